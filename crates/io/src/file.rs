@@ -1,0 +1,97 @@
+//! One file of a store: positioned reads and writes, sync, and mappings.
+
+use crate::Mapping;
+use hypostyle_types::{Error, Result};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// An open file. Clones share the descriptor; no operation uses a cursor, so threads may share it.
+#[derive(Clone, Debug)]
+pub struct File {
+    inner: Arc<std::fs::File>,
+    name: Arc<str>,
+}
+
+impl File {
+    pub(crate) fn new(inner: std::fs::File, name: &str) -> Self {
+        Self { inner: Arc::new(inner), name: name.into() }
+    }
+
+    /// The path on disk, or the name within a database in memory; for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The length in bytes now.
+    pub fn length(&self) -> Result<u64> {
+        match self.inner.metadata() {
+            Ok(metadata) => Ok(metadata.len()),
+            Err(error) => Err(self.error("cannot read the length of", &error)),
+        }
+    }
+
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        self.inner.write_all_at(bytes, offset).map_err(|error| self.error("cannot write to", &error))
+    }
+
+    /// Fills `bytes` from `offset`; a file that ends before is an error.
+    pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        self.inner.read_exact_at(bytes, offset).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::UnexpectedEof {
+                let end = offset + bytes.len() as u64;
+                Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
+            } else {
+                self.error("cannot read", &error)
+            }
+        })
+    }
+
+    pub fn read_all(&self) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; self.length()? as usize];
+        self.read_at(0, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// Makes everything written so far durable.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.sync_data().map_err(|error| self.error("cannot sync", &error))
+    }
+
+    /// Cuts the file. Only for files that are never mapped: the log.
+    pub fn truncate_unmapped(&self, length: u64) -> Result<()> {
+        self.inner.set_len(length).map_err(|error| self.error("cannot truncate", &error))
+    }
+
+    /// Maps the first `length` bytes for reading.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that.
+    pub fn map(&self, length: u64) -> Result<Mapping> {
+        self.check_length(length)?;
+        Mapping::read_only(&self.inner, length as usize).map_err(|error| self.error("cannot map", &error))
+    }
+
+    /// Maps the first `length` bytes copy-on-write: the owner may write, the file never changes.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that.
+    pub fn map_private(&self, length: u64) -> Result<Mapping> {
+        self.check_length(length)?;
+        Mapping::private(&self.inner, length as usize).map_err(|error| self.error("cannot map", &error))
+    }
+
+    fn check_length(&self, wanted: u64) -> Result<()> {
+        let found = self.length()?;
+        if found < wanted {
+            return Err(Error::corrupt(format!(
+                "\"{}\" is truncated: {found} bytes where the catalog promises {wanted}",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
+    fn error(&self, doing: &str, error: &std::io::Error) -> Error {
+        Error::from_io(error, format_args!("{doing} \"{}\"", self.name))
+    }
+}

@@ -1,0 +1,19 @@
+//! Files, locks, fsync, memfd, and the only mmap.
+//!
+//! A [`Store`] is a flat name space of files: a directory on disk, or memfds for an in-memory
+//! database. Both run the same code above this crate. Invariants kept here:
+//!
+//! * a file is never truncated while it can be mapped; it grows, or it is unlinked;
+//! * no mapping is shared-writable: writes go through `pwrite`, mappings are read-only or private;
+//! * a mapping never reaches past the end of its file as measured when it was made, so that reading
+//!   it cannot fault (what another program does to the file is outside this promise).
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod file;
+mod mapping;
+mod store;
+
+pub use file::File;
+pub use mapping::Mapping;
+pub use store::{Lock, Store};

@@ -1,0 +1,157 @@
+//! The one public error type.
+//!
+//! A kind exists only where a caller acts differently on it; the message names the thing, the value
+//! and what to do. Each kind has one SQLSTATE, so that drivers and servers report the same class.
+
+use std::fmt;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller can do about an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The SQL text does not parse or does not plan.
+    Syntax,
+    /// No table, column, function or setting of that name.
+    UnknownName,
+    /// A value of the wrong type or shape, out of range, or not decodable.
+    InvalidInput,
+    /// NOT NULL or another constraint is violated.
+    Constraint,
+    /// A table, schema or view of that name exists already.
+    AlreadyExists,
+    /// No such file or directory.
+    NotFound,
+    /// The operating system refused a read or write.
+    Io,
+    /// No space is left; what was committed before is intact.
+    DiskFull,
+    /// Bytes on disk are damaged: checksum, length or structure.
+    Corrupt,
+    /// Written by a newer version of Hypostyle.
+    Version,
+    /// Another process holds the database.
+    Busy,
+    /// A write to a database that was opened read-only.
+    ReadOnly,
+    /// Another transaction committed first.
+    Conflict,
+    /// Cancelled by the caller.
+    Interrupted,
+    /// The memory limit is reached and the operator cannot spill.
+    OutOfMemory,
+    /// Valid SQL that Hypostyle does not have.
+    Unsupported,
+    /// The database, connection or result is closed.
+    Closed,
+    /// A broken invariant of Hypostyle itself: please report it.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The SQLSTATE class and code (ISO/IEC 9075-2, PostgreSQL appendix A).
+    pub fn sqlstate(self) -> &'static str {
+        match self {
+            Self::Syntax => "42601",
+            Self::UnknownName => "42P01",
+            Self::InvalidInput => "22000",
+            Self::Constraint => "23000",
+            Self::AlreadyExists => "42P07",
+            Self::NotFound => "58P01",
+            Self::Io => "58030",
+            Self::DiskFull => "53100",
+            Self::Corrupt => "XX001",
+            Self::Version => "0A000",
+            Self::Busy => "55006",
+            Self::ReadOnly => "25006",
+            Self::Conflict => "40001",
+            Self::Interrupted => "57014",
+            Self::OutOfMemory => "53200",
+            Self::Unsupported => "0A000",
+            Self::Closed => "08003",
+            Self::Internal => "XX000",
+        }
+    }
+}
+
+/// An error: its kind, a sentence for a person, and a SQLSTATE for a program.
+#[derive(Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    sqlstate: &'static str,
+}
+
+impl Error {
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), sqlstate: kind.sqlstate() }
+    }
+
+    /// Replaces the kind's general SQLSTATE by a more exact one of five characters.
+    pub fn with_sqlstate(mut self, sqlstate: &'static str) -> Self {
+        debug_assert_eq!(sqlstate.len(), 5);
+        self.sqlstate = sqlstate;
+        self
+    }
+
+    /// Puts what was being done in front of the message.
+    pub fn context(mut self, doing: impl fmt::Display) -> Self {
+        self.message = format!("{doing}: {}", self.message);
+        self
+    }
+
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    pub fn sqlstate(&self) -> &'static str {
+        self.sqlstate
+    }
+
+    /// An operating system error on a file, sorted into the kind that a caller can act on.
+    pub fn from_io(error: &std::io::Error, doing: impl fmt::Display) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::DiskFull,
+            std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
+            std::io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
+            _ => ErrorKind::Io,
+        };
+        Self::new(kind, format!("{doing}: {error}"))
+    }
+
+    pub fn invalid_input(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidInput, message)
+    }
+
+    pub fn corrupt(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Corrupt, message)
+    }
+
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Unsupported, message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} [{}]: {}", self.kind, self.sqlstate, self.message)
+    }
+}
+
+impl std::error::Error for Error {}

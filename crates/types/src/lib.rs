@@ -1,0 +1,24 @@
+//! Identifiers, logical types, limits and errors: the words the other crates share.
+//!
+//! Does no I/O and knows neither files nor SQL.
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod id;
+mod logical_type;
+mod suggest;
+
+pub use error::{Error, ErrorKind, Result};
+pub use id::{ColumnId, Generation, NodeIndex, TableId, Version};
+pub use logical_type::{DECIMAL_PRECISION_MAX, LogicalType, StructField, TimeUnit};
+pub use suggest::{did_you_mean, nearest};
+
+/// Rows in one sealed block: the unit of checksums and synopses (format.md §4).
+pub const BLOCK_ROWS: u64 = 65_536;
+
+/// Columns one table may have.
+pub const TABLE_COLUMNS_MAX: usize = 16_384;
+
+/// Bytes of the longest table, column, schema or view name.
+pub const NAME_BYTES_MAX: usize = 255;

@@ -1,0 +1,41 @@
+//! "Did you mean …?": the nearest known name to a misspelt one.
+
+/// The candidate nearest to `name` by edit distance, if any is near enough to be a likely misspelling.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted = name.to_lowercase();
+    candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let known = candidate.to_lowercase();
+            let distance = strsim::osa_distance(&wanted, &known);
+            let shares_an_end = wanted.len() >= 3 && (known.ends_with(&wanted) || known.starts_with(&wanted));
+            let near = distance <= 1 + wanted.chars().count() / 4 && distance < known.chars().count();
+            (near || shares_an_end).then_some((distance, candidate))
+        })
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// The tail of an error message: `; did you mean "x"?`, or nothing.
+pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
+    match nearest(name, candidates) {
+        Some(candidate) => format!("; did you mean \"{candidate}\"?"),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelling_finds_its_name_and_a_stranger_finds_none() {
+        let tables = ["orders", "lineitem", "o_orderdate"];
+        assert_eq!(nearest("lineitm", tables), Some("lineitem"));
+        assert_eq!(nearest("ORDER", tables), Some("orders"));
+        assert_eq!(nearest("orderdate", tables), Some("o_orderdate"));
+        assert_eq!(nearest("customer", tables), None);
+        assert_eq!(did_you_mean("lineitm", tables), "; did you mean \"lineitem\"?");
+        assert_eq!(did_you_mean("zzz", tables), "");
+    }
+}
