@@ -1,1 +1,19 @@
+//! SQL over Hypostyle's storage: the DataFusion side.
+//!
+//! The path of a statement: `statement` parses it and runs what DataFusion does not (DDL, INSERT,
+//! COPY, settings); `catalog` shows DataFusion the tables of one snapshot; `scan` hands it arrays
+//! over the mapped column files; `session` ties them to a runtime and to memory. A query that only
+//! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
+mod catalog;
+mod error;
+mod file;
+mod scan;
+mod session;
+mod statement;
+pub mod tpch;
+
+pub use catalog::{ExternalTable, TableResolver};
+pub use error::from_datafusion;
+pub use session::{Engine, EngineOptions, Outcome, Parameters, Poll, Progress, Session, StoredResult};
+pub use statement::{parse_bytes, split_statements, statement_is_complete, system_memory};

@@ -1,1 +1,43 @@
+//! Bytes to structs and back, exactly as docs/format.md (version 1) defines them.
+//!
+//! Does no I/O. Every decoder takes untrusted bytes and returns an error of kind `Corrupt` or
+//! `Version`, never a panic.
 
+#![forbid(unsafe_code)]
+
+mod block;
+mod catalog;
+mod frame;
+mod superblock;
+
+pub use block::{BLOCK_RECORD_BYTES, BlockRecord};
+pub use catalog::{
+    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry, SchemaEntry,
+    TableEntry, ViewEntry,
+};
+pub use frame::{
+    FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogEnd, encode_frame, read_log,
+};
+pub use superblock::{FORMAT_VERSION, SUPERBLOCK_BYTES, Superblock};
+
+/// The schema that always exists.
+pub const SCHEMA_MAIN: &str = "main";
+
+fn u16_at(bytes: &[u8], offset: usize) -> u16 {
+    u16::from_le_bytes(array_at(bytes, offset))
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(array_at(bytes, offset))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    u64::from_le_bytes(array_at(bytes, offset))
+}
+
+/// The caller has checked that `bytes` reaches that far.
+fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[offset..offset + N]);
+    array
+}

@@ -1,1 +1,32 @@
+//! The embedded analytical database.
+//!
+//! ```
+//! # fn main() -> hypostyle::Result<()> {
+//! let database = hypostyle::Database::in_memory(hypostyle::OpenOptions::default())?;
+//! let connection = database.connect()?;
+//! connection.execute("CREATE TABLE t AS SELECT 1 AS a")?;
+//! assert_eq!(connection.execute("SELECT * FROM t")?.row_count()?, 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A façade over `hypostyle-engine`: blocking, with one error type, and without global state. Many
+//! databases may be open in a process, and every handle may be used from any thread.
 
+#![forbid(unsafe_code)]
+
+mod connection;
+mod database;
+mod result;
+
+pub use arrow;
+pub use connection::{AppendOptions, ColumnDescription, Connection, TableDescription, TableKind};
+pub use database::{Database, OpenOptions};
+pub use datafusion::common::ScalarValue;
+pub use hypostyle_engine::tpch;
+pub use hypostyle_engine::{
+    ExternalTable, Parameters, Poll, Progress, TableResolver, parse_bytes, split_statements,
+    statement_is_complete,
+};
+pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
+pub use result::QueryResult;

@@ -1,0 +1,41 @@
+# The commands of a working day. Each one sets up what it needs; see scripts/.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Scale factor of the TPC-H data, and runs per measurement.
+export SF ?= 1
+export RUNS ?= 5
+BENCHES ?= export append tpch open
+
+.PHONY: help setup build demo test bench lint format clean
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: ## Install what is missing: system packages, Python environment
+	@scripts/setup.sh
+
+build: setup ## Build the program, the bench binary and the Python package
+	@. scripts/env.sh && cargo build --locked --release -p hypostyle-cli -p hypostyle-bench
+	@scripts/wheel.sh
+
+demo: build ## Generate TPC-H, query it, export lineitem; compare with DuckDB and netcat (SF=1)
+	@. scripts/env.sh && "$$VENV/bin/python" scripts/demo.py --sf $(SF)
+
+test: setup ## Run all tests
+	@scripts/test.sh
+
+bench: build ## Measure against the peers and the bars (SF=1 RUNS=5 BENCHES="export append tpch open")
+	@. scripts/env.sh && for bench in $(BENCHES); do \
+		"$$VENV/bin/python" bench/$$bench.py --sf $(SF) --runs $(RUNS) || exit 1; \
+	done
+
+lint: setup ## Check formatting and lints of Rust and Python
+	@scripts/lint.sh
+
+format: setup ## Format Rust and Python
+	@cargo fmt --all
+	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python
+
+clean: ## Remove our own build artefacts and the scratch data; keep the dependencies, half an hour of compiling
+	@. scripts/env.sh && rm -rf "$$HYPOSTYLE_CACHE/data" "$$CARGO_TARGET_DIR/wheels" && cargo clean --quiet --workspace

@@ -1,0 +1,209 @@
+//! What separates and quotes values in a CSV file.
+//!
+//! Follows the rules of the `csv-core` parser that Arrow reads with, so that records end here where
+//! they end there: a quote counts only at the start of a value, a doubled quote stands for itself,
+//! and `\r`, `\n` and `\r\n` end a record; empty lines are none.
+
+use std::io::BufRead;
+use std::ops::Range;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dialect {
+    pub delimiter: u8,
+    pub quote: Option<u8>,
+    /// Makes a quote part of a quoted value, where doubling does not.
+    pub escape: Option<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    RecordStart,
+    ValueStart,
+    Plain,
+    Quoted,
+    Escaped,
+    /// After a quote inside a quoted value: the end of it, or the first half of a doubled quote.
+    QuoteSeen,
+}
+
+enum Event {
+    Character,
+    ValueEnd,
+    RecordEnd,
+    Nothing,
+}
+
+impl Dialect {
+    fn step(&self, state: State, byte: u8) -> (State, Event) {
+        match state {
+            State::Quoted if Some(byte) == self.quote => (State::QuoteSeen, Event::Nothing),
+            State::Quoted if Some(byte) == self.escape => (State::Escaped, Event::Nothing),
+            State::Quoted | State::Escaped => (State::Quoted, Event::Character),
+            State::QuoteSeen if Some(byte) == self.quote => (State::Quoted, Event::Character),
+            State::RecordStart if byte == b'\n' || byte == b'\r' => (State::RecordStart, Event::Nothing),
+            State::RecordStart | State::ValueStart if Some(byte) == self.quote => {
+                (State::Quoted, Event::Nothing)
+            }
+            _ if byte == self.delimiter => (State::ValueStart, Event::ValueEnd),
+            _ if byte == b'\n' || byte == b'\r' => (State::RecordStart, Event::RecordEnd),
+            _ => (State::Plain, Event::Character),
+        }
+    }
+
+    /// The end of the last whole record, and whether a quoted value goes on after it.
+    ///
+    /// Every byte of every file passes here on one thread at a time, so this jumps from quote to quote.
+    pub fn last_record_end(&self, bytes: &[u8]) -> (usize, bool) {
+        let Some(quote) = self.quote.filter(|_| self.escape.is_none()) else {
+            return self.last_record_end_stepwise(bytes);
+        };
+        let (mut at, mut end) = (0, 0);
+        loop {
+            let found = find(quote, bytes, at);
+            let outside = &bytes[at..found.unwrap_or(bytes.len())];
+            if let Some(last) = outside.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')) {
+                end = at + last + 1;
+            }
+            let Some(found) = found else { return (end, false) };
+            at = found + 1;
+            let opens =
+                found == 0 || matches!(bytes[found - 1], b'\n' | b'\r') || bytes[found - 1] == self.delimiter;
+            // Inside quotes, up to a quote that is not the first half of a doubled one.
+            while opens {
+                let Some(found) = find(quote, bytes, at) else { return (end, true) };
+                at = found + 1;
+                if bytes.get(at) != Some(&quote) {
+                    break;
+                }
+                at += 1;
+            }
+        }
+    }
+
+    /// The definition of [`Self::last_record_end`].
+    fn last_record_end_stepwise(&self, bytes: &[u8]) -> (usize, bool) {
+        let (mut state, mut end) = (State::RecordStart, 0);
+        for (index, byte) in bytes.iter().enumerate() {
+            let (next, event) = self.step(state, *byte);
+            state = next;
+            if state == State::RecordStart || matches!(event, Event::RecordEnd) {
+                end = index + 1;
+            }
+        }
+        (end, matches!(state, State::Quoted | State::Escaped))
+    }
+
+    /// The place of each record, without empty lines before it.
+    pub fn records(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let (mut state, mut start, mut records) = (State::RecordStart, 0, Vec::new());
+        for (index, byte) in bytes.iter().enumerate() {
+            if state == State::RecordStart {
+                start = index;
+            }
+            let (next, event) = self.step(state, *byte);
+            state = next;
+            if matches!(event, Event::RecordEnd) {
+                records.push(start..index + 1);
+            }
+        }
+        if state != State::RecordStart {
+            records.push(start..bytes.len());
+        }
+        records
+    }
+
+    /// The first record and the bytes up to its end.
+    pub fn first_record(&self, bytes: &[u8]) -> Option<(Vec<String>, usize)> {
+        let mut state = State::RecordStart;
+        let end = bytes.iter().position(|byte| {
+            let (next, event) = self.step(state, *byte);
+            state = next;
+            matches!(event, Event::RecordEnd)
+        });
+        let mut end = end.map_or(bytes.len(), |index| index + 1);
+        if bytes[..end].ends_with(b"\r") && bytes.get(end) == Some(&b'\n') {
+            end += 1;
+        }
+        let values = self.values(&bytes[..end]);
+        (!values.is_empty()).then(|| (texts(&values), end))
+    }
+
+    /// The values of one record.
+    pub fn values(&self, record: &[u8]) -> Vec<Vec<u8>> {
+        let (mut state, mut value, mut values) = (State::RecordStart, Vec::new(), Vec::new());
+        for byte in record {
+            let (next, event) = self.step(state, *byte);
+            state = next;
+            match event {
+                Event::Character => value.push(*byte),
+                Event::ValueEnd | Event::RecordEnd => values.push(std::mem::take(&mut value)),
+                Event::Nothing => {}
+            }
+        }
+        if state != State::RecordStart {
+            values.push(value);
+        }
+        values
+    }
+}
+
+/// The next place of a byte; `skip_until` is the standard library's way to the platform's `memchr`.
+fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
+    let mut rest = &bytes[from..];
+    let skipped = rest.skip_until(byte).unwrap_or(0);
+    let last = (from + skipped).checked_sub(1)?;
+    (skipped > 0 && bytes[last] == byte).then_some(last)
+}
+
+/// Values as text; what is not UTF-8 is replaced.
+pub fn texts(values: &[Vec<u8>]) -> Vec<String> {
+    values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COMMAS: Dialect = Dialect { delimiter: b',', quote: Some(b'"'), escape: None };
+
+    #[test]
+    fn records_and_values_follow_the_quotes() {
+        let file = b"a,\"b\nb\",c\r\n\r\n\"say \"\"x\"\"\",5\" pipe,\n\"\",,z";
+        let records = COMMAS.records(file);
+        let values: Vec<Vec<String>> =
+            records.iter().map(|record| texts(&COMMAS.values(&file[record.clone()]))).collect();
+        assert_eq!(values[0], ["a", "b\nb", "c"]);
+        assert_eq!(values[1], ["say \"x\"", "5\" pipe", ""]);
+        assert_eq!(values[2], ["", "", "z"]);
+        assert_eq!(values.len(), 3);
+        assert_eq!(COMMAS.first_record(file).unwrap().1, 11);
+    }
+
+    #[test]
+    fn a_chunk_never_ends_inside_quotes() {
+        assert_eq!(COMMAS.last_record_end(b"1,2\n3,\"4\n5"), (4, true));
+        assert_eq!(COMMAS.last_record_end(b"1,2\n3,\"4\n5\"\n"), (12, false));
+        assert_eq!(COMMAS.last_record_end(b"1,2\n3"), (4, false));
+        let escaping = Dialect { escape: Some(b'\\'), ..COMMAS };
+        assert_eq!(escaping.values(b"\"a\\\"b\",c"), [b"a\"b".to_vec(), b"c".to_vec()]);
+        let unquoted = Dialect { quote: None, ..COMMAS };
+        assert_eq!(unquoted.values(b"\"a,b\""), [b"\"a".to_vec(), b"b\"".to_vec()]);
+    }
+
+    #[test]
+    fn jumping_over_quotes_ends_where_stepping_does() {
+        let alphabet = b"aa,\"\"\n\r";
+        let mut seed = 1_u64;
+        for length in (0..40).cycle().take(20_000) {
+            let text: Vec<u8> = (0..length)
+                .map(|_| {
+                    seed =
+                        seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    alphabet[(seed >> 33) as usize % alphabet.len()]
+                })
+                .collect();
+            let shown = String::from_utf8_lossy(&text);
+            assert_eq!(COMMAS.last_record_end(&text), COMMAS.last_record_end_stepwise(&text), "{shown:?}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Tables as DataFusion sees them: providers, scans, statistics and pruning.
+
+mod exec;
+mod provider;
+mod pruning;
+mod statistics;
+mod view;
+
+pub(crate) use provider::StoredTable;

@@ -1,0 +1,96 @@
+//! A table of a snapshot as a DataFusion table provider.
+
+use super::exec::ScanExec;
+use super::pruning::prune;
+use super::view::engine_field;
+use crate::session::Counters;
+use arrow::datatypes::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::DFSchema;
+use datafusion::error::Result;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use hypostyle_storage::TableData;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Reads one table as one snapshot has it. Writing goes through the statement layer, never here:
+/// DataFusion's DML hooks lose filters (anchors: traps).
+#[derive(Debug)]
+pub(crate) struct StoredTable {
+    data: Arc<TableData>,
+    schema: SchemaRef,
+    defaults: HashMap<String, Expr>,
+}
+
+impl StoredTable {
+    pub fn new(data: Arc<TableData>, defaults: HashMap<String, Expr>) -> Self {
+        let fields: Vec<_> = data.columns().iter().map(|column| engine_field(column)).collect();
+        Self { data, schema: Arc::new(Schema::new(fields)), defaults }
+    }
+
+    pub fn data(&self) -> &Arc<TableData> {
+        &self.data
+    }
+}
+
+#[async_trait]
+impl TableProvider for StoredTable {
+    fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        // Blocks are left out by their bounds; the rows that remain are filtered above the scan.
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let predicate = match conjunction(filters.to_vec()) {
+            Some(filter) => {
+                let schema = DFSchema::try_from(self.schema.as_ref().clone())?;
+                Some(state.create_physical_expr(filter, &schema)?)
+            }
+            None => None,
+        };
+        let mut ranges = prune(&self.data, &self.schema, predicate.as_ref());
+        if let Some(limit) = limit.filter(|_| filters.is_empty()) {
+            keep_first(&mut ranges, limit as u64);
+        }
+        if let Some(counters) = state.config().get_extension::<Counters>() {
+            let rows: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+            counters.total.fetch_add(rows, Ordering::Relaxed);
+        }
+        let projection = match projection {
+            Some(projection) => projection.clone(),
+            None => (0..self.schema.fields().len()).collect(),
+        };
+        let partitions = state.config().target_partitions();
+        Ok(Arc::new(ScanExec::new(self.data.clone(), &self.schema, projection, ranges, partitions)))
+    }
+}
+
+fn keep_first(ranges: &mut Vec<std::ops::Range<u64>>, mut rows: u64) {
+    ranges.retain_mut(|range| {
+        range.end = range.end.min(range.start + rows);
+        rows -= range.end - range.start;
+        !range.is_empty()
+    });
+}

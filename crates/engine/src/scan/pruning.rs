@@ -1,0 +1,100 @@
+//! Which blocks a scan can leave out, by their synopses.
+
+use super::statistics::{End, scalar};
+use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, ScalarValue};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use hypostyle_storage::{BlockSynopsis, TableData};
+use hypostyle_types::BLOCK_ROWS;
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+struct Synopses<'a> {
+    table: &'a TableData,
+    schema: SchemaRef,
+    blocks: usize,
+}
+
+impl Synopses<'_> {
+    fn of(&self, column: &Column) -> Option<(&[BlockSynopsis], usize)> {
+        let index = self.schema.index_of(column.name()).ok()?;
+        let synopses = self.table.columns()[index].synopses().ok()?;
+        (synopses.len() == self.blocks).then_some((synopses, index))
+    }
+
+    fn bounds(&self, column: &Column, end: End) -> Option<ArrayRef> {
+        let (synopses, index) = self.of(column)?;
+        let data_type = self.schema.field(index).data_type();
+        let null = ScalarValue::try_from(data_type).ok()?;
+        let values = synopses.iter().map(|synopsis| {
+            let bounds = synopsis.bounds.as_ref();
+            // NaN is above every number: a block with one has no maximum.
+            let bounds = bounds.filter(|_| end == End::Minimum || !synopsis.has_nan);
+            bounds
+                .and_then(|(low, high)| scalar(if end == End::Minimum { low } else { high }, data_type, end))
+                .unwrap_or_else(|| null.clone())
+        });
+        ScalarValue::iter_to_array(values).ok()
+    }
+}
+
+impl PruningStatistics for Synopses<'_> {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, End::Minimum)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        self.bounds(column, End::Maximum)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.blocks
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        let (synopses, _) = self.of(column)?;
+        Some(Arc::new(UInt64Array::from_iter_values(synopses.iter().map(|synopsis| u64::from(synopsis.nulls)))))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        let rows = self.table.rows();
+        let counts = (0..self.blocks as u64).map(|block| BLOCK_ROWS.min(rows - block * BLOCK_ROWS));
+        Some(Arc::new(UInt64Array::from_iter_values(counts)))
+    }
+
+    fn contained(&self, _: &Column, _: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}
+
+/// The row ranges that may hold rows the predicate accepts; `schema` is the table's, unprojected.
+pub(crate) fn prune(
+    table: &TableData,
+    schema: &SchemaRef,
+    predicate: Option<&Arc<dyn PhysicalExpr>>,
+) -> Vec<Range<u64>> {
+    let rows = table.rows();
+    let blocks = rows.div_ceil(BLOCK_ROWS) as usize;
+    let synopses = Synopses { table, schema: schema.clone(), blocks };
+    // A predicate that cannot be judged by bounds keeps every block.
+    let keep = predicate
+        .and_then(|predicate| PruningPredicateBuilder::new().with_file_schema(schema.clone()).try_build(predicate.clone()).ok())
+        .and_then(|pruning| pruning.prune(&synopses).ok())
+        .unwrap_or_else(|| vec![true; blocks]);
+    let mut ranges: Vec<Range<u64>> = Vec::new();
+    for (block, keep) in keep.into_iter().enumerate() {
+        if !keep {
+            continue;
+        }
+        let (start, end) = (block as u64 * BLOCK_ROWS, rows.min((block as u64 + 1) * BLOCK_ROWS));
+        match ranges.last_mut() {
+            Some(last) if last.end == start => last.end = end,
+            _ => ranges.push(start..end),
+        }
+    }
+    ranges
+}

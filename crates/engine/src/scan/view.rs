@@ -1,0 +1,71 @@
+//! The engine's own view of stored columns.
+//!
+//! Most arrays are handed over as they lie. Two are not: dictionary codes, whose −1 under a NULL
+//! some kernels would look up, become string views (a gather of 16 bytes a row); and UUIDs become
+//! text, so that they compare with literals.
+
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType, Field};
+use datafusion::error::{DataFusionError, Result};
+use hypostyle_storage::ColumnData;
+use hypostyle_types::LogicalType;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The field of a column in plans.
+pub(crate) fn engine_field(column: &ColumnData) -> Field {
+    let field = column.field();
+    let data_type = match field.data_type() {
+        DataType::Dictionary(_, _) => DataType::Utf8View,
+        _ if column.entry().logical_type == LogicalType::Uuid => DataType::Utf8View,
+        other => other.clone(),
+    };
+    field.with_data_type(data_type)
+}
+
+/// A stored column, ready to be sliced into batches.
+#[derive(Clone, Debug)]
+pub(crate) enum EngineColumn {
+    AsStored(ArrayRef),
+    Dictionary { codes: ArrayRef, values: ArrayRef },
+    Uuid(ArrayRef),
+}
+
+impl EngineColumn {
+    pub fn open(column: &ColumnData) -> hypostyle_types::Result<Self> {
+        let array = column.array()?;
+        if let Some(dictionary) = array.as_any_dictionary_opt() {
+            let values = cast(dictionary.values(), &DataType::Utf8View).map_err(|error| {
+                hypostyle_types::Error::internal(format!("cannot view a dictionary: {error}"))
+            })?;
+            let codes = arrow::array::make_array(dictionary.keys().to_data());
+            return Ok(Self::Dictionary { codes, values });
+        }
+        if column.entry().logical_type == LogicalType::Uuid {
+            return Ok(Self::Uuid(array));
+        }
+        Ok(Self::AsStored(array))
+    }
+
+    pub fn slice(&self, start: usize, length: usize) -> Result<ArrayRef> {
+        match self {
+            Self::AsStored(array) => Ok(array.slice(start, length)),
+            Self::Dictionary { codes, values } => take(values, &codes.slice(start, length), None)
+                .map_err(|error| DataFusionError::ArrowError(Box::new(error), None)),
+            Self::Uuid(array) => Ok(Arc::new(uuid_text(&array.slice(start, length)))),
+        }
+    }
+}
+
+fn uuid_text(array: &ArrayRef) -> StringViewArray {
+    let mut builder = StringViewBuilder::with_capacity(array.len());
+    let mut text = Uuid::encode_buffer();
+    for bytes in array.as_fixed_size_binary().iter() {
+        match bytes.and_then(|bytes| Uuid::from_slice(bytes).ok()) {
+            Some(uuid) => builder.append_value(uuid.hyphenated().encode_lower(&mut text)),
+            None => builder.append_null(),
+        }
+    }
+    builder.finish()
+}

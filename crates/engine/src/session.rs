@@ -1,0 +1,388 @@
+//! Engines and sessions: the runtime, the memory, and how a blocking caller waits.
+//!
+//! A session runs one statement at a time, on the thread that calls it; DataFusion's work runs on
+//! the engine's own threads. While it waits, the caller's thread calls the poll hook every
+//! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
+//! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
+
+use crate::catalog::{CATALOG, Scope, SnapshotCatalog, TableResolver};
+use crate::error::from_datafusion;
+use crate::file;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::{Future, StreamExt};
+use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use parking_lot::{Mutex, RwLock};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::{Duration, Instant};
+
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Batches that may wait between the engine's threads and the caller's.
+const BATCHES_IN_FLIGHT: usize = 4;
+
+/// Stack of a worker thread: deep expressions recurse.
+const STACK_BYTES: usize = 8 << 20;
+
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    pub threads: usize,
+    /// Bytes that operators may hold before they spill or fail.
+    pub memory_limit: u64,
+    /// Where operators spill; the system's temporary directory when absent.
+    pub temp_directory: Option<PathBuf>,
+}
+
+/// What a poll hook answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Poll {
+    Continue,
+    Interrupt,
+}
+
+/// How far the running statement is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Progress {
+    pub rows_done: u64,
+    pub rows_total: Option<u64>,
+    pub elapsed: Duration,
+}
+
+impl Progress {
+    /// Between 0 and 1, where the total is known.
+    pub fn fraction(&self) -> Option<f64> {
+        let total = self.rows_total.filter(|total| *total > 0)?;
+        Some((self.rows_done as f64 / total as f64).min(1.0))
+    }
+}
+
+/// Rows that scans and appends have gone through, and are to go through.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub done: AtomicU64,
+    pub total: AtomicU64,
+}
+
+/// A database with the threads and memory to query it.
+pub struct Engine {
+    database: Arc<Database>,
+    runtime: tokio::runtime::Runtime,
+    environment: RwLock<Arc<RuntimeEnv>>,
+    options: RwLock<EngineOptions>,
+}
+
+impl Engine {
+    pub fn new(database: Arc<Database>, options: EngineOptions) -> Result<Arc<Self>> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .thread_name("hypostyle")
+            .thread_stack_size(STACK_BYTES)
+            .enable_time()
+            .build()
+            .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
+        let environment = RwLock::new(environment(&options)?);
+        Ok(Arc::new(Self { database, runtime, environment, options: RwLock::new(options) }))
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    pub fn options(&self) -> EngineOptions {
+        self.options.read().clone()
+    }
+
+    /// Sessions opened after this have the new limits; the one that changes them takes them at once.
+    pub(crate) fn set_options(&self, options: EngineOptions) -> Result<()> {
+        *self.environment.write() = environment(&options)?;
+        *self.options.write() = options;
+        Ok(())
+    }
+}
+
+fn environment(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
+    let pool = FairSpillPool::new(usize::try_from(options.memory_limit).unwrap_or(usize::MAX));
+    let consumers_shown = NonZeroUsize::MIN.saturating_add(4);
+    let disk = DiskManagerBuilder::default().with_mode(match &options.temp_directory {
+        Some(directory) => DiskManagerMode::Directories(vec![directory.clone()]),
+        None => DiskManagerMode::OsTmpDirectory,
+    });
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, consumers_shown)))
+        .with_disk_manager_builder(disk)
+        .build_arc()
+        .map_err(from_datafusion)
+}
+
+/// Stored columns as a result: nothing was computed, nothing is copied.
+#[derive(Debug)]
+pub struct StoredResult {
+    /// The result's names, with the columns behind them.
+    pub columns: Vec<(String, Arc<ColumnData>)>,
+    pub offset: u64,
+    pub rows: u64,
+}
+
+/// What a statement gives.
+pub enum Outcome {
+    Stored(StoredResult),
+    Stream { schema: SchemaRef, stream: SendableRecordBatchStream },
+    Batches { schema: SchemaRef, batches: Vec<RecordBatch> },
+    Done { rows_affected: Option<u64> },
+}
+
+impl Outcome {
+    /// One batch as a whole result.
+    pub(crate) fn batch(batch: RecordBatch) -> Self {
+        Self::Batches { schema: batch.schema(), batches: vec![batch] }
+    }
+}
+
+type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
+
+/// One conversation with a database.
+pub struct Session {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) context: SessionContext,
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) counters: Arc<Counters>,
+    interrupted: AtomicBool,
+    poll: RwLock<Option<PollHook>>,
+    pub(crate) running: Mutex<()>,
+    started: Mutex<Instant>,
+}
+
+impl Session {
+    pub fn new(engine: Arc<Engine>) -> Result<Arc<Self>> {
+        let counters = Arc::new(Counters::default());
+        let scope = Scope::new(engine.database.snapshot());
+        let mut config = SessionConfig::new()
+            .with_target_partitions(engine.options().threads.max(1))
+            .with_information_schema(true)
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA_MAIN)
+            .with_extension(counters.clone());
+        config.options_mut().sql_parser.map_string_types_to_utf8view = true;
+        config.options_mut().execution.parquet.pushdown_filters = false;
+        let state = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(engine.environment.read().clone())
+            .with_default_features()
+            .build();
+        let mut context = SessionContext::new_with_state(state);
+        datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
+        file::register(&context)?;
+        context.register_catalog(CATALOG, Arc::new(SnapshotCatalog(scope.clone())));
+        scope.bind(context.state_weak_ref());
+        Ok(Arc::new(Self {
+            engine,
+            context,
+            scope,
+            counters,
+            interrupted: AtomicBool::new(false),
+            poll: RwLock::new(None),
+            running: Mutex::new(()),
+            started: Mutex::new(Instant::now()),
+        }))
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub fn set_poll(&self, poll: Option<PollHook>) {
+        *self.poll.write() = poll;
+    }
+
+    pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
+        *self.scope.resolver.write() = resolver;
+    }
+
+    /// Makes the running statement, or the fetch of its rows, fail with `Interrupted`.
+    pub fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
+    }
+
+    /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshot.
+    pub(crate) fn start(&self) -> Arc<Snapshot> {
+        self.interrupted.store(false, Ordering::Release);
+        self.counters.done.store(0, Ordering::Relaxed);
+        self.counters.total.store(0, Ordering::Relaxed);
+        *self.started.lock() = Instant::now();
+        self.refresh()
+    }
+
+    /// Shows the session what has been committed.
+    pub(crate) fn refresh(&self) -> Arc<Snapshot> {
+        let snapshot = self.engine.database.snapshot();
+        *self.scope.snapshot.write() = snapshot.clone();
+        snapshot
+    }
+
+    /// Takes over changed limits.
+    pub(crate) fn take_environment(&self) {
+        let threads = self.engine.options().threads.max(1);
+        let environment = self.engine.environment.read().clone();
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(environment);
+        if let Some(config) = builder.config() {
+            config.options_mut().execution.target_partitions = threads;
+        }
+        *state = builder.build();
+    }
+
+    /// Calls the poll hook and honours interrupts; for loops on the caller's thread.
+    pub fn check_interrupt(&self) -> Result<()> {
+        let total = self.counters.total.load(Ordering::Relaxed);
+        let progress = Progress {
+            rows_done: self.counters.done.load(Ordering::Relaxed),
+            rows_total: (total > 0).then_some(total),
+            elapsed: self.started.lock().elapsed(),
+        };
+        let hook = self.poll.read().clone();
+        if hook.is_some_and(|hook| hook(&progress) == Poll::Interrupt) {
+            self.interrupt();
+        }
+        if self.interrupted.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted"));
+        }
+        Ok(())
+    }
+
+    /// Receives with the poll hook running; `None` when the sender is gone.
+    fn receive<T>(&self, receiver: &Receiver<T>) -> Result<Option<T>> {
+        loop {
+            match receiver.recv_timeout(POLL_INTERVAL) {
+                Ok(value) => return Ok(Some(value)),
+                Err(RecvTimeoutError::Timeout) => self.check_interrupt()?,
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            }
+        }
+    }
+
+    /// Runs a future on the engine's threads and waits for it.
+    ///
+    /// # Errors
+    /// The future's; `Interrupted`; `Internal` when it panics.
+    pub fn wait<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = sync_channel(1);
+        let task = self.engine.runtime.spawn(async move {
+            // The receiver is gone when the caller was interrupted: nobody wants the value.
+            let _unwanted = sender.send(future.await);
+        });
+        match self.receive(&receiver) {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(Error::internal("the query panicked; please report it")),
+            Err(interrupted) => {
+                task.abort();
+                Err(interrupted)
+            }
+        }
+    }
+
+    /// Drives a stream on the engine's threads and hands each batch to `each` on this one.
+    pub(crate) fn for_each(
+        &self,
+        mut stream: SendableRecordBatchStream,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let (sender, receiver) = sync_channel(BATCHES_IN_FLIGHT);
+        let task = self.engine.runtime.spawn(async move {
+            while let Some(batch) = stream.next().await {
+                let batch = batch.map(Some).map_err(from_datafusion);
+                if tokio::task::block_in_place(|| sender.send(batch)).is_err() {
+                    return;
+                }
+            }
+            let _unwanted = tokio::task::block_in_place(|| sender.send(Ok(None)));
+        });
+        let result = loop {
+            match self.receive(&receiver) {
+                Ok(Some(Ok(Some(batch)))) => {
+                    if let Err(error) = each(batch) {
+                        break Err(error);
+                    }
+                }
+                // The end is said, so that a panic is not taken for it.
+                Ok(Some(Ok(None))) => break Ok(()),
+                Ok(Some(Err(error))) | Err(error) => break Err(error),
+                Ok(None) => break Err(Error::internal("the query panicked; please report it")),
+            }
+        };
+        if result.is_err() {
+            task.abort();
+        }
+        result
+    }
+
+    /// Waits for the next batch of a stream.
+    pub fn next_batch(&self, stream: &Arc<tokio::sync::Mutex<SendableRecordBatchStream>>) -> Result<Option<RecordBatch>> {
+        let stream = stream.clone();
+        self.wait(async move { stream.lock().await.next().await.transpose().map_err(from_datafusion) })
+    }
+
+    /// Drives a stream to its end.
+    pub fn collect(&self, stream: SendableRecordBatchStream) -> Result<Vec<RecordBatch>> {
+        let mut batches = Vec::new();
+        self.for_each(stream, |batch| {
+            batches.push(batch);
+            Ok(())
+        })?;
+        Ok(batches)
+    }
+
+    /// The SQL types of a result's columns, as (name, type, nullable).
+    pub fn describe(outcome: &Outcome) -> Result<Vec<(String, LogicalType, bool)>> {
+        match outcome {
+            Outcome::Stored(stored) => Ok(stored
+                .columns
+                .iter()
+                .map(|(name, column)| {
+                    (name.clone(), column.entry().logical_type.clone(), column.entry().nullable)
+                })
+                .collect()),
+            Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. } => schema
+                .fields()
+                .iter()
+                .map(|field| Ok((field.name().clone(), LogicalType::from_arrow(field)?, field.is_nullable())))
+                .collect(),
+            Outcome::Done { .. } => Ok(Vec::new()),
+        }
+    }
+}
+
+impl StoredResult {
+    /// The Arrow schema of the columns at rest.
+    pub fn schema(&self) -> SchemaRef {
+        let fields: Vec<_> =
+            self.columns.iter().map(|(name, column)| column.field().with_name(name)).collect();
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// Values for the placeholders of a statement.
+#[derive(Clone, Debug, Default)]
+pub enum Parameters {
+    #[default]
+    None,
+    /// For `?` and `$1`.
+    Positional(Vec<ScalarValue>),
+    /// For `$name`.
+    Named(Vec<(String, ScalarValue)>),
+}

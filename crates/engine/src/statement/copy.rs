@@ -1,0 +1,227 @@
+//! COPY table FROM 'file' and COPY table | (query) TO 'file'.
+
+use super::split_name;
+use crate::error::from_datafusion;
+use crate::file::{Pair, ReadOptions, WriteOptions, read_for_copy, take_format, write};
+use crate::session::{Outcome, Session};
+use arrow::datatypes::{Field, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_storage::unknown_table;
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+struct Copy {
+    source: Source,
+    from: bool,
+    path: String,
+    options: Vec<Pair>,
+}
+
+enum Source {
+    Table { name: String, columns: Vec<String> },
+    Query(String),
+}
+
+fn syntax(error: ParserError) -> Error {
+    let text = match error {
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".into(),
+    };
+    Error::new(ErrorKind::Syntax, text)
+}
+
+fn parse_copy(sql: &str) -> Result<Copy> {
+    let dialect = GenericDialect {};
+    let mut parser = Parser::new(&dialect).try_with_sql(sql).map_err(syntax)?;
+    parse_with(&mut parser).map_err(syntax)
+}
+
+fn parse_with(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
+    parser.expect_keyword(Keyword::COPY)?;
+    let source = if parser.consume_token(&Token::LParen) {
+        let query = parser.parse_query()?;
+        parser.expect_token(&Token::RParen)?;
+        Source::Query(query.to_string())
+    } else {
+        let name = folded(&parser.parse_object_name(false)?);
+        let columns = if parser.peek_token().token == Token::LParen {
+            let columns = parser.parse_parenthesized_column_list(
+                datafusion::sql::sqlparser::parser::IsOptional::Mandatory,
+                false,
+            )?;
+            columns.into_iter().map(|column| fold(&column)).collect()
+        } else {
+            Vec::new()
+        };
+        Source::Table { name, columns }
+    };
+    let from = match parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::TO])? {
+        Keyword::FROM => true,
+        _ => false,
+    };
+    let path = parser.parse_literal_string()?;
+    let with = parser.parse_keyword(Keyword::WITH);
+    let mut options = Vec::new();
+    if parser.consume_token(&Token::LParen) {
+        loop {
+            options.push(parse_option(parser)?);
+            if !parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        parser.expect_token(&Token::RParen)?;
+    } else if with {
+        return parser.expected("options in parentheses", parser.peek_token());
+    }
+    match parser.peek_token().token {
+        Token::EOF => Ok(Copy { source, from, path, options }),
+        _ => parser.expected("the end of the COPY statement", parser.peek_token()),
+    }
+}
+
+fn parse_option(parser: &mut Parser<'_>) -> Result<Pair, ParserError> {
+    let name = parser.parse_identifier()?.value.to_lowercase();
+    let _sign = parser.consume_token(&Token::Eq) || parser.consume_token(&Token::RArrow);
+    if matches!(parser.peek_token().token, Token::Comma | Token::RParen) {
+        return Ok((name, ScalarValue::Boolean(Some(true))));
+    }
+    let token = parser.next_token();
+    let value = match &token.token {
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => ScalarValue::from(text.as_str()),
+        Token::Number(number, _) => match number.parse::<i64>() {
+            Ok(number) => ScalarValue::from(number),
+            Err(_) => ScalarValue::from(number.as_str()),
+        },
+        Token::Word(word) => match word.value.to_lowercase().as_str() {
+            "true" | "on" => ScalarValue::from(true),
+            "false" | "off" => ScalarValue::from(false),
+            text => ScalarValue::from(text),
+        },
+        _ => return parser.expected("a value of an option", token),
+    };
+    Ok((name, value))
+}
+
+fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
+    match identifier.quote_style {
+        Some(_) => identifier.value.clone(),
+        None => identifier.value.to_lowercase(),
+    }
+}
+
+fn folded(name: &ObjectName) -> String {
+    let part = |part: &datafusion::sql::sqlparser::ast::ObjectNamePart| match part.as_ident() {
+        Some(identifier) => super::quoted(&fold(identifier)),
+        None => part.to_string(),
+    };
+    name.0.iter().map(part).collect::<Vec<_>>().join(".")
+}
+
+impl Session {
+    pub(crate) fn copy(&self, sql: &str) -> Result<Outcome> {
+        let copy = parse_copy(sql)?;
+        let rows = if copy.from { self.copy_from(copy)? } else { self.copy_to(copy)? };
+        Ok(Outcome::Done { rows_affected: Some(rows) })
+    }
+
+    fn copy_from(&self, mut copy: Copy) -> Result<u64> {
+        let Source::Table { name, columns } = &copy.source else {
+            return Err(Error::new(ErrorKind::Syntax, "COPY FROM writes to a table, not to a query"));
+        };
+        let (schema, name) = split_name(name);
+        let snapshot = self.snapshot();
+        let Some(table) = snapshot.table(&schema, &name) else {
+            return Err(unknown_table(snapshot.catalog(), &name));
+        };
+        let all: Vec<_> = table.columns().iter().map(|column| column.entry().clone()).collect();
+        let chosen = match columns.is_empty() {
+            true => all.clone(),
+            false => columns
+                .iter()
+                .map(|column| Ok(table.column(column)?.entry().clone()))
+                .collect::<Result<Vec<_>>>()?,
+        };
+        let target: Vec<Field> = chosen
+            .iter()
+            .map(|column| match column.logical_type {
+                hypostyle_types::LogicalType::Uuid => {
+                    Field::new(&column.name, arrow::datatypes::DataType::Utf8View, column.nullable)
+                }
+                _ => column.logical_type.arrow_field(&column.name, column.nullable),
+            })
+            .collect();
+        let format = take_format(&copy.path, &mut copy.options)?;
+        let options = ReadOptions::parse(&format!("COPY FROM '{}'", copy.path), format, &copy.options)?;
+        let (context, path) = (self.session_context().clone(), copy.path.clone());
+        let source = self.wait(async move {
+            read_for_copy(&context, &path, format, &options, Arc::new(Schema::new(target))).await
+        })?;
+        let whole = columns.is_empty();
+        let order: Vec<Option<usize>> =
+            all.iter().map(|column| chosen.iter().position(|other| other.id == column.id)).collect();
+        let defaults = match whole {
+            true => None,
+            false => Some(self.defaults_batch(&schema, &name)?),
+        };
+        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
+        let Some(id) = writer.catalog().table(&schema, &name).map(|table| table.id) else {
+            return Err(unknown_table(writer.catalog(), &name));
+        };
+        let mut rows = 0;
+        self.for_each(source.rows, |batch| {
+            let batch = match whole {
+                true => batch,
+                false => super::reorder(&batch, &order, defaults.as_ref(), &all)?,
+            };
+            writer.append(id, &batch)?;
+            rows += batch.num_rows() as u64;
+            self.count_rows(batch.num_rows() as u64);
+            Ok(())
+        })?;
+        writer.commit()?;
+        self.refresh();
+        Ok(rows)
+    }
+
+    fn copy_to(&self, mut copy: Copy) -> Result<u64> {
+        let sql = match &copy.source {
+            Source::Query(query) => query.clone(),
+            Source::Table { name, columns } if columns.is_empty() => format!("SELECT * FROM {name}"),
+            Source::Table { name, columns } => {
+                let columns: Vec<String> = columns.iter().map(|column| super::quoted(column)).collect();
+                format!("SELECT {} FROM {name}", columns.join(", "))
+            }
+        };
+        let format = take_format(&copy.path, &mut copy.options)?;
+        let options = WriteOptions::parse(&copy.path, format, &copy.options)?;
+        let (context, path) = (self.session_context().clone(), copy.path);
+        self.wait(async move {
+            let rows = context.sql(&sql).await.map_err(from_datafusion)?;
+            write(rows, &path, format, &options).await.map_err(from_datafusion)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_may_stand_with_or_without_a_sign() {
+        let copy = parse_copy("COPY s.T (a, \"B\") FROM 'x.csv' WITH (FORMAT csv, header, delim = '|', n 3)").unwrap();
+        assert!(copy.from);
+        assert_eq!(copy.options.len(), 4);
+        assert_eq!(copy.options[1], ("header".into(), ScalarValue::from(true)));
+        assert_eq!(copy.options[3], ("n".into(), ScalarValue::from(3_i64)));
+        let Source::Table { name, columns } = copy.source else { panic!("a table") };
+        assert_eq!((name.as_str(), columns), ("\"s\".\"t\"", vec!["a".to_string(), "B".to_string()]));
+        for wrong in ["COPY t", "COPY t FROM x.csv", "COPY t TO 'x' (FORMAT", "COPY t TO 'x' y"] {
+            assert_eq!(parse_copy(wrong).err().map(|error| error.kind()), Some(ErrorKind::Syntax), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! CREATE and DROP of tables, views and schemas.
+
+use super::types::logical_type;
+use super::{parse, split_name};
+use crate::session::{Outcome, Parameters, Session};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    ColumnDef, ColumnOption, CreateTable, CreateView, ObjectName, ObjectNamePart, ObjectType, Statement,
+};
+use hypostyle_storage::{NewColumn, SCHEMA_MAIN, ViewEntry};
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+
+const DONE: Outcome = Outcome::Done { rows_affected: None };
+
+/// Schema and name, folded to lower case unless quoted, as DataFusion reads them.
+fn name_of(object: &ObjectName) -> Result<(String, String)> {
+    let parts: Vec<String> = object
+        .0
+        .iter()
+        .map(|part| match part {
+            ObjectNamePart::Identifier(identifier) => Ok(fold(identifier)),
+            other => Err(Error::unsupported(format!("the name {other} is not supported"))),
+        })
+        .collect::<Result<_>>()?;
+    match parts.as_slice() {
+        [name] => Ok((SCHEMA_MAIN.into(), name.clone())),
+        [schema, name] | [_, schema, name] => Ok((schema.clone(), name.clone())),
+        _ => Err(Error::invalid_input(format!("{object} has too many parts for a name"))),
+    }
+}
+
+fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
+    match identifier.quote_style {
+        Some(_) => identifier.value.clone(),
+        None => identifier.value.to_lowercase(),
+    }
+}
+
+impl Session {
+    pub(crate) fn create_table(&self, create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
+        let (schema, name) = name_of(&create.name)?;
+        if create.temporary || create.external {
+            return Err(Error::unsupported("temporary and external tables are not supported yet"));
+        }
+        if !create.constraints.is_empty() {
+            return Err(no_constraint(&create.constraints[0].to_string()));
+        }
+        if create.if_not_exists && self.snapshot().table(&schema, &name).is_some() {
+            return Ok(DONE);
+        }
+        let declared: Vec<NewColumn> = create.columns.iter().map(new_column).collect::<Result<_>>()?;
+        let Some(query) = create.query else {
+            if declared.is_empty() {
+                return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
+            }
+            let mut writer = self.engine.database().begin_write(1)?;
+            drop_existing(&mut writer, create.or_replace, &schema, &name)?;
+            writer.create_table(&schema, &name, declared)?;
+            writer.commit()?;
+            self.refresh();
+            return Ok(DONE);
+        };
+        let outcome = self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)?;
+        let described = Session::describe(&outcome)?;
+        let mut columns: Vec<NewColumn> = described
+            .into_iter()
+            .map(|(name, logical_type, _)| NewColumn { name, logical_type, nullable: true, default: None })
+            .collect();
+        if !declared.is_empty() {
+            if declared.len() != columns.len() {
+                return Err(Error::invalid_input(format!(
+                    "table \"{name}\" names {} columns, but the query has {}",
+                    declared.len(),
+                    columns.len()
+                )));
+            }
+            columns = declared;
+        }
+        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
+        drop_existing(&mut writer, create.or_replace, &schema, &name)?;
+        let id = writer.create_table(&schema, &name, columns)?;
+        let mut rows = 0;
+        self.each_batch(outcome, |batch| {
+            writer.append(id, &batch)?;
+            rows += batch.num_rows() as u64;
+            Ok(())
+        })?;
+        writer.commit()?;
+        self.refresh();
+        Ok(Outcome::Done { rows_affected: Some(rows) })
+    }
+
+    pub(crate) fn create_view(&self, create: CreateView) -> Result<Outcome> {
+        let (schema, name) = name_of(&create.name)?;
+        if create.materialized || create.temporary {
+            return Err(Error::unsupported("materialized and temporary views are not supported yet"));
+        }
+        if create.if_not_exists && self.snapshot().catalog().view(&schema, &name).is_some() {
+            return Ok(DONE);
+        }
+        let mut sql = create.query.to_string();
+        // Planned now so that a view that cannot work is refused now.
+        let outcome = self.query(parse(&sql)?, &Parameters::None)?;
+        if !create.columns.is_empty() {
+            let described = Session::describe(&outcome)?;
+            if described.len() != create.columns.len() {
+                return Err(Error::invalid_input(format!(
+                    "view \"{name}\" names {} columns, but its query has {}",
+                    create.columns.len(),
+                    described.len()
+                )));
+            }
+            let names: Vec<String> = create.columns.iter().map(|column| column.name.to_string()).collect();
+            sql = format!("SELECT * FROM ({sql}) AS source ({})", names.join(", "));
+            self.query(parse(&sql)?, &Parameters::None)?;
+        }
+        let mut writer = self.engine.database().begin_write(1)?;
+        if create.or_replace && writer.catalog().view(&schema, &name).is_some() {
+            writer.drop_view(&schema, &name)?;
+        }
+        writer.create_view(ViewEntry { schema, name, sql })?;
+        writer.commit()?;
+        self.refresh();
+        Ok(DONE)
+    }
+
+    pub(crate) fn create_schema(&self, name: &str, if_not_exists: bool) -> Result<Outcome> {
+        let (_, name) = split_name(&lower_unless_quoted(name));
+        if if_not_exists && self.snapshot().catalog().has_schema(&name) {
+            return Ok(DONE);
+        }
+        let mut writer = self.engine.database().begin_write(1)?;
+        writer.create_schema(&name)?;
+        writer.commit()?;
+        self.refresh();
+        Ok(DONE)
+    }
+
+    pub(crate) fn drop(
+        &self,
+        object_type: ObjectType,
+        if_exists: bool,
+        names: &[ObjectName],
+        cascade: bool,
+    ) -> Result<Outcome> {
+        let mut writer = self.engine.database().begin_write(1)?;
+        for object in names {
+            let (schema, name) = name_of(object)?;
+            let catalog = writer.catalog().clone();
+            let (table, view) = (catalog.table(&schema, &name), catalog.view(&schema, &name));
+            match object_type {
+                ObjectType::Table => match (table, view) {
+                    (Some(table), _) => writer.drop_table(table.id)?,
+                    (None, Some(_)) => {
+                        return Err(Error::new(ErrorKind::UnknownName, format!("\"{name}\" is a view; use DROP VIEW")));
+                    }
+                    (None, None) if if_exists => {}
+                    (None, None) => return Err(missing("table", &name, catalog.tables.iter().map(|table| table.name.as_str()))),
+                },
+                ObjectType::View => match (view, table) {
+                    (Some(_), _) => writer.drop_view(&schema, &name)?,
+                    (None, Some(_)) => {
+                        return Err(Error::new(ErrorKind::UnknownName, format!("\"{name}\" is a table; use DROP TABLE")));
+                    }
+                    (None, None) if if_exists => {}
+                    (None, None) => return Err(missing("view", &name, catalog.views.iter().map(|view| view.name.as_str()))),
+                },
+                ObjectType::Schema => {
+                    if !catalog.has_schema(&name) {
+                        if if_exists {
+                            continue;
+                        }
+                        return Err(missing("schema", &name, catalog.schemas.iter().map(|schema| schema.name.as_str())));
+                    }
+                    if name == SCHEMA_MAIN {
+                        return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
+                    }
+                    if cascade {
+                        for table in catalog.tables.iter().filter(|table| table.schema == name) {
+                            writer.drop_table(table.id)?;
+                        }
+                        for view in catalog.views.iter().filter(|view| view.schema == name) {
+                            writer.drop_view(&name, &view.name)?;
+                        }
+                    }
+                    writer.drop_schema(&name)?;
+                }
+                other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
+            }
+        }
+        writer.commit()?;
+        self.refresh();
+        Ok(DONE)
+    }
+}
+
+fn lower_unless_quoted(name: &str) -> String {
+    if name.contains('"') { name.to_string() } else { name.to_lowercase() }
+}
+
+fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    Error::new(ErrorKind::UnknownName, format!("no {what} \"{name}\"{}", did_you_mean(name, known)))
+}
+
+fn drop_existing(
+    writer: &mut hypostyle_storage::WriteTransaction<'_>,
+    or_replace: bool,
+    schema: &str,
+    name: &str,
+) -> Result<()> {
+    let existing = writer.catalog().table(schema, name).map(|table| table.id);
+    match existing {
+        Some(id) if or_replace => writer.drop_table(id),
+        _ => Ok(()),
+    }
+}
+
+fn new_column(column: &ColumnDef) -> Result<NewColumn> {
+    let mut new = NewColumn {
+        name: fold(&column.name),
+        logical_type: logical_type(&column.data_type)?,
+        nullable: true,
+        default: None,
+    };
+    for option in &column.options {
+        match &option.option {
+            ColumnOption::Null => new.nullable = true,
+            ColumnOption::NotNull => new.nullable = false,
+            ColumnOption::Default(value) => new.default = Some(value.to_string()),
+            other => return Err(no_constraint(&other.to_string())),
+        }
+    }
+    Ok(new)
+}
+
+fn no_constraint(constraint: &str) -> Error {
+    Error::unsupported(format!(
+        "the constraint {constraint} is not supported yet, and an unenforced one would be a lie; leave it out"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::new_columns;
+    use super::*;
+    use arrow::datatypes::{DataType, Field, Schema};
+
+    #[test]
+    fn columns_of_data_keep_their_nullability() {
+        let schema = Schema::new(vec![Field::new("a", DataType::Int32, false), Field::new("b", DataType::Utf8, true)]);
+        let columns = new_columns(&schema).unwrap();
+        assert_eq!(columns.iter().map(|column| column.nullable).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn a_quoted_dot_does_not_split_a_name() {
+        assert_eq!(split_name("a.b"), ("a".into(), "b".into()));
+        assert_eq!(split_name("\"a.b\""), ("main".into(), "a.b".into()));
+        assert_eq!(lower_unless_quoted("Sales"), "sales");
+    }
+}

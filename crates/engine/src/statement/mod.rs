@@ -1,0 +1,474 @@
+//! The statement layer: what is not a query, and how a query becomes an outcome.
+
+mod copy;
+mod ddl;
+mod query;
+mod settings;
+mod split;
+mod summarize;
+mod types;
+
+pub use settings::{parse_bytes, system_memory};
+pub use split::{split_statements, statement_is_complete};
+
+use crate::error::from_datafusion;
+use crate::session::{Outcome, Parameters, Session};
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::{RecordBatch, RecordBatchReader};
+use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments, Statement, Value,
+};
+use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, unknown_table};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Session {
+    /// Runs the statements of a text and gives the outcome of the last. Parameters go to the last.
+    ///
+    /// # Errors
+    /// The first statement's that fails; the ones before it have taken effect.
+    pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
+        let _running = self.running.lock();
+        let statements = split_statements(sql);
+        let mut outcome = Outcome::Done { rows_affected: None };
+        for (index, statement) in statements.iter().enumerate() {
+            self.start();
+            if index > 0 {
+                self.finish(outcome)?;
+            }
+            let last = index + 1 == statements.len();
+            outcome = self.execute_one(statement, if last { parameters } else { &Parameters::None })?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs a query whose rows nobody will read, for its errors.
+    fn finish(&self, outcome: Outcome) -> Result<()> {
+        match outcome {
+            Outcome::Stream { stream, .. } => self.for_each(stream, |_| Ok(())),
+            _ => Ok(()),
+        }
+    }
+
+    fn execute_one(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
+        let words = leading_words(sql);
+        match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["SUMMARIZE", ..] => self.summarize(sql),
+            ["CHECK", "DATABASE", ..] => self.check_database(),
+            ["COPY", ..] => self.copy(sql),
+            ["SHOW", "DATABASES", ..] => self.execute_one("SELECT catalog_name AS database_name FROM information_schema.schemata GROUP BY 1", parameters),
+            ["CHECKPOINT", ..] => Ok(Outcome::Done { rows_affected: None }),
+            _ => self.execute_parsed(parse(&number_placeholders(sql, parameters)?)?, parameters),
+        }
+    }
+
+    fn execute_parsed(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
+        let DfStatement::Statement(inner) = statement else {
+            return self.query(statement, parameters);
+        };
+        match *inner {
+            Statement::CreateTable(create) => self.create_table(create, parameters),
+            Statement::CreateView(create) => self.create_view(create),
+            Statement::CreateSchema { schema_name, if_not_exists, .. } => {
+                self.create_schema(&schema_name.to_string(), if_not_exists)
+            }
+            Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+                self.drop(object_type, if_exists, &names, cascade)
+            }
+            Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
+            Statement::Call(function) => self.call(&function),
+            Statement::Set(set) => self.set(set),
+            Statement::Reset(reset) => self.query(DfStatement::Statement(Box::new(Statement::Reset(reset))), parameters),
+            Statement::Pragma { name, value, .. } => self.pragma(&name.to_string(), value),
+            Statement::ShowVariable { variable } => {
+                self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
+            }
+            other @ (Statement::Delete(_)
+            | Statement::Update(_)
+            | Statement::Merge(_)
+            | Statement::AlterTable(_)
+            | Statement::Truncate(_)
+            | Statement::StartTransaction { .. }
+            | Statement::Commit { .. }
+            | Statement::Rollback { .. }
+            | Statement::Savepoint { .. }) => {
+                let text = other.to_string();
+                let word = text.split_whitespace().next().unwrap_or_default();
+                Err(Error::unsupported(format!(
+                    "{word} is not supported yet: this release appends, and each statement is its own transaction"
+                )))
+            }
+            other => self.query(DfStatement::Statement(Box::new(other)), parameters),
+        }
+    }
+
+    /// Appends rows that are already in the shape of the caller: by name or by position.
+    ///
+    /// # Errors
+    /// `UnknownName`, `InvalidInput` or `Constraint`, naming column, row and value; nothing is then appended.
+    pub fn append(
+        &self,
+        table: &str,
+        data: Box<dyn RecordBatchReader + Send>,
+        create: bool,
+        by_name: bool,
+    ) -> Result<u64> {
+        let _running = self.running.lock();
+        let snapshot = self.start();
+        let (schema_name, name) = split_name(table);
+        let schema = data.schema();
+        let exists = snapshot.table(&schema_name, &name).is_some();
+        if !exists && !create {
+            let error = unknown_table(snapshot.catalog(), table);
+            return Err(Error::new(
+                error.kind(),
+                format!("{}, or create the table from the data with create=True", error.message()),
+            ));
+        }
+        let mut defaults = None;
+        if exists && by_name {
+            defaults = Some(self.defaults_batch(&schema_name, &name)?);
+        }
+        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
+        let existing = writer.catalog().table(&schema_name, &name).map(|entry| entry.id);
+        let id = match existing {
+            Some(id) => id,
+            None => writer.create_table(&schema_name, &name, new_columns(&schema)?)?,
+        };
+        let Some(entry) = writer.catalog().tables.iter().find(|entry| entry.id == id).cloned() else {
+            return Err(Error::internal("a table that was just created is missing"));
+        };
+        let columns: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
+        let order = match existing.is_some() && by_name {
+            true => Some(match_columns(&schema, &columns, &name)?),
+            false if schema.fields().len() != columns.len() => {
+                return Err(Error::invalid_input(format!(
+                    "table \"{name}\" has {} columns, but the data has {}",
+                    columns.len(),
+                    schema.fields().len()
+                )));
+            }
+            false => None,
+        };
+        let mut rows = 0;
+        for batch in data {
+            let batch = batch.map_err(|error| from_datafusion(error.into()))?;
+            let batch = match &order {
+                Some(order) => reorder(&batch, order, defaults.as_ref(), &entry.columns)?,
+                None => batch,
+            };
+            writer.append(id, &batch)?;
+            rows += batch.num_rows() as u64;
+            self.counters.done.store(rows, Ordering::Relaxed);
+            self.check_interrupt()?;
+        }
+        writer.commit()?;
+        self.refresh();
+        Ok(rows)
+    }
+
+    /// One row with the defaults of a table's columns.
+    fn defaults_batch(&self, schema: &str, name: &str) -> Result<RecordBatch> {
+        let snapshot = self.engine.database().snapshot();
+        let Some(table) = snapshot.table(schema, name) else {
+            return Err(unknown_table(snapshot.catalog(), name));
+        };
+        let columns: Vec<String> = table
+            .entry()
+            .columns
+            .iter()
+            .map(|column| format!("{} AS {}", column.default.as_deref().unwrap_or("NULL"), quoted(&column.name)))
+            .collect();
+        let statement = parse(&format!("SELECT {}", columns.join(", ")))?;
+        let (_, mut batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
+        match batches.pop() {
+            Some(batch) if batches.is_empty() && batch.num_rows() == 1 => Ok(batch),
+            _ => Err(Error::internal("the defaults of a table are one row")),
+        }
+    }
+
+    /// All rows of an outcome.
+    pub(crate) fn collect_rows(&self, outcome: Outcome) -> Result<(Arc<Schema>, Vec<RecordBatch>)> {
+        match outcome {
+            Outcome::Stream { schema, stream } => Ok((schema, self.collect(stream)?)),
+            Outcome::Batches { schema, batches } => Ok((schema, batches)),
+            Outcome::Stored(stored) => {
+                let schema = stored.schema();
+                let (offset, rows) = (stored.offset as usize, stored.rows as usize);
+                let arrays = stored
+                    .columns
+                    .iter()
+                    .map(|(_, column)| Ok(column.array()?.slice(offset, rows)))
+                    .collect::<Result<Vec<_>>>()?;
+                let batch = RecordBatch::try_new(schema.clone(), arrays)
+                    .map_err(|error| Error::internal(format!("stored columns do not fit their schema: {error}")))?;
+                Ok((schema, vec![batch]))
+            }
+            Outcome::Done { .. } => Ok((Arc::new(Schema::empty()), Vec::new())),
+        }
+    }
+
+    /// The tables and views that the session sees.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.refresh()
+    }
+
+    fn check_database(&self) -> Result<Outcome> {
+        let snapshot = self.engine.database().snapshot();
+        let mut interrupted = Ok(());
+        let damages = snapshot.check(|progress| {
+            self.counters.done.store(progress.rows_done, Ordering::Relaxed);
+            self.counters.total.store(progress.rows_total, Ordering::Relaxed);
+            interrupted = self.check_interrupt();
+            interrupted.is_ok()
+        });
+        interrupted?;
+        let text = |value: fn(&hypostyle_storage::Damage) -> String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(damages.iter().map(value)))
+        };
+        let number = |value: fn(&hypostyle_storage::Damage) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(damages.iter().map(value)))
+        };
+        let columns = [
+            ("schema_name", text(|damage| damage.schema.clone())),
+            ("table_name", text(|damage| damage.table.clone())),
+            ("column_name", text(|damage| damage.column.clone())),
+            ("node", number(|damage| damage.node as i64)),
+            ("block", number(|damage| damage.block as i64)),
+            ("error", text(|damage| damage.error.message().to_string())),
+        ];
+        let batch = RecordBatch::try_from_iter(columns)
+            .map_err(|error| Error::internal(format!("cannot list the damage: {error}")))?;
+        Ok(Outcome::batch(batch))
+    }
+
+    fn summarize(&self, sql: &str) -> Result<Outcome> {
+        let source = sql.trim()["SUMMARIZE".len()..].trim();
+        let is_query = matches!(
+            leading_words(source).first().map(String::as_str),
+            Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
+        );
+        let source = if is_query { format!("({source}) AS source") } else { source.to_string() };
+        let Outcome::Stream { schema, .. } =
+            self.query(parse(&format!("SELECT * FROM {source} WHERE true OR random() > 2"))?, &Parameters::None)?
+        else {
+            return Err(Error::internal("a query to summarize gave no rows"));
+        };
+        let columns = schema
+            .fields()
+            .iter()
+            .map(|field| {
+                let name = LogicalType::from_arrow(field)?.to_string();
+                Ok((field.name().clone(), field.data_type().clone(), name))
+            })
+            .collect::<Result<Vec<summarize::Column>>>()?;
+        let statement = parse(&summarize::summarize_sql(&source, &columns))?;
+        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
+        let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
+            return Err(Error::internal("a summary is one row"));
+        };
+        Ok(Outcome::batch(summarize::unpivot(wide, &columns)?))
+    }
+
+    /// `CALL tpch_generate(sf => 1)`: the eight TPC-H tables, in one transaction.
+    fn call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Result<Outcome> {
+        let name = function.name.to_string();
+        if !name.eq_ignore_ascii_case("tpch_generate") {
+            return Err(Error::new(ErrorKind::UnknownName, format!("no procedure \"{name}\"; there is tpch_generate(sf => 1)")));
+        }
+        let mut scale_factor = 1.0;
+        if let FunctionArguments::List(list) = &function.args {
+            for argument in &list.args {
+                let value = match argument {
+                    FunctionArg::Unnamed(value) => value,
+                    FunctionArg::Named { name, arg, operator: FunctionArgOperator::RightArrow | FunctionArgOperator::Equals | FunctionArgOperator::Assignment | FunctionArgOperator::Colon | FunctionArgOperator::Value }
+                        if name.value.eq_ignore_ascii_case("sf") => arg,
+                    other => {
+                        return Err(Error::invalid_input(format!("tpch_generate has no argument {other}; it has sf")));
+                    }
+                };
+                scale_factor = match value {
+                    FunctionArgExpr::Expr(SqlExpr::Value(value)) => match &value.value {
+                        Value::Number(number, _) => number.parse::<f64>().ok(),
+                        _ => None,
+                    },
+                    _ => None,
+                }
+                .ok_or_else(|| Error::invalid_input(format!("the scale factor must be a number, not {value}")))?;
+            }
+        }
+        let tables = crate::tpch::tables(scale_factor)?;
+        self.counters.total.store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
+        let threads = self.engine.options().threads;
+        let mut writer = self.engine.database().begin_write(threads)?;
+        let mut rows = 0;
+        for table in tables {
+            let id = writer.create_table(SCHEMA_MAIN, table.name, new_columns(&table.schema)?)?;
+            for batch in table.read(threads)? {
+                let batch = batch.map_err(|error| from_datafusion(error.into()))?;
+                writer.append(id, &batch)?;
+                rows += batch.num_rows() as u64;
+                self.counters.done.store(rows, Ordering::Relaxed);
+                self.check_interrupt()?;
+            }
+        }
+        writer.commit()?;
+        self.refresh();
+        Ok(Outcome::Done { rows_affected: Some(rows) })
+    }
+}
+
+/// The columns of a table made from data of this schema.
+pub(crate) fn new_columns(schema: &Schema) -> Result<Vec<NewColumn>> {
+    schema
+        .fields()
+        .iter()
+        .map(|field| {
+            Ok(NewColumn {
+                name: field.name().clone(),
+                logical_type: LogicalType::from_arrow(field)?,
+                nullable: field.is_nullable(),
+                default: None,
+            })
+        })
+        .collect()
+}
+
+/// For each column of a table, its place in the data; `None` takes the default.
+fn match_columns(schema: &Schema, columns: &[&str], table: &str) -> Result<Vec<Option<usize>>> {
+    for (index, field) in schema.fields().iter().enumerate() {
+        if !columns.contains(&field.name().as_str()) {
+            let suggestion = hypostyle_types::did_you_mean(field.name(), columns.iter().copied());
+            return Err(Error::new(
+                ErrorKind::UnknownName,
+                format!("table \"{table}\" has no column \"{}\"{suggestion}", field.name()),
+            )
+            .with_sqlstate("42703"));
+        }
+        if schema.fields()[..index].iter().any(|before| before.name() == field.name()) {
+            return Err(Error::invalid_input(format!("the data has two columns \"{}\"", field.name())));
+        }
+    }
+    Ok(columns.iter().map(|column| schema.index_of(column).ok()).collect())
+}
+
+fn reorder(
+    batch: &RecordBatch,
+    order: &[Option<usize>],
+    defaults: Option<&RecordBatch>,
+    columns: &[hypostyle_storage::ColumnEntry],
+) -> Result<RecordBatch> {
+    let rows = batch.num_rows();
+    let mut fields = Vec::with_capacity(order.len());
+    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(order.len());
+    for ((source, column), index) in order.iter().zip(columns).zip(0..) {
+        let array = match (source, defaults) {
+            (Some(source), _) => batch.column(*source).clone(),
+            (None, Some(defaults)) if column.default.is_some() => {
+                let value = datafusion::common::ScalarValue::try_from_array(defaults.column(index), 0);
+                value.and_then(|value| value.to_array_of_size(rows)).map_err(from_datafusion)?
+            }
+            (None, _) => arrow::array::new_null_array(&DataType::Null, rows),
+        };
+        // A default is a literal of the type its text has; the column's type is the one wanted.
+        let array = if source.is_none() && *array.data_type() != DataType::Null {
+            arrow::compute::cast(&array, &column.logical_type.arrow_type())
+                .map_err(|error| from_datafusion(error.into()))?
+        } else {
+            array
+        };
+        fields.push(Field::new(&column.name, array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        .map_err(|error| Error::internal(format!("cannot arrange the columns: {error}")))
+}
+
+/// `schema.name`, or a name in the main schema; double quotes keep a dot.
+pub(crate) fn split_name(name: &str) -> (String, String) {
+    let mut parts = vec![String::new()];
+    let mut inside = false;
+    for character in name.chars() {
+        match character {
+            '"' => inside = !inside,
+            '.' if !inside => parts.push(String::new()),
+            other => {
+                if let Some(part) = parts.last_mut() {
+                    part.push(other);
+                }
+            }
+        }
+    }
+    let relation = parts.pop().unwrap_or_default();
+    let schema = parts.pop().unwrap_or_else(|| SCHEMA_MAIN.to_string());
+    (schema, relation)
+}
+
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The first words of a statement in upper case, past comments.
+fn leading_words(sql: &str) -> Vec<String> {
+    Tokenizer::new(&GenericDialect {}, sql)
+        .tokenize()
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .map_while(|token| match token {
+            Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_uppercase()),
+            _ => None,
+        })
+        .take(2)
+        .collect()
+}
+
+/// Gives every `?` its number.
+fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
+    let Parameters::Positional(values) = parameters else { return Ok(sql.to_string()) };
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize();
+    let tokens = tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))?;
+    if !tokens.iter().any(|token| matches!(token, Token::Placeholder(mark) if mark == "?")) {
+        return Ok(sql.to_string());
+    }
+    let mut number = 0;
+    let mut text = String::with_capacity(sql.len() + 8);
+    for token in tokens {
+        match token {
+            Token::Placeholder(mark) if mark == "?" => {
+                number += 1;
+                text.push_str(&format!("${number}"));
+            }
+            other => text.push_str(&other.to_string()),
+        }
+    }
+    if number != values.len() {
+        return Err(Error::invalid_input(format!(
+            "the statement has {number} parameters, but {} values were given",
+            values.len()
+        ))
+        .with_sqlstate("07001"));
+    }
+    Ok(text)
+}
+
+/// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
+/// notebooks are used to (`FROM t`, struct types, trailing commas).
+pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
+    let with = |dialect: &dyn Dialect| {
+        DFParserBuilder::new(sql).with_dialect(dialect).build().and_then(|mut parser| parser.parse_statements())
+    };
+    let mut statements = match with(&GenericDialect {}) {
+        Ok(statements) => statements,
+        Err(error) => with(&DuckDbDialect {}).map_err(|_| from_datafusion(error))?,
+    };
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
+    }
+}

@@ -1,0 +1,269 @@
+//! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
+
+use crate::catalog::CATALOG;
+use crate::error::from_datafusion;
+use crate::scan::StoredTable;
+use crate::session::{Outcome, Parameters, Session, StoredResult};
+use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::{ParamValues, ScalarValue, TableReference};
+use datafusion::datasource::source_as_provider;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionContext;
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp};
+use datafusion::physical_plan::execute_stream;
+use datafusion::sql::parser::Statement as DfStatement;
+use hypostyle_storage::{ColumnData, TableData, unknown_table};
+use hypostyle_types::{Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Session {
+    /// Plans a statement and starts it.
+    pub(crate) fn query(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
+        let plan = self.plan(statement, parameters)?;
+        self.start_plan(plan)
+    }
+
+    /// The whole of a table or view.
+    pub fn table(&self, name: &str) -> Result<Outcome> {
+        let _running = self.running.lock();
+        let snapshot = self.start();
+        let (schema, relation) = super::split_name(name);
+        if let Some(table) = snapshot.table(&schema, &relation) {
+            return Ok(Outcome::Stored(whole(table)));
+        }
+        if snapshot.catalog().view(&schema, &relation).is_none() {
+            return Err(unknown_table(snapshot.catalog(), name));
+        }
+        let sql = format!("SELECT * FROM {}.{}", super::quoted(&schema), super::quoted(&relation));
+        self.query(super::parse(&sql)?, &Parameters::None)
+    }
+
+    fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
+        let context = self.context.clone();
+        let values = match parameters {
+            Parameters::None => None,
+            Parameters::Positional(values) => Some(ParamValues::from(values.clone())),
+            Parameters::Named(values) => Some(ParamValues::from(values.clone())),
+        };
+        let plan = self.wait(async move {
+            let state = context.state();
+            let plan = state.statement_to_plan(statement).await.map_err(from_datafusion)?;
+            match values {
+                Some(values) => plan.with_param_values(values).map_err(from_datafusion),
+                None => Ok(plan),
+            }
+        })?;
+        if let Some(missing) = first_placeholder(&plan)
+            && !matches!(plan, LogicalPlan::Statement(PlanStatement::Prepare(_)))
+        {
+            return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
+                .with_sqlstate("07001"));
+        }
+        Ok(plan)
+    }
+
+    fn start_plan(&self, plan: LogicalPlan) -> Result<Outcome> {
+        match plan {
+            LogicalPlan::Statement(_) | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
+                let context = self.context.clone();
+                // PREPARE, EXECUTE, DEALLOCATE, SET: DataFusion keeps their state in the session.
+                let plan = self.wait(async move {
+                    let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
+                    Ok(frame.logical_plan().clone())
+                })?;
+                if plan.schema().fields().is_empty() {
+                    return Ok(Outcome::Done { rows_affected: None });
+                }
+                self.start_query(plan)
+            }
+            LogicalPlan::Ddl(other) => Err(Error::unsupported(format!("{} is not supported", other.name()))),
+            LogicalPlan::Dml(_) => Err(Error::unsupported("this statement writes in a way that is not supported")),
+            LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
+            query => self.start_query(query),
+        }
+    }
+
+    fn start_query(&self, plan: LogicalPlan) -> Result<Outcome> {
+        let context = self.context.clone();
+        let schema = Arc::new(plan.schema().as_arrow().clone());
+        self.wait(async move {
+            let state = context.state();
+            let plan = state.optimize(&plan).map_err(from_datafusion)?;
+            if let Some(stored) = stored_result(&plan, &schema) {
+                return Ok(Outcome::Stored(stored));
+            }
+            let physical = state.query_planner().create_physical_plan(&plan, &state).await.map_err(from_datafusion)?;
+            let schema = physical.schema();
+            let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
+            Ok(Outcome::Stream { schema, stream })
+        })
+    }
+
+    /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
+    pub(crate) fn insert(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
+        if let DfStatement::Statement(inner) = &statement
+            && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_ref()
+        {
+            if insert.on.is_some() || insert.returning.is_some() {
+                return Err(Error::unsupported("INSERT … ON CONFLICT and RETURNING are not supported yet"));
+            }
+        }
+        let LogicalPlan::Dml(dml) = self.plan(statement, parameters)? else {
+            return Err(Error::internal("an INSERT that is not planned as one"));
+        };
+        if !matches!(dml.op, WriteOp::Insert(_)) {
+            return Err(Error::unsupported(format!("{} is not supported", dml.op)));
+        }
+        let (schema, name) = resolve(&dml.table_name);
+        let outcome = self.start_query(dml.input.as_ref().clone())?;
+        let rows = self.write_rows(&schema, &name, outcome)?;
+        Ok(Outcome::Done { rows_affected: Some(rows) })
+    }
+
+    /// Appends an outcome's rows to a table, in the table's column order.
+    pub(crate) fn write_rows(&self, schema: &str, name: &str, outcome: Outcome) -> Result<u64> {
+        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
+        let Some(id) = writer.catalog().table(schema, name).map(|table| table.id) else {
+            return Err(unknown_table(writer.catalog(), name));
+        };
+        let mut rows = 0;
+        self.each_batch(outcome, |batch| {
+            writer.append(id, &batch)?;
+            rows += batch.num_rows() as u64;
+            Ok(())
+        })?;
+        writer.commit()?;
+        self.refresh();
+        Ok(rows)
+    }
+
+    pub(crate) fn each_batch(&self, outcome: Outcome, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        match outcome {
+            Outcome::Stream { stream, .. } => self.for_each(stream, each),
+            other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
+                each(batch)?;
+                self.check_interrupt()
+            }),
+        }
+    }
+
+    /// The settings of a session, one or all.
+    pub(crate) fn name_value(&self, rows: Vec<(String, String)>) -> Result<Outcome> {
+        let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
+        let columns: [(&str, ArrayRef); 2] =
+            [("name", Arc::new(StringArray::from(names))), ("value", Arc::new(StringArray::from(values)))];
+        RecordBatch::try_from_iter(columns)
+            .map(Outcome::batch)
+            .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
+    }
+
+    /// One number as a result.
+    pub(crate) fn count(&self, name: &str, value: u64) -> Result<Outcome> {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![value as i64]));
+        RecordBatch::try_from_iter([(name, column)])
+            .map(Outcome::batch)
+            .map_err(|error| Error::internal(format!("cannot give a count: {error}")))
+    }
+
+    pub(crate) fn session_context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    /// Counts rows that no scan has counted.
+    pub(crate) fn count_rows(&self, rows: u64) {
+        self.counters.done.fetch_add(rows, Ordering::Relaxed);
+    }
+}
+
+fn resolve(table: &TableReference) -> (String, String) {
+    let resolved = table.clone().resolve(CATALOG, hypostyle_storage::SCHEMA_MAIN);
+    (resolved.schema.to_string(), resolved.table.to_string())
+}
+
+fn whole(table: &TableData) -> StoredResult {
+    let columns = table.columns().iter().map(|column| (column.entry().name.clone(), column.clone())).collect();
+    StoredResult { columns, offset: 0, rows: table.rows() }
+}
+
+/// The stored columns that an optimized plan amounts to, if it only picks, renames and cuts.
+fn stored_result(plan: &LogicalPlan, schema: &arrow::datatypes::Schema) -> Option<StoredResult> {
+    let mut found = stored(plan)?;
+    // The optimizer may drop an outermost rename; the names are those of the plan as written.
+    if found.columns.len() != schema.fields().len() || found.columns.is_empty() {
+        return None;
+    }
+    for ((name, _), field) in found.columns.iter_mut().zip(schema.fields()) {
+        name.clone_from(field.name());
+    }
+    Some(found)
+}
+
+fn stored(plan: &LogicalPlan) -> Option<StoredResult> {
+    match plan {
+        LogicalPlan::TableScan(scan) => stored_scan(scan),
+        LogicalPlan::SubqueryAlias(alias) => stored(&alias.input),
+        LogicalPlan::Projection(projection) => {
+            let input = stored(&projection.input)?;
+            let columns = projection
+                .expr
+                .iter()
+                .map(|expr| {
+                    let column = stored_column(expr)?;
+                    let index = projection.input.schema().maybe_index_of_column(column)?;
+                    let (_, data): &(String, Arc<ColumnData>) = input.columns.get(index)?;
+                    Some((expr.schema_name().to_string(), data.clone()))
+                })
+                .collect::<Option<_>>()?;
+            Some(StoredResult { columns, ..input })
+        }
+        LogicalPlan::Limit(limit) => {
+            let mut input = stored(&limit.input)?;
+            let skip = literal(limit.skip.as_deref(), 0)?.min(input.rows);
+            let fetch = literal(limit.fetch.as_deref(), u64::MAX)?;
+            input.offset += skip;
+            input.rows = (input.rows - skip).min(fetch);
+            Some(input)
+        }
+        _ => None,
+    }
+}
+
+fn stored_column(expr: &Expr) -> Option<&datafusion::common::Column> {
+    match expr {
+        Expr::Column(column) => Some(column),
+        Expr::Alias(alias) => stored_column(&alias.expr),
+        _ => None,
+    }
+}
+
+fn literal(expr: Option<&Expr>, absent: u64) -> Option<u64> {
+    match expr {
+        None => Some(absent),
+        Some(Expr::Literal(ScalarValue::Int64(Some(value)), _)) => u64::try_from(*value).ok(),
+        Some(Expr::Literal(ScalarValue::UInt64(Some(value)), _)) => Some(*value),
+        Some(_) => None,
+    }
+}
+
+fn stored_scan(scan: &TableScan) -> Option<StoredResult> {
+    if !scan.filters.is_empty() {
+        return None;
+    }
+    let provider = source_as_provider(&scan.source).ok()?;
+    let table = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>()?.data();
+    let mut found = whole(table);
+    if let Some(projection) = &scan.projection {
+        found.columns = projection.iter().map(|index| found.columns[*index].clone()).collect();
+    }
+    if let Some(fetch) = scan.fetch {
+        found.rows = found.rows.min(fetch as u64);
+    }
+    Some(found)
+}
+
+fn first_placeholder(plan: &LogicalPlan) -> Option<String> {
+    let names: Result<_, DataFusionError> = plan.get_parameter_names();
+    names.ok()?.into_iter().min()
+}

@@ -1,0 +1,166 @@
+//! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
+
+use super::parse;
+use crate::session::{Outcome, Parameters, Session};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{Expr, Set, Statement, Value, ValueWithSpan};
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use std::path::PathBuf;
+
+const OWN: [&str; 5] = ["threads", "memory_limit", "temp_directory", "timezone", "batch_size"];
+
+/// Bytes of RAM when the system does not tell.
+const MEMORY_UNKNOWN: u64 = 4 << 30;
+
+/// RAM of this machine in bytes.
+pub fn system_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kibibytes = line.and_then(|rest| rest.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
+    kibibytes.map_or(MEMORY_UNKNOWN, |kibibytes| kibibytes * 1024)
+}
+
+/// A number of bytes: `4GB`, `512MiB`, `80%` of RAM, `1000000`.
+///
+/// # Errors
+/// `InvalidInput` when it is not one.
+pub fn parse_bytes(text: &str) -> Result<u64> {
+    let wrong = || Error::invalid_input(format!("'{text}' is not a size; write 4GB, 512MiB, 80% or bytes"));
+    let trimmed = text.trim();
+    let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let number: f64 = trimmed[..digits].parse().map_err(|_| wrong())?;
+    let factor = match trimmed[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "%" if number <= 100.0 => system_memory() as f64 / 100.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    Ok((number * factor) as u64)
+}
+
+impl Session {
+    pub(crate) fn set(&self, set: Set) -> Result<Outcome> {
+        if let Set::SingleAssignment { variable, values, .. } = &set {
+            let name = variable.to_string().to_ascii_lowercase();
+            if OWN.contains(&name.as_str()) && values.len() == 1 {
+                return self.set_own(&name, &text_of(&values[0]));
+            }
+            if !name.contains('.') {
+                return Err(unknown(&name));
+            }
+        }
+        if let Set::SetTimeZone { value, .. } = &set {
+            return self.set_own("timezone", &text_of(value));
+        }
+        self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+    }
+
+    pub(crate) fn pragma(&self, name: &str, value: Option<ValueWithSpan>) -> Result<Outcome> {
+        let name = name.to_ascii_lowercase();
+        match value {
+            Some(value) => self.set_own(&name, &text_of(&Expr::Value(value))),
+            None => self.show(name),
+        }
+    }
+
+    fn set_own(&self, name: &str, value: &str) -> Result<Outcome> {
+        let number = || -> Result<usize> {
+            value.parse().ok().filter(|number| *number > 0).ok_or_else(|| {
+                Error::invalid_input(format!("{name} must be a positive number, not '{value}'"))
+            })
+        };
+        let mut options = self.engine.options();
+        match name {
+            "threads" => options.threads = number()?,
+            "memory_limit" => options.memory_limit = parse_bytes(value)?,
+            "temp_directory" => options.temp_directory = Some(PathBuf::from(value)),
+            "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
+            "batch_size" => return self.set_datafusion("datafusion.execution.batch_size", &number()?.to_string()),
+            _ => return Err(unknown(name)),
+        }
+        self.engine.set_options(options)?;
+        self.take_environment();
+        Ok(Outcome::Done { rows_affected: None })
+    }
+
+    fn set_datafusion(&self, name: &str, value: &str) -> Result<Outcome> {
+        self.query(parse(&format!("SET {name} = '{}'", value.replace('\'', "''")))?, &Parameters::None)
+    }
+
+    pub(crate) fn show(&self, name: String) -> Result<Outcome> {
+        let name = name.to_ascii_lowercase();
+        let options = self.engine.options();
+        let config = self.session_context().copied_config();
+        let value = |name: &str| match name {
+            "threads" => Some(options.threads.to_string()),
+            "memory_limit" => Some(options.memory_limit.to_string()),
+            "temp_directory" => Some(options.temp_directory.as_ref().map_or_else(
+                || std::env::temp_dir().display().to_string(),
+                |directory| directory.display().to_string(),
+            )),
+            "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
+            "batch_size" => Some(config.batch_size().to_string()),
+            _ => None,
+        };
+        match name.as_str() {
+            "tables" => self.query(
+                parse(
+                    "SELECT table_schema AS schema_name, table_name, table_type FROM information_schema.tables \
+                     WHERE table_schema <> 'information_schema' ORDER BY 1, 2",
+                )?,
+                &Parameters::None,
+            ),
+            "settings" => {
+                self.name_value(OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?))).collect())
+            }
+            name if OWN.contains(&name) => {
+                self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
+            }
+            other if other == "all" || other.contains('.') => {
+                self.query(parse(&format!("SHOW {other}"))?, &Parameters::None)
+            }
+            other => Err(unknown(other)),
+        }
+    }
+}
+
+fn unknown(name: &str) -> Error {
+    Error::new(
+        ErrorKind::UnknownName,
+        format!("no setting \"{name}\"{}; SHOW settings lists them", did_you_mean(name, OWN)),
+    )
+    .with_sqlstate("42704")
+}
+
+fn text_of(value: &Expr) -> String {
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),
+            other => other.to_string(),
+        },
+        other => other.to_string().trim_matches(['\'', '"']).to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(parse_bytes("4GB").unwrap(), 4_000_000_000);
+        assert_eq!(parse_bytes(" 1.5 KiB ").unwrap(), 1536);
+        assert_eq!(parse_bytes("7").unwrap(), 7);
+        assert_eq!(parse_bytes("50%").unwrap(), (system_memory() as f64 / 2.0) as u64);
+        for wrong in ["", "GB", "4 parsecs", "-1", "120%"] {
+            assert!(parse_bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Block records: checksum and synopsis of 65,536 elements of a node (format.md §4).
+
+use crate::{array_at, u32_at, u64_at};
+use hypostyle_types::{Error, Result};
+
+pub const BLOCK_RECORD_BYTES: usize = 64;
+
+const HAS_BOUNDS: u32 = 1;
+const MINIMUM_TRUNCATED: u32 = 2;
+const MAXIMUM_TRUNCATED: u32 = 4;
+const HAS_NAN: u32 = 8;
+
+/// Checksum and synopsis of one block. The bounds' bytes are read according to the column's type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockRecord {
+    pub checksum: u64,
+    pub elements: u32,
+    pub nulls: u32,
+    /// Minimum and maximum, absent when the type has none or no value is neither NULL nor NaN.
+    pub bounds: Option<([u8; 16], [u8; 16])>,
+    pub minimum_truncated: bool,
+    pub maximum_truncated: bool,
+    pub has_nan: bool,
+    /// Value ranges present, a bit each; 0 = not built.
+    pub imprint: u64,
+}
+
+impl BlockRecord {
+    pub fn encode(&self) -> [u8; BLOCK_RECORD_BYTES] {
+        let mut bytes = [0; BLOCK_RECORD_BYTES];
+        bytes[..8].copy_from_slice(&self.checksum.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.elements.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.nulls.to_le_bytes());
+        let mut flags = 0;
+        if let Some((minimum, maximum)) = &self.bounds {
+            bytes[16..32].copy_from_slice(minimum);
+            bytes[32..48].copy_from_slice(maximum);
+            flags |= HAS_BOUNDS;
+        }
+        for (set, flag) in [
+            (self.minimum_truncated, MINIMUM_TRUNCATED),
+            (self.maximum_truncated, MAXIMUM_TRUNCATED),
+            (self.has_nan, HAS_NAN),
+        ] {
+            flags |= if set { flag } else { 0 };
+        }
+        bytes[48..56].copy_from_slice(&self.imprint.to_le_bytes());
+        bytes[56..60].copy_from_slice(&flags.to_le_bytes());
+        bytes
+    }
+
+    /// # Errors
+    /// `Corrupt` when the length or a flag is not as §4 has it.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        if bytes.len() != BLOCK_RECORD_BYTES {
+            return Err(Error::corrupt(format!("a block record of {} bytes", bytes.len())));
+        }
+        let flags = u32_at(bytes, 56);
+        let elements = u32_at(bytes, 8);
+        let nulls = u32_at(bytes, 12);
+        if flags & !(HAS_BOUNDS | MINIMUM_TRUNCATED | MAXIMUM_TRUNCATED | HAS_NAN) != 0 || nulls > elements {
+            return Err(Error::corrupt("a block record is damaged"));
+        }
+        Ok(Self {
+            checksum: u64_at(bytes, 0),
+            elements,
+            nulls,
+            bounds: (flags & HAS_BOUNDS != 0).then(|| (array_at(bytes, 16), array_at(bytes, 32))),
+            minimum_truncated: flags & MINIMUM_TRUNCATED != 0,
+            maximum_truncated: flags & MAXIMUM_TRUNCATED != 0,
+            has_nan: flags & HAS_NAN != 0,
+            imprint: u64_at(bytes, 48),
+        })
+    }
+}
+
+/// Hexadecimal text of a block record, for the catalog's JSON.
+pub(crate) mod hexadecimal {
+    use super::*;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error as _};
+    use std::fmt::Write;
+
+    pub fn serialize<S: Serializer>(record: &Option<BlockRecord>, serializer: S) -> Result<S::Ok, S::Error> {
+        let Some(record) = record else { return serializer.serialize_none() };
+        let mut text = String::with_capacity(2 * BLOCK_RECORD_BYTES);
+        for byte in record.encode() {
+            write!(text, "{byte:02x}").map_err(serde::ser::Error::custom)?;
+        }
+        serializer.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BlockRecord>, D::Error> {
+        let Some(text) = Option::<String>::deserialize(deserializer)? else { return Ok(None) };
+        if text.len() != 2 * BLOCK_RECORD_BYTES || !text.is_ascii() {
+            return Err(D::Error::custom("a block record of the wrong length"));
+        }
+        let mut bytes = [0; BLOCK_RECORD_BYTES];
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digit = |c: u8| char::from(c).to_digit(16).ok_or_else(|| D::Error::custom("not hexadecimal"));
+            *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+        }
+        BlockRecord::decode(&bytes).map(Some).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_record_comes_back(checksum: u64, elements in 0..=65_536_u32, bounds: Option<([u8; 16], [u8; 16])>,
+            minimum_truncated: bool, maximum_truncated: bool, has_nan: bool, imprint: u64) {
+            let record = BlockRecord { checksum, elements, nulls: elements / 2, bounds, minimum_truncated,
+                maximum_truncated, has_nan, imprint };
+            prop_assert_eq!(BlockRecord::decode(&record.encode()).unwrap(), record);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+            let _ = BlockRecord::decode(&bytes);
+        }
+    }
+}

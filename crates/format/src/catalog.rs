@@ -1,0 +1,341 @@
+//! The catalog and its changes (format.md §5, §6).
+//!
+//! [`Catalog::apply`] is the only way a catalog changes: replaying a log and committing run the same
+//! code, and both refuse a change that does not fit.
+
+use crate::block::{BlockRecord, hexadecimal};
+use crate::SCHEMA_MAIN;
+use hypostyle_types::{
+    ColumnId, Error, ErrorKind, Generation, LogicalType, NAME_BYTES_MAX, Result, TABLE_COLUMNS_MAX, TableId,
+    Version,
+};
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Catalog {
+    pub version: Version,
+    pub next_table_id: TableId,
+    pub schemas: Vec<SchemaEntry>,
+    pub tables: Vec<TableEntry>,
+    pub views: Vec<ViewEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchemaEntry {
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableEntry {
+    pub id: TableId,
+    pub schema: String,
+    pub name: String,
+    /// Equals the root node's length of every column.
+    pub rows: u64,
+    pub next_column_id: ColumnId,
+    pub columns: Vec<ColumnEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnEntry {
+    pub id: ColumnId,
+    pub name: String,
+    #[serde(flatten)]
+    pub logical_type: LogicalType,
+    pub nullable: bool,
+    /// SQL text of the DEFAULT expression.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    pub generation: GenerationEntry,
+}
+
+/// One set of files of a column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GenerationEntry {
+    pub number: Generation,
+    pub encoding: Encoding,
+    /// In preorder; as many as the type has.
+    pub nodes: Vec<NodeEntry>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    Plain,
+    #[serde(rename = "dictionary_i8")]
+    DictionaryI8,
+    #[serde(rename = "dictionary_i16")]
+    DictionaryI16,
+    #[serde(rename = "dictionary_i32")]
+    DictionaryI32,
+}
+
+impl Encoding {
+    pub fn is_dictionary(self) -> bool {
+        self != Self::Plain
+    }
+}
+
+/// The committed lengths of a node's files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct NodeEntry {
+    pub length: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub validity: bool,
+    #[serde(skip_serializing_if = "is_default")]
+    pub nulls: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub heap_bytes: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub dictionary_length: u64,
+    #[serde(skip_serializing_if = "is_default")]
+    pub dictionary_heap_bytes: u64,
+    #[serde(skip_serializing_if = "is_default", with = "hexadecimal_u64")]
+    pub dictionary_checksum: u64,
+    #[serde(skip_serializing_if = "Option::is_none", with = "hexadecimal")]
+    pub tail: Option<BlockRecord>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// JSON numbers are not exact beyond 2^53 for every reader; checksums are text.
+mod hexadecimal_u64 {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(value: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&format!("{value:016x}"))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ViewEntry {
+    pub schema: String,
+    pub name: String,
+    /// The query, as it was written.
+    pub sql: String,
+}
+
+/// What one commit does.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Commit {
+    pub changes: Vec<Change>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "change", rename_all = "snake_case")]
+pub enum Change {
+    CreateSchema(SchemaEntry),
+    DropSchema(SchemaEntry),
+    CreateTable { table: TableEntry },
+    DropTable { id: TableId },
+    Append { id: TableId, rows: u64, generations: Vec<ColumnGeneration> },
+    CreateView { view: ViewEntry },
+    DropView { schema: String, name: String },
+}
+
+/// The state of a column's files after an append.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ColumnGeneration {
+    pub column: ColumnId,
+    #[serde(flatten)]
+    pub generation: GenerationEntry,
+}
+
+impl Default for Catalog {
+    /// The catalog of a new database.
+    fn default() -> Self {
+        Self {
+            version: Version(0),
+            next_table_id: TableId(1),
+            schemas: vec![SchemaEntry { name: SCHEMA_MAIN.into() }],
+            tables: Vec::new(),
+            views: Vec::new(),
+        }
+    }
+}
+
+impl Catalog {
+    pub fn has_schema(&self, name: &str) -> bool {
+        self.schemas.iter().any(|schema| schema.name == name)
+    }
+
+    pub fn table(&self, schema: &str, name: &str) -> Option<&TableEntry> {
+        self.tables.iter().find(|table| table.schema == schema && table.name == name)
+    }
+
+    pub fn view(&self, schema: &str, name: &str) -> Option<&ViewEntry> {
+        self.views.iter().find(|view| view.schema == schema && view.name == name)
+    }
+
+    /// Applies a commit: its changes in order, and the next version.
+    ///
+    /// # Errors
+    /// `Corrupt`, `AlreadyExists` or `UnknownName` when a change does not fit; the catalog is then
+    /// partly changed and must be thrown away.
+    pub fn apply(&mut self, commit: &Commit) -> Result<()> {
+        commit.changes.iter().try_for_each(|change| self.apply_change(change))?;
+        self.version = self.version.next();
+        Ok(())
+    }
+
+    /// Applies one change, leaving the version as it is.
+    pub fn apply_change(&mut self, change: &Change) -> Result<()> {
+        match change {
+            Change::CreateSchema(schema) => {
+                check_name(&schema.name)?;
+                if self.has_schema(&schema.name) {
+                    return Err(already_exists("schema", &schema.name));
+                }
+                self.schemas.push(schema.clone());
+            }
+            Change::DropSchema(schema) => {
+                let uses = |name: &String| *name == schema.name;
+                if self.tables.iter().any(|table| uses(&table.schema))
+                    || self.views.iter().any(|view| uses(&view.schema))
+                {
+                    return Err(Error::new(
+                        ErrorKind::Constraint,
+                        format!(
+                            "schema \"{}\" is not empty; drop its tables and views first, or use CASCADE",
+                            schema.name
+                        ),
+                    )
+                    .with_sqlstate("2BP01"));
+                }
+                remove(&mut self.schemas, |entry| entry.name == schema.name, "schema", &schema.name)?;
+            }
+            Change::CreateTable { table } => {
+                self.check_new_relation(&table.schema, &table.name)?;
+                table.validate()?;
+                if table.id < self.next_table_id {
+                    return Err(Error::corrupt(format!("table id {} is used twice", table.id)));
+                }
+                self.next_table_id = table.id.next();
+                self.tables.push(table.clone());
+            }
+            Change::DropTable { id } => {
+                remove(&mut self.tables, |table| table.id == *id, "table with id", &id.to_string())?;
+            }
+            Change::Append { id, rows, generations } => {
+                let Some(table) = self.tables.iter_mut().find(|table| table.id == *id) else {
+                    return Err(Error::corrupt(format!("an append to the unknown table {id}")));
+                };
+                table.rows = *rows;
+                for change in generations {
+                    let Some(column) = table.columns.iter_mut().find(|column| column.id == change.column) else {
+                        return Err(Error::corrupt(format!("an append to the unknown column {}", change.column)));
+                    };
+                    column.generation = change.generation.clone();
+                }
+                table.validate()?;
+            }
+            Change::CreateView { view } => {
+                self.check_new_relation(&view.schema, &view.name)?;
+                self.views.push(view.clone());
+            }
+            Change::DropView { schema, name } => {
+                remove(&mut self.views, |view| view.schema == *schema && view.name == *name, "view", name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks what a decoded catalog must hold.
+    pub(crate) fn validate(&self) -> Result<()> {
+        for table in &self.tables {
+            table.validate()?;
+            if table.id >= self.next_table_id || !self.has_schema(&table.schema) {
+                return Err(Error::corrupt(format!("table \"{}\" does not fit its catalog", table.name)));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_new_relation(&self, schema: &str, name: &str) -> Result<()> {
+        check_name(name)?;
+        if !self.has_schema(schema) {
+            return Err(Error::new(ErrorKind::UnknownName, format!("no schema \"{schema}\"")).with_sqlstate("3F000"));
+        }
+        if self.table(schema, name).is_some() {
+            return Err(already_exists("table", name));
+        }
+        if self.view(schema, name).is_some() {
+            return Err(already_exists("view", name));
+        }
+        Ok(())
+    }
+}
+
+impl TableEntry {
+    pub fn column(&self, name: &str) -> Option<&ColumnEntry> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    fn validate(&self) -> Result<()> {
+        check_name(&self.name)?;
+        if self.columns.is_empty() || self.columns.len() > TABLE_COLUMNS_MAX {
+            return Err(Error::invalid_input(format!(
+                "table \"{}\" has {} columns; a table has 1 to {TABLE_COLUMNS_MAX}",
+                self.name,
+                self.columns.len()
+            )));
+        }
+        let mut names = std::collections::HashSet::new();
+        for column in &self.columns {
+            check_name(&column.name)?;
+            if !names.insert(&column.name) {
+                return Err(Error::new(
+                    ErrorKind::AlreadyExists,
+                    format!("table \"{}\" has two columns \"{}\"", self.name, column.name),
+                )
+                .with_sqlstate("42701"));
+            }
+            let rows = column.generation.nodes.first().map(|root| root.length);
+            let dictionary_misplaced =
+                column.generation.encoding.is_dictionary() && !column.logical_type.may_have_dictionary();
+            if rows != Some(self.rows) || column.id >= self.next_column_id || dictionary_misplaced {
+                return Err(Error::corrupt(format!(
+                    "column \"{}\" of table \"{}\" does not fit its table",
+                    column.name, self.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains('\0') {
+        return Err(Error::invalid_input(format!(
+            "{name:?} is not a usable name: names have 1 to {NAME_BYTES_MAX} bytes and no NUL"
+        ))
+        .with_sqlstate("42602"));
+    }
+    Ok(())
+}
+
+fn already_exists(what: &str, name: &str) -> Error {
+    Error::new(ErrorKind::AlreadyExists, format!("{what} \"{name}\" already exists"))
+}
+
+fn remove<T>(entries: &mut Vec<T>, is_it: impl Fn(&T) -> bool, what: &str, name: &str) -> Result<()> {
+    let before = entries.len();
+    entries.retain(|entry| !is_it(entry));
+    if entries.len() == before {
+        return Err(Error::new(ErrorKind::UnknownName, format!("no {what} \"{name}\"")));
+    }
+    Ok(())
+}

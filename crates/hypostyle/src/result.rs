@@ -1,0 +1,203 @@
+//! Results: stored columns handed over as they lie, or rows computed as they are asked for.
+
+use crate::ColumnDescription;
+use crate::connection::describe_outcome;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::compute::concat;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::ArrayData;
+use datafusion::execution::SendableRecordBatchStream;
+use hypostyle_engine::{Outcome, Session, StoredResult};
+use hypostyle_types::{Error, Result};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// What a statement gave. Rows of a computed result are computed as they are asked for; a result
+/// that only picks stored columns costs nothing, whatever its rows.
+pub struct QueryResult {
+    session: Arc<Session>,
+    schema: SchemaRef,
+    columns: Vec<ColumnDescription>,
+    rows_affected: Option<u64>,
+    is_query: bool,
+    stored: Option<StoredResult>,
+    rows: Mutex<Rows>,
+}
+
+enum Rows {
+    Stream { stream: Arc<tokio::sync::Mutex<SendableRecordBatchStream>>, taken: bool },
+    Kept { batches: Vec<RecordBatch>, next: usize },
+}
+
+impl QueryResult {
+    pub(crate) fn new(session: Arc<Session>, outcome: Outcome) -> Result<Self> {
+        let columns = describe_outcome(&outcome)?;
+        let is_query = !matches!(outcome, Outcome::Done { .. });
+        let kept = |batches| Rows::Kept { batches, next: 0 };
+        let (schema, rows_affected, stored, rows) = match outcome {
+            Outcome::Stored(stored) => {
+                let schema = stored.schema();
+                let batch = stored_batch(&stored, &schema)?;
+                (schema, None, Some(stored), kept(vec![batch]))
+            }
+            Outcome::Stream { schema, stream } => {
+                let stream = Arc::new(tokio::sync::Mutex::new(stream));
+                (schema, None, None, Rows::Stream { stream, taken: false })
+            }
+            Outcome::Batches { schema, batches } => (schema, None, None, kept(batches)),
+            Outcome::Done { rows_affected } => {
+                (Arc::new(Schema::empty()), rows_affected, None, kept(Vec::new()))
+            }
+        };
+        Ok(Self { session, schema, columns, rows_affected, is_query, stored, rows: Mutex::new(rows) })
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    pub fn columns(&self) -> &[ColumnDescription] {
+        &self.columns
+    }
+
+    /// Rows that INSERT, COPY, CREATE TABLE AS or CALL wrote.
+    pub fn rows_affected(&self) -> Option<u64> {
+        self.rows_affected
+    }
+
+    /// Whether the statement has a result set.
+    pub fn is_query(&self) -> bool {
+        self.is_query
+    }
+
+    /// Whether the result is a mapping of stored columns.
+    pub fn is_stored(&self) -> bool {
+        self.stored.is_some()
+    }
+
+    /// The next rows; a batch that was given is not kept, unless the result was materialized.
+    ///
+    /// # Errors
+    /// Those of the query; `Interrupted`.
+    pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
+        let mut rows = self.rows.lock();
+        match &mut *rows {
+            Rows::Kept { batches, next } => {
+                let batch = batches.get(*next).cloned();
+                *next += usize::from(batch.is_some());
+                Ok(batch)
+            }
+            Rows::Stream { stream, taken } => {
+                *taken = true;
+                self.session.next_batch(stream)
+            }
+        }
+    }
+
+    /// Computes all rows and keeps them; free the second time.
+    ///
+    /// # Errors
+    /// Those of the query; `InvalidInput` when `next_batch` has taken rows away.
+    pub fn materialize(&self) -> Result<()> {
+        let mut rows = self.rows.lock();
+        let Rows::Stream { stream, taken } = &mut *rows else { return Ok(()) };
+        if *taken {
+            return Err(Error::invalid_input(
+                "rows of this result have been streamed away already; run the query again",
+            ));
+        }
+        *taken = true;
+        let mut batches = Vec::new();
+        while let Some(batch) = self.session.next_batch(stream)? {
+            if batch.num_rows() > 0 {
+                batches.push(batch);
+            }
+        }
+        *rows = Rows::Kept { batches, next: 0 };
+        Ok(())
+    }
+
+    /// Rows in all; materializes.
+    pub fn row_count(&self) -> Result<u64> {
+        match &self.stored {
+            Some(stored) => Ok(stored.rows),
+            None => Ok(self.record_batches()?.iter().map(|batch| batch.num_rows() as u64).sum()),
+        }
+    }
+
+    /// All rows, materialized; a stored result is one batch over its mappings.
+    pub fn record_batches(&self) -> Result<Vec<RecordBatch>> {
+        self.materialize()?;
+        match &*self.rows.lock() {
+            Rows::Kept { batches, .. } => Ok(batches.clone()),
+            Rows::Stream { .. } => Err(Error::internal("a materialized result without rows")),
+        }
+    }
+
+    /// One column as one read-only array.
+    pub fn column(&self, index: usize) -> Result<ArrayRef> {
+        self.check_index(index)?;
+        let batches = self.record_batches()?;
+        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        match arrays.as_slice() {
+            [] => Ok(new_empty_array(self.schema.field(index).data_type())),
+            [_] => Ok(batches[0].column(index).clone()),
+            many => concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}"))),
+        }
+    }
+
+    /// One column as one array whose buffers belong to the caller, who may write into them. A stored
+    /// column comes as a fresh copy-on-write mapping, whatever its rows; a computed one as a copy.
+    pub fn column_private(&self, index: usize) -> Result<ArrayRef> {
+        self.check_index(index)?;
+        match &self.stored {
+            Some(stored) => {
+                let array = stored.columns[index].1.private_array()?;
+                Ok(array.slice(stored.offset as usize, stored.rows as usize))
+            }
+            None => Ok(make_array(copied(&self.column(index)?.to_data())?)),
+        }
+    }
+
+    fn check_index(&self, index: usize) -> Result<()> {
+        if index >= self.columns.len() {
+            return Err(Error::invalid_input(format!(
+                "no column {index}: the result has {} columns",
+                self.columns.len()
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn stored_batch(stored: &StoredResult, schema: &SchemaRef) -> Result<RecordBatch> {
+    let arrays = stored
+        .columns
+        .iter()
+        .map(|(_, column)| Ok(column.array()?.slice(stored.offset as usize, stored.rows as usize)))
+        .collect::<Result<Vec<_>>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(stored.rows as usize));
+    RecordBatch::try_new_with_options(schema.clone(), arrays, &options)
+        .map_err(|error| Error::internal(format!("stored columns do not fit their schema: {error}")))
+}
+
+/// The same array over buffers that nobody else has.
+fn copied(data: &ArrayData) -> Result<ArrayData> {
+    let copy = |buffer: &Buffer| Buffer::from(buffer.as_slice());
+    let nulls = data.nulls().map(|nulls| {
+        NullBuffer::new(arrow::buffer::BooleanBuffer::new(
+            copy(nulls.buffer()),
+            nulls.offset(),
+            nulls.len(),
+        ))
+    });
+    let children = data.child_data().iter().map(copied).collect::<Result<_>>()?;
+    let builder = data
+        .clone()
+        .into_builder()
+        .buffers(data.buffers().iter().map(copy).collect())
+        .nulls(nulls)
+        .child_data(children);
+    builder.build().map_err(|error| Error::internal(format!("cannot copy a column: {error}")))
+}

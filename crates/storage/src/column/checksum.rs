@@ -1,0 +1,34 @@
+//! The checksum of a block (format.md §4), computed while writing and again while verifying.
+
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+/// The three digests of a block, fed in pieces.
+#[derive(Clone)]
+pub(crate) struct BlockHash {
+    pub validity: Xxh3Default,
+    pub values: Xxh3Default,
+    pub heap: Xxh3Default,
+}
+
+impl BlockHash {
+    pub fn new() -> Self {
+        Self { validity: Xxh3Default::new(), values: Xxh3Default::new(), heap: Xxh3Default::new() }
+    }
+
+    pub fn checksum(&self) -> u64 {
+        let mut digests = [0; 24];
+        for (slot, hash) in digests.chunks_exact_mut(8).zip([&self.validity, &self.values, &self.heap]) {
+            slot.copy_from_slice(&hash.digest().to_le_bytes());
+        }
+        xxh3_64(&digests)
+    }
+}
+
+/// A byte range of a bitmap that starts on a byte, with the bits past `bits` cleared.
+pub(crate) fn update_with_bits(hash: &mut Xxh3Default, bytes: &[u8], bits: usize) {
+    let (whole, rest) = (bits / 8, bits % 8);
+    hash.update(&bytes[..whole]);
+    if rest > 0 {
+        hash.update(&[bytes[whole] & ((1 << rest) - 1)]);
+    }
+}

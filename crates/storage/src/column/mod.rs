@@ -1,0 +1,19 @@
+//! One column: its tree of nodes, its files, its writer and its reader.
+
+mod bounds;
+mod checksum;
+mod convert;
+mod dictionary;
+mod files;
+mod layout;
+mod node_writer;
+mod reader;
+mod writer;
+
+pub use bounds::{BlockSynopsis, Bound};
+pub use convert::convert;
+pub use reader::ColumnData;
+
+pub(crate) use files::GenerationFiles;
+pub(crate) use layout::node_count;
+pub(crate) use writer::ColumnWriter;

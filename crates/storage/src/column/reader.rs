@@ -1,0 +1,339 @@
+//! A column of a snapshot: its array as a mapping, its synopses, its verification.
+//!
+//! The only `unsafe` of this crate is here: assembling an Arrow array from mapped files without
+//! looking at every value, which is what makes a result cost O(columns) instead of O(rows).
+
+use super::bounds::BlockSynopsis;
+use super::checksum::{BlockHash, update_with_bits};
+use super::files::{GenerationFiles, Role};
+use super::layout::{BoundsKind, Buffers, Node, arrow_type_at_rest, nodes, sealed_blocks};
+use arrow_array::{ArrayRef, make_array, new_empty_array};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_schema::{DataType, Field};
+use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, ColumnEntry, Encoding, GenerationEntry, NodeEntry};
+use hypostyle_io::{File, Mapping};
+use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A column as one snapshot sees it.
+#[derive(Debug)]
+pub struct ColumnData {
+    entry: ColumnEntry,
+    pub(crate) files: Arc<GenerationFiles>,
+    /// The array that scans share; made at first use.
+    shared: OnceLock<ArrayRef>,
+    synopses: OnceLock<Vec<BlockSynopsis>>,
+    /// One bit a block: its checksum has matched in this process.
+    verified: Vec<AtomicU64>,
+}
+
+impl ColumnData {
+    pub(crate) fn new(entry: ColumnEntry, files: Arc<GenerationFiles>) -> Self {
+        let blocks = entry.generation.nodes[0].length.div_ceil(BLOCK_ROWS);
+        let verified = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
+        Self { entry, files, shared: OnceLock::new(), synopses: OnceLock::new(), verified }
+    }
+
+    pub fn entry(&self) -> &ColumnEntry {
+        &self.entry
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.entry.generation.nodes[0].length
+    }
+
+    pub fn null_count(&self) -> u64 {
+        self.entry.generation.nodes[0].nulls
+    }
+
+    /// Distinct values, where a dictionary counts them.
+    pub fn distinct_count(&self) -> Option<u64> {
+        let generation = &self.entry.generation;
+        generation.encoding.is_dictionary().then(|| generation.nodes[0].dictionary_length)
+    }
+
+    /// The Arrow field of this column at rest.
+    pub fn field(&self) -> Field {
+        let data_type = arrow_type_at_rest(&self.entry.logical_type, self.entry.generation.encoding);
+        self.entry.logical_type.mark(Field::new(&self.entry.name, data_type, self.entry.nullable))
+    }
+
+    /// All rows as one array over read-only mappings, shared by all who ask: O(1) in the rows.
+    ///
+    /// # Errors
+    /// `Corrupt` when a file is shorter than the catalog promises, or its offsets leave it.
+    pub fn array(&self) -> Result<ArrayRef> {
+        if let Some(array) = self.shared.get() {
+            return Ok(array.clone());
+        }
+        let array = self.read(false)?;
+        Ok(self.shared.get_or_init(|| array).clone())
+    }
+
+    /// All rows as one array over private copy-on-write mappings of its own: the caller may write
+    /// into its buffers and nobody else sees it. O(1) in the rows.
+    pub fn private_array(&self) -> Result<ArrayRef> {
+        self.read(true)
+    }
+
+    fn read(&self, private: bool) -> Result<ArrayRef> {
+        read_generation(&self.files, &self.entry.logical_type, &self.entry.generation, private)
+            .map_err(|error| error.context(format!("column \"{}\"", self.entry.name)))
+    }
+
+    fn bounds_kind(&self) -> BoundsKind {
+        match self.entry.generation.encoding {
+            Encoding::Plain => nodes(&self.entry.logical_type.arrow_type())[0].bounds,
+            _ => BoundsKind::Bytes,
+        }
+    }
+
+    /// What is known of each block, in order.
+    pub fn synopses(&self) -> Result<&[BlockSynopsis]> {
+        if let Some(synopses) = self.synopses.get() {
+            return Ok(synopses);
+        }
+        let kind = self.bounds_kind();
+        let records = read_records(&self.files, 0, &self.entry.generation.nodes[0])?;
+        let synopses = records.iter().map(|record| BlockSynopsis::read(kind, record)).collect();
+        Ok(self.synopses.get_or_init(|| synopses))
+    }
+
+    /// Checks the checksums of the blocks that hold these rows, each once in this process.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the column and the block.
+    pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
+        if self.files.store.path().is_none() || rows.is_empty() {
+            return Ok(());
+        }
+        for block in rows.start / BLOCK_ROWS..rows.end.div_ceil(BLOCK_ROWS) {
+            let Some(word) = self.verified.get((block / 64) as usize) else { break };
+            let bit = 1 << (block % 64);
+            if word.load(Ordering::Acquire) & bit != 0 {
+                continue;
+            }
+            self.verify_block(0, block)?;
+            word.fetch_or(bit, Ordering::AcqRel);
+        }
+        Ok(())
+    }
+
+    /// Calls back for every block of every node, with the error if it is damaged.
+    pub(crate) fn check(&self, mut report: impl FnMut(usize, u64, Result<()>)) {
+        for (node, entry) in self.entry.generation.nodes.iter().enumerate() {
+            for block in 0..entry.length.div_ceil(BLOCK_ROWS) {
+                report(node, block, self.verify_block(node, block));
+            }
+            if self.entry.generation.encoding.is_dictionary() {
+                report(node, 0, self.verify_dictionary(entry));
+            }
+        }
+    }
+
+    fn verify_block(&self, node: usize, block: u64) -> Result<()> {
+        let entry = &self.entry.generation.nodes[node];
+        let data_type = arrow_type_at_rest(&self.entry.logical_type, self.entry.generation.encoding);
+        let layout = nodes(&data_type);
+        let (from, to) = (block * BLOCK_ROWS, ((block + 1) * BLOCK_ROWS).min(entry.length));
+        let record = match &entry.tail {
+            Some(tail) if block == sealed_blocks(entry.length) => *tail,
+            _ => {
+                let mut bytes = [0; BLOCK_RECORD_BYTES];
+                let file = self.files.open(node, Role::Blocks)?;
+                file.read_at(block * BLOCK_RECORD_BYTES as u64, &mut bytes)?;
+                BlockRecord::decode(&bytes)?
+            }
+        };
+        let found = checksum(&self.files, node, &layout[node], entry, from..to)?;
+        if found != record.checksum {
+            return Err(Error::corrupt(format!(
+                "column \"{}\": block {block} (rows {from} to {}) is damaged: its checksum does not match; restore it from a backup",
+                self.entry.name,
+                to - 1
+            )));
+        }
+        Ok(())
+    }
+
+    fn verify_dictionary(&self, entry: &NodeEntry) -> Result<()> {
+        let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+        let offsets = map(&self.files, 0, Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8, false)?;
+        let heap = map(&self.files, 0, Role::DictionaryHeap, entry.dictionary_heap_bytes, false)?;
+        hash.update(&offsets);
+        hash.update(&heap);
+        if hash.digest() != entry.dictionary_checksum {
+            return Err(Error::corrupt(format!(
+                "column \"{}\": its dictionary is damaged: its checksum does not match; restore it from a backup",
+                self.entry.name
+            )));
+        }
+        Ok(())
+    }
+}
+
+fn map(files: &GenerationFiles, node: usize, role: Role, length: u64, private: bool) -> Result<Buffer> {
+    if length == 0 {
+        return Ok(Buffer::from(Vec::<u8>::new()));
+    }
+    let file = files.open(node, role)?;
+    let mapping: Mapping = if private { file.map_private(length)? } else { file.map(length)? };
+    Ok(Buffer::from(bytes::Bytes::from_owner(mapping)))
+}
+
+fn read_records(files: &GenerationFiles, node: usize, entry: &NodeEntry) -> Result<Vec<BlockRecord>> {
+    let mut records = Vec::new();
+    let sealed = sealed_blocks(entry.length);
+    if sealed > 0 {
+        let mut bytes = vec![0; sealed as usize * BLOCK_RECORD_BYTES];
+        let file: File = files.open(node, Role::Blocks)?;
+        file.read_at(0, &mut bytes)?;
+        for record in bytes.chunks(BLOCK_RECORD_BYTES) {
+            records.push(BlockRecord::decode(record)?);
+        }
+    }
+    records.extend(entry.tail);
+    Ok(records)
+}
+
+/// The checksum of a node's elements, as the files have them now.
+fn checksum(
+    files: &GenerationFiles,
+    node: usize,
+    layout: &Node,
+    entry: &NodeEntry,
+    elements: Range<u64>,
+) -> Result<u64> {
+    let mut hash = BlockHash::new();
+    let (from, to) = (elements.start, elements.end);
+    let read = |role, start: u64, end: u64| -> Result<Vec<u8>> {
+        let mut bytes = vec![0; (end - start) as usize];
+        files.open(node, role)?.read_at(start, &mut bytes)?;
+        Ok(bytes)
+    };
+    let bits = (to - from) as usize;
+    if entry.validity {
+        update_with_bits(&mut hash.validity, &read(Role::Validity, from / 8, to.div_ceil(8))?, bits);
+    }
+    match &layout.buffers {
+        Buffers::None => {}
+        Buffers::Fixed { width, .. } => {
+            let width = *width as u64;
+            hash.values.update(&read(Role::Values, from * width, to * width)?);
+        }
+        Buffers::Bitmap => {
+            update_with_bits(&mut hash.values, &read(Role::Values, from / 8, to.div_ceil(8))?, bits);
+        }
+        Buffers::Offsets { width } => {
+            let width = *width as u64;
+            hash.values.update(&read(Role::Offsets, from * width, (to + 1) * width)?);
+        }
+        Buffers::Variable => {
+            let bytes = read(Role::Offsets, from * 8, (to + 1) * 8)?;
+            hash.values.update(&bytes);
+            let offset = |at: usize| {
+                let mut word = [0; 8];
+                word.copy_from_slice(&bytes[at..at + 8]);
+                u64::from_le_bytes(word)
+            };
+            let (start, end) = (offset(0), offset(bytes.len() - 8));
+            if start > end || end > entry.heap_bytes {
+                return Err(Error::corrupt(format!("element {from}: an offset leaves the heap")));
+            }
+            hash.heap.update(&read(Role::Heap, start, end)?);
+        }
+    }
+    Ok(hash.checksum())
+}
+
+/// All rows of a generation as one array.
+pub(crate) fn read_generation(
+    files: &GenerationFiles,
+    logical_type: &LogicalType,
+    generation: &GenerationEntry,
+    private: bool,
+) -> Result<ArrayRef> {
+    let data_type = arrow_type_at_rest(logical_type, generation.encoding);
+    let layout = nodes(&data_type);
+    if layout.len() != generation.nodes.len() {
+        return Err(Error::corrupt(format!("a {logical_type} column has {} nodes", generation.nodes.len())));
+    }
+    if generation.nodes[0].length == 0 {
+        return Ok(new_empty_array(&data_type));
+    }
+    let data = read_node(files, &layout, &generation.nodes, 0, private)?;
+    Ok(make_array(data))
+}
+
+fn read_node(
+    files: &GenerationFiles,
+    layout: &[Node],
+    entries: &[NodeEntry],
+    node: usize,
+    private: bool,
+) -> Result<ArrayData> {
+    let (shape, entry) = (&layout[node], &entries[node]);
+    let length = entry.length;
+    if length == 0 {
+        return Ok(ArrayData::new_empty(&shape.data_type));
+    }
+    let file = |role, bytes| map(files, node, role, bytes, private);
+    let mut builder = ArrayDataBuilder::new(shape.data_type.clone()).len(length as usize);
+    if entry.validity {
+        let bits = BooleanBuffer::new(file(Role::Validity, length.div_ceil(8))?, 0, length as usize);
+        // SAFETY: the count is what the writer counted while it wrote these very bits; a damaged
+        // bitmap is found by its checksum, and a wrong count misleads but reads no foreign memory.
+        let nulls = unsafe { NullBuffer::new_unchecked(bits, entry.nulls as usize) };
+        builder = builder.nulls(Some(nulls));
+    }
+    match &shape.buffers {
+        Buffers::None => {}
+        Buffers::Fixed { width, .. } => {
+            builder = builder.add_buffer(file(Role::Values, length * *width as u64)?);
+        }
+        Buffers::Bitmap => builder = builder.add_buffer(file(Role::Values, length.div_ceil(8))?),
+        Buffers::Variable => {
+            let offsets = file(Role::Offsets, (length + 1) * 8)?;
+            check_last_offset(i128::from(offsets.typed_data::<i64>()[length as usize]), entry.heap_bytes)?;
+            builder = builder.add_buffer(offsets).add_buffer(file(Role::Heap, entry.heap_bytes)?);
+        }
+        Buffers::Offsets { width } => {
+            let offsets = file(Role::Offsets, (length + 1) * *width as u64)?;
+            let last = match width {
+                8 => i128::from(offsets.typed_data::<i64>()[length as usize]),
+                _ => i128::from(offsets.typed_data::<i32>()[length as usize]),
+            };
+            check_last_offset(last, shape.children.first().map_or(0, |child| entries[*child].length))?;
+            builder = builder.add_buffer(offsets);
+        }
+    }
+    for child in &shape.children {
+        builder = builder.add_child_data(read_node(files, layout, entries, *child, private)?);
+    }
+    if let DataType::Dictionary(_, value) = &shape.data_type {
+        let offsets = file(Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8)?;
+        let last = offsets.typed_data::<i64>()[entry.dictionary_length as usize];
+        check_last_offset(i128::from(last), entry.dictionary_heap_bytes)?;
+        let values = ArrayDataBuilder::new(value.as_ref().clone())
+            .len(entry.dictionary_length as usize)
+            .add_buffer(offsets)
+            .add_buffer(file(Role::DictionaryHeap, entry.dictionary_heap_bytes)?);
+        // SAFETY: as below.
+        builder = builder.add_child_data(unsafe { values.build_unchecked() });
+    }
+    // SAFETY: the buffers have the lengths that the type demands, by construction from one layout
+    // and by the length check of every mapping, and start on a page, so they are aligned. Offsets
+    // ascend, text is UTF-8 and codes number dictionary values because the writer took them from
+    // valid arrays; damage since then is what block checksums find (`verify_rows`, CHECK DATABASE).
+    Ok(unsafe { builder.build_unchecked() })
+}
+
+fn check_last_offset(last: i128, end: u64) -> Result<()> {
+    if last != i128::from(end) {
+        return Err(Error::corrupt(format!("the last offset is {last} where {end} must be")));
+    }
+    Ok(())
+}

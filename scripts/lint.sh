@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Checks formatting and lints of all Rust and Python code.
+#
+# Clippy runs as the compiler of our own crates inside `cargo build`, not as `cargo clippy`: the
+# latter would check all of DataFusion first, another quarter of an hour, because `check` and
+# `build` share no artefacts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+ruff=("$VENV/bin/ruff")
+python_code=(scripts bench bindings/python)
+
+cargo fmt --all --check
+"${ruff[@]}" format --quiet --config scripts/ruff.toml --check "${python_code[@]}"
+"${ruff[@]}" check --quiet --config scripts/ruff.toml "${python_code[@]}"
+
+export RUSTC_WORKSPACE_WRAPPER=clippy-driver
+export CLIPPY_ARGS=-Dwarnings
+cargo build --locked --release --workspace --exclude hypostyle-python --all-targets
+cargo build --locked --release --package hypostyle-python

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Installs what the build, the tests, the demo and the benches need. Does nothing, quickly, when all
+# of it is there; touches the system only for a command that is missing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+fail() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+system_packages() {
+    local packages=()
+    command -v cc >/dev/null || packages+=(gcc libc6-dev)
+    command -v nc.openbsd >/dev/null || packages+=(netcat-openbsd)
+    command -v "${PYTHON:-python3}" >/dev/null || packages+=(python3)
+    "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+    ((${#packages[@]})) || return 0
+
+    command -v apt-get >/dev/null || fail "no apt-get here; install by hand, then run this again: ${packages[*]}"
+    local as_root=()
+    if ((EUID != 0)); then
+        command -v sudo >/dev/null || fail "neither root nor sudo; run as root: apt-get install ${packages[*]}"
+        as_root=(sudo)
+    fi
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"
+}
+
+check_rust() {
+    local wanted found
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    command -v cargo >/dev/null || fail "no cargo; install Rust $wanted or newer with rustup"
+    found=$(rustc --version | cut -d' ' -f2)
+    if [[ $(printf '%s\n' "$wanted" "$found" | sort -V | head -1) != "$wanted" ]]; then
+        fail "rustc is $found, but Hypostyle needs $wanted or newer; run: rustup update stable"
+    fi
+}
+
+# .cargo/config.toml compiles for x86-64-v3, so that even build scripts would die elsewhere.
+check_processor() {
+    if [[ $(uname -m) == x86_64 ]] && ! grep -qw avx2 /proc/cpuinfo; then
+        fail "this processor has no AVX2; remove the target-cpu flag from .cargo/config.toml to build for it"
+    fi
+}
+
+python_environment() {
+    local python=${PYTHON:-python3} stamp="$VENV/.built-for" state
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+        fail "$("$python" --version) is too old; set PYTHON to Python 3.11 or newer"
+    state=$("$python" --version && sha256sum <scripts/requirements.txt)
+    [[ -f $stamp && $(<"$stamp") == "$state" ]] && return 0
+
+    "$python" -m venv --clear "$VENV"
+    "$VENV/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/requirements.txt
+    printf '%s\n' "$state" >"$stamp"
+}
+
+mkdir -p "$HYPOSTYLE_CACHE"
+check_processor
+system_packages
+check_rust
+python_environment
