@@ -1,1 +1,8 @@
-fn main(){}
+//! The one test binary that links the engine.
+
+mod bad_input;
+mod interrupt;
+mod no_file_is_forgotten;
+mod sql;
+mod stored_results;
+mod tpch;

@@ -7,8 +7,8 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, MemTable, SchemaProvider, TableProvider};
-use datafusion::datasource::ViewTable;
 use datafusion::common::DFSchema;
+use datafusion::datasource::ViewTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
@@ -45,7 +45,11 @@ impl std::fmt::Debug for Scope {
 
 impl Scope {
     pub fn new(snapshot: Arc<Snapshot>) -> Arc<Self> {
-        Arc::new(Self { snapshot: RwLock::new(snapshot), resolver: RwLock::new(None), state: OnceLock::new() })
+        Arc::new(Self {
+            snapshot: RwLock::new(snapshot),
+            resolver: RwLock::new(None),
+            state: OnceLock::new(),
+        })
     }
 
     /// Views and defaults are SQL text: planning them needs the session.
@@ -95,12 +99,14 @@ impl SchemaProvider for SnapshotSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         let snapshot = self.scope.snapshot.read();
-        snapshot.catalog().table(&self.name, name).is_some() || snapshot.catalog().view(&self.name, name).is_some()
+        snapshot.catalog().table(&self.name, name).is_some()
+            || snapshot.catalog().view(&self.name, name).is_some()
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
         let snapshot = self.scope.snapshot.read();
-        let (table, view) = (snapshot.catalog().table(&self.name, name), snapshot.catalog().view(&self.name, name));
+        let (table, view) =
+            (snapshot.catalog().table(&self.name, name), snapshot.catalog().view(&self.name, name));
         Ok(table.map(|_| TableType::Base).or(view.map(|_| TableType::View)))
     }
 
@@ -113,10 +119,11 @@ impl SchemaProvider for SnapshotSchema {
         if let Some(view) = snapshot.catalog().view(&self.name, name) {
             let state = self.scope.state()?;
             let sql = view.sql.clone();
-            let plan = Box::pin(async move { state.create_logical_plan(&sql).await }).await.map_err(|error| {
-                let error = from_datafusion(error).context(format!("view \"{name}\""));
-                DataFusionError::External(Box::new(error))
-            })?;
+            let plan =
+                Box::pin(async move { state.create_logical_plan(&sql).await }).await.map_err(|error| {
+                    let error = from_datafusion(error).context(format!("view \"{name}\""));
+                    DataFusionError::External(Box::new(error))
+                })?;
             return Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))));
         }
         if self.name != SCHEMA_MAIN {

@@ -24,9 +24,10 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         DataFusionError::SchemaError(inner, _) => schema_error(inner),
         DataFusionError::Plan(message) => plan_error(message),
         DataFusionError::NotImplemented(message) => Error::unsupported(format!("not supported: {message}")),
-        DataFusionError::ResourcesExhausted(message) => {
-            Error::new(ErrorKind::OutOfMemory, format!("{message}; raise memory_limit or make the query smaller"))
-        }
+        DataFusionError::ResourcesExhausted(message) => Error::new(
+            ErrorKind::OutOfMemory,
+            format!("{message}; raise memory_limit or make the query smaller"),
+        ),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
         DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
         DataFusionError::Execution(_) | DataFusionError::ParquetError(_) => of(ErrorKind::InvalidInput),
@@ -89,7 +90,11 @@ fn from_arrow(error: &ArrowError) -> Error {
 }
 
 fn syntax_message(message: &str) -> String {
-    message.trim_start_matches("sql parser error: ").trim_start_matches("ParserError(\"").trim_end_matches("\")").into()
+    message
+        .trim_start_matches("sql parser error: ")
+        .trim_start_matches("ParserError(\"")
+        .trim_end_matches("\")")
+        .into()
 }
 
 fn schema_error(error: &SchemaError) -> Error {

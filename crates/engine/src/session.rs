@@ -11,11 +11,11 @@ use crate::file;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, StreamExt};
 use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
@@ -332,7 +332,10 @@ impl Session {
     }
 
     /// Waits for the next batch of a stream.
-    pub fn next_batch(&self, stream: &Arc<tokio::sync::Mutex<SendableRecordBatchStream>>) -> Result<Option<RecordBatch>> {
+    pub fn next_batch(
+        &self,
+        stream: &Arc<tokio::sync::Mutex<SendableRecordBatchStream>>,
+    ) -> Result<Option<RecordBatch>> {
         let stream = stream.clone();
         self.wait(async move { stream.lock().await.next().await.transpose().map_err(from_datafusion) })
     }

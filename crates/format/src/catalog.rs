@@ -3,8 +3,8 @@
 //! [`Catalog::apply`] is the only way a catalog changes: replaying a log and committing run the same
 //! code, and both refuse a change that does not fit.
 
-use crate::block::{BlockRecord, hexadecimal};
 use crate::SCHEMA_MAIN;
+use crate::block::{BlockRecord, hexadecimal};
 use hypostyle_types::{
     ColumnId, Error, ErrorKind, Generation, LogicalType, NAME_BYTES_MAX, Result, TABLE_COLUMNS_MAX, TableId,
     Version,
@@ -235,8 +235,12 @@ impl Catalog {
                 };
                 table.rows = *rows;
                 for change in generations {
-                    let Some(column) = table.columns.iter_mut().find(|column| column.id == change.column) else {
-                        return Err(Error::corrupt(format!("an append to the unknown column {}", change.column)));
+                    let Some(column) = table.columns.iter_mut().find(|column| column.id == change.column)
+                    else {
+                        return Err(Error::corrupt(format!(
+                            "an append to the unknown column {}",
+                            change.column
+                        )));
                     };
                     column.generation = change.generation.clone();
                 }
@@ -267,7 +271,9 @@ impl Catalog {
     fn check_new_relation(&self, schema: &str, name: &str) -> Result<()> {
         check_name(name)?;
         if !self.has_schema(schema) {
-            return Err(Error::new(ErrorKind::UnknownName, format!("no schema \"{schema}\"")).with_sqlstate("3F000"));
+            return Err(
+                Error::new(ErrorKind::UnknownName, format!("no schema \"{schema}\"")).with_sqlstate("3F000")
+            );
         }
         if self.table(schema, name).is_some() {
             return Err(already_exists("table", name));

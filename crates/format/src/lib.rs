@@ -12,8 +12,8 @@ mod superblock;
 
 pub use block::{BLOCK_RECORD_BYTES, BlockRecord};
 pub use catalog::{
-    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry, SchemaEntry,
-    TableEntry, ViewEntry,
+    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry,
+    SchemaEntry, TableEntry, ViewEntry,
 };
 pub use frame::{
     FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogEnd, encode_frame, read_log,

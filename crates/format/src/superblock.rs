@@ -44,7 +44,9 @@ impl Superblock {
     /// it is damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if !bytes.starts_with(&MAGIC) {
-            return Err(Error::invalid_input("not a Hypostyle database: the file HYPOSTYLE has a foreign start"));
+            return Err(Error::invalid_input(
+                "not a Hypostyle database: the file HYPOSTYLE has a foreign start",
+            ));
         }
         if bytes.len() < SUPERBLOCK_BYTES {
             return Err(Error::corrupt(format!(

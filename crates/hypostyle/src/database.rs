@@ -36,8 +36,9 @@ impl Database {
     /// `NotFound`, `InvalidInput` when it is not a database, `Version`, `Corrupt`, `Busy`, `Io`.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let path = std::path::absolute(path.as_ref())
-            .map_err(|error| Error::from_io(&error, format_args!("cannot open \"{}\"", path.as_ref().display())))?;
+        let path = std::path::absolute(path.as_ref()).map_err(|error| {
+            Error::from_io(&error, format_args!("cannot open \"{}\"", path.as_ref().display()))
+        })?;
         Self::over(hypostyle_storage::Database::open(&path, mode)?, Some(path), options)
     }
 

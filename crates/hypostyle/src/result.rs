@@ -2,11 +2,11 @@
 
 use crate::ColumnDescription;
 use crate::connection::describe_outcome;
+use arrow::array::ArrayData;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{Schema, SchemaRef};
-use arrow::array::ArrayData;
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_types::{Error, Result};
@@ -143,7 +143,9 @@ impl QueryResult {
         match arrays.as_slice() {
             [] => Ok(new_empty_array(self.schema.field(index).data_type())),
             [_] => Ok(batches[0].column(index).clone()),
-            many => concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}"))),
+            many => {
+                concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}")))
+            }
         }
     }
 
@@ -186,11 +188,7 @@ fn stored_batch(stored: &StoredResult, schema: &SchemaRef) -> Result<RecordBatch
 fn copied(data: &ArrayData) -> Result<ArrayData> {
     let copy = |buffer: &Buffer| Buffer::from(buffer.as_slice());
     let nulls = data.nulls().map(|nulls| {
-        NullBuffer::new(arrow::buffer::BooleanBuffer::new(
-            copy(nulls.buffer()),
-            nulls.offset(),
-            nulls.len(),
-        ))
+        NullBuffer::new(arrow::buffer::BooleanBuffer::new(copy(nulls.buffer()), nulls.offset(), nulls.len()))
     });
     let children = data.child_data().iter().map(copied).collect::<Result<_>>()?;
     let builder = data

@@ -77,10 +77,9 @@ impl Store {
         match self {
             Self::Directory { path, read_only } => {
                 let path = path.join(name);
-                let file =
-                    OpenOptions::new().read(true).write(!read_only).open(&path).map_err(|error| {
-                        Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
-                    })?;
+                let file = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(|error| {
+                    Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
+                })?;
                 Ok(File::new(file, &path.to_string_lossy()))
             }
             Self::Memory(files) => lock(files)

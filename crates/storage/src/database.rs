@@ -105,7 +105,10 @@ impl Database {
                 return Self::create(store);
             }
             Err(error) => {
-                return Err(Error::from_io(&error, format_args!("cannot open the database \"{}\"", path.display())));
+                return Err(Error::from_io(
+                    &error,
+                    format_args!("cannot open the database \"{}\"", path.display()),
+                ));
             }
             Ok(metadata) if !metadata.is_dir() => {
                 return Err(Error::invalid_input(format!(
@@ -120,7 +123,8 @@ impl Database {
             return Self::recover(store, mode)
                 .map_err(|error| error.context(format!("database \"{}\"", path.display())));
         }
-        let unfinished = |name: &String| name.ends_with(".new") || name.starts_with("log-") || name == "columns";
+        let unfinished =
+            |name: &String| name.ends_with(".new") || name.starts_with("log-") || name == "columns";
         let ours = names.iter().all(|name| unfinished(name) || name.starts_with("catalog-"));
         if mode == OpenMode::ReadWrite && ours {
             return Self::create(store);
@@ -140,10 +144,22 @@ impl Database {
         // The superblock comes last: with it, the database exists.
         store.replace(SUPERBLOCK, &Superblock::new(Uuid::new_v4()).encode())?;
         let lock = store.lock(SUPERBLOCK, true)?;
-        Ok(Self::assemble(store, OpenMode::ReadWrite, catalog, lock, Writer { log: Some(log), log_bytes: 0, poisoned: false }))
+        Ok(Self::assemble(
+            store,
+            OpenMode::ReadWrite,
+            catalog,
+            lock,
+            Writer { log: Some(log), log_bytes: 0, poisoned: false },
+        ))
     }
 
-    fn assemble(store: Store, mode: OpenMode, catalog: Catalog, lock: Option<Lock>, writer: Writer) -> Arc<Self> {
+    fn assemble(
+        store: Store,
+        mode: OpenMode,
+        catalog: Catalog,
+        lock: Option<Lock>,
+        writer: Writer,
+    ) -> Arc<Self> {
         let store = Arc::new(store);
         let snapshot = Snapshot::new(&store, catalog, None);
         Arc::new(Self {
@@ -276,7 +292,9 @@ impl Database {
         writer.log_bytes = 0;
         for name in self.store.list("")? {
             let old = |prefix: &str| {
-                name.strip_prefix(prefix).and_then(|number| number.parse().ok()).is_some_and(|old: u64| old < version.0)
+                name.strip_prefix(prefix)
+                    .and_then(|number| number.parse().ok())
+                    .is_some_and(|old: u64| old < version.0)
             };
             if old("catalog-") || old("log-") {
                 self.store.remove(&name)?;
@@ -304,10 +322,8 @@ fn remove_leftovers(store: &Store, names: &[String], newest: Version, catalog: &
     }
     store.create_directory("columns")?;
     for directory in store.list("columns")? {
-        let table = directory
-            .parse()
-            .ok()
-            .and_then(|id| catalog.tables.iter().find(|table| table.id == TableId(id)));
+        let table =
+            directory.parse().ok().and_then(|id| catalog.tables.iter().find(|table| table.id == TableId(id)));
         let path = format!("columns/{directory}");
         let Some(table) = table else {
             store.remove_directory(&path)?;

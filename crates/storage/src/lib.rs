@@ -13,7 +13,7 @@ mod table;
 mod transaction;
 
 pub use check::{CheckProgress, Damage};
-pub use column::{Bound, BlockSynopsis, ColumnData, convert};
+pub use column::{BlockSynopsis, Bound, ColumnData, convert};
 pub use database::{Database, OpenMode, Snapshot};
 pub use hypostyle_format::{Catalog, ColumnEntry, Encoding, SCHEMA_MAIN, TableEntry, ViewEntry};
 pub use table::TableData;

@@ -94,7 +94,11 @@ impl TableData {
             let names = self.columns.iter().map(|column| column.entry().name.as_str());
             Error::new(
                 ErrorKind::UnknownName,
-                format!("table \"{}\" has no column \"{name}\"{}", self.entry.name, did_you_mean(name, names)),
+                format!(
+                    "table \"{}\" has no column \"{name}\"{}",
+                    self.entry.name,
+                    did_you_mean(name, names)
+                ),
             )
             .with_sqlstate("42703")
         })

@@ -9,12 +9,10 @@ use crate::database::{Database, Snapshot, Writer};
 use crate::table::accept;
 use arrow_array::{ArrayRef, RecordBatch};
 use hypostyle_format::{
-    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry, SchemaEntry,
-    TableEntry, ViewEntry,
+    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry,
+    SchemaEntry, TableEntry, ViewEntry,
 };
-use hypostyle_types::{
-    ColumnId, Error, ErrorKind, Generation, LogicalType, Result, TableId, did_you_mean,
-};
+use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, LogicalType, Result, TableId, did_you_mean};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +53,14 @@ struct TableAppend {
 impl<'a> WriteTransaction<'a> {
     pub(crate) fn new(database: &'a Arc<Database>, writer: MutexGuard<'a, Writer>, threads: usize) -> Self {
         let catalog = database.snapshot().catalog().clone();
-        Self { database, writer, catalog, changes: Vec::new(), appends: BTreeMap::new(), threads: threads.max(1) }
+        Self {
+            database,
+            writer,
+            catalog,
+            changes: Vec::new(),
+            appends: BTreeMap::new(),
+            threads: threads.max(1),
+        }
     }
 
     /// The catalog with this transaction's changes, but for appended rows.

@@ -197,7 +197,10 @@ impl LogicalType {
                 fields: fields
                     .iter()
                     .map(|member| {
-                        Ok(StructField { name: member.name().clone(), logical_type: Self::from_arrow(member)? })
+                        Ok(StructField {
+                            name: member.name().clone(),
+                            logical_type: Self::from_arrow(member)?,
+                        })
                     })
                     .collect::<Result<_>>()?,
             },

@@ -5,9 +5,9 @@ use super::view::EngineColumn;
 use crate::session::Counters;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, SchemaRef};
+use datafusion::common::Statistics;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::Statistics;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -169,7 +169,11 @@ impl ExecutionPlan for ScanExec {
         Some(self.metrics.clone_inner())
     }
 
-    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
         match args.partition() {
             None => Ok(self.statistics.clone()),
             Some(partition) => {
@@ -188,7 +192,8 @@ impl ExecutionPlan for ScanExec {
         let batch_rows = context.session_config().batch_size() as u64;
         let counters = context.session_config().get_extension::<Counters>();
         let schema = self.schema();
-        let stored: Vec<_> = self.projection.iter().map(|index| self.table.columns()[*index].clone()).collect();
+        let stored: Vec<_> =
+            self.projection.iter().map(|index| self.table.columns()[*index].clone()).collect();
         let batches = self.partitions[partition].clone().into_iter().flat_map(move |range| {
             let starts = (range.start..range.end).step_by(batch_rows as usize);
             starts.map(move |start| start..range.end.min(start + batch_rows))
@@ -207,7 +212,8 @@ impl ExecutionPlan for ScanExec {
                         column.slice(rows.start as usize, (rows.end - rows.start) as usize)
                     })
                     .collect::<Result<Vec<_>>>()?;
-                let options = RecordBatchOptions::new().with_row_count(Some((rows.end - rows.start) as usize));
+                let options =
+                    RecordBatchOptions::new().with_row_count(Some((rows.end - rows.start) as usize));
                 let batch = RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?;
                 timer.done();
                 metrics.record_output(batch.num_rows());

@@ -57,7 +57,9 @@ impl PruningStatistics for Synopses<'_> {
 
     fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
         let (synopses, _) = self.of(column)?;
-        Some(Arc::new(UInt64Array::from_iter_values(synopses.iter().map(|synopsis| u64::from(synopsis.nulls)))))
+        Some(Arc::new(UInt64Array::from_iter_values(
+            synopses.iter().map(|synopsis| u64::from(synopsis.nulls)),
+        )))
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
@@ -82,7 +84,9 @@ pub(crate) fn prune(
     let synopses = Synopses { table, schema: schema.clone(), blocks };
     // A predicate that cannot be judged by bounds keeps every block.
     let keep = predicate
-        .and_then(|predicate| PruningPredicateBuilder::new().with_file_schema(schema.clone()).try_build(predicate.clone()).ok())
+        .and_then(|predicate| {
+            PruningPredicateBuilder::new().with_file_schema(schema.clone()).try_build(predicate.clone()).ok()
+        })
         .and_then(|pruning| pruning.prune(&synopses).ok())
         .unwrap_or_else(|| vec![true; blocks]);
     let mut ranges: Vec<Range<u64>> = Vec::new();

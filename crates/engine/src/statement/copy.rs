@@ -92,7 +92,9 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<Pair, ParserError> {
     }
     let token = parser.next_token();
     let value = match &token.token {
-        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => ScalarValue::from(text.as_str()),
+        Token::SingleQuotedString(text) | Token::EscapedStringLiteral(text) => {
+            ScalarValue::from(text.as_str())
+        }
         Token::Number(number, _) => match number.parse::<i64>() {
             Ok(number) => ScalarValue::from(number),
             Err(_) => ScalarValue::from(number.as_str()),
@@ -213,7 +215,8 @@ mod tests {
 
     #[test]
     fn options_may_stand_with_or_without_a_sign() {
-        let copy = parse_copy("COPY s.T (a, \"B\") FROM 'x.csv' WITH (FORMAT csv, header, delim = '|', n 3)").unwrap();
+        let copy = parse_copy("COPY s.T (a, \"B\") FROM 'x.csv' WITH (FORMAT csv, header, delim = '|', n 3)")
+            .unwrap();
         assert!(copy.from);
         assert_eq!(copy.options.len(), 4);
         assert_eq!(copy.options[1], ("header".into(), ScalarValue::from(true)));

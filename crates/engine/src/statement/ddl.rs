@@ -51,7 +51,10 @@ impl Session {
         let declared: Vec<NewColumn> = create.columns.iter().map(new_column).collect::<Result<_>>()?;
         let Some(query) = create.query else {
             if declared.is_empty() {
-                return Err(Error::new(ErrorKind::Syntax, format!("table \"{name}\" needs at least one column")));
+                return Err(Error::new(
+                    ErrorKind::Syntax,
+                    format!("table \"{name}\" needs at least one column"),
+                ));
             }
             let mut writer = self.engine.database().begin_write(1)?;
             drop_existing(&mut writer, create.or_replace, &schema, &name)?;
@@ -152,25 +155,47 @@ impl Session {
                 ObjectType::Table => match (table, view) {
                     (Some(table), _) => writer.drop_table(table.id)?,
                     (None, Some(_)) => {
-                        return Err(Error::new(ErrorKind::UnknownName, format!("\"{name}\" is a view; use DROP VIEW")));
+                        return Err(Error::new(
+                            ErrorKind::UnknownName,
+                            format!("\"{name}\" is a view; use DROP VIEW"),
+                        ));
                     }
                     (None, None) if if_exists => {}
-                    (None, None) => return Err(missing("table", &name, catalog.tables.iter().map(|table| table.name.as_str()))),
+                    (None, None) => {
+                        return Err(missing(
+                            "table",
+                            &name,
+                            catalog.tables.iter().map(|table| table.name.as_str()),
+                        ));
+                    }
                 },
                 ObjectType::View => match (view, table) {
                     (Some(_), _) => writer.drop_view(&schema, &name)?,
                     (None, Some(_)) => {
-                        return Err(Error::new(ErrorKind::UnknownName, format!("\"{name}\" is a table; use DROP TABLE")));
+                        return Err(Error::new(
+                            ErrorKind::UnknownName,
+                            format!("\"{name}\" is a table; use DROP TABLE"),
+                        ));
                     }
                     (None, None) if if_exists => {}
-                    (None, None) => return Err(missing("view", &name, catalog.views.iter().map(|view| view.name.as_str()))),
+                    (None, None) => {
+                        return Err(missing(
+                            "view",
+                            &name,
+                            catalog.views.iter().map(|view| view.name.as_str()),
+                        ));
+                    }
                 },
                 ObjectType::Schema => {
                     if !catalog.has_schema(&name) {
                         if if_exists {
                             continue;
                         }
-                        return Err(missing("schema", &name, catalog.schemas.iter().map(|schema| schema.name.as_str())));
+                        return Err(missing(
+                            "schema",
+                            &name,
+                            catalog.schemas.iter().map(|schema| schema.name.as_str()),
+                        ));
                     }
                     if name == SCHEMA_MAIN {
                         return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
@@ -247,7 +272,8 @@ mod tests {
 
     #[test]
     fn columns_of_data_keep_their_nullability() {
-        let schema = Schema::new(vec![Field::new("a", DataType::Int32, false), Field::new("b", DataType::Utf8, true)]);
+        let schema =
+            Schema::new(vec![Field::new("a", DataType::Int32, false), Field::new("b", DataType::Utf8, true)]);
         let columns = new_columns(&schema).unwrap();
         assert_eq!(columns.iter().map(|column| column.nullable).collect::<Vec<_>>(), [false, true]);
     }

@@ -61,7 +61,10 @@ impl Session {
             ["SUMMARIZE", ..] => self.summarize(sql),
             ["CHECK", "DATABASE", ..] => self.check_database(),
             ["COPY", ..] => self.copy(sql),
-            ["SHOW", "DATABASES", ..] => self.execute_one("SELECT catalog_name AS database_name FROM information_schema.schemata GROUP BY 1", parameters),
+            ["SHOW", "DATABASES", ..] => self.execute_one(
+                "SELECT catalog_name AS database_name FROM information_schema.schemata GROUP BY 1",
+                parameters,
+            ),
             ["CHECKPOINT", ..] => Ok(Outcome::Done { rows_affected: None }),
             _ => self.execute_parsed(parse(&number_placeholders(sql, parameters)?)?, parameters),
         }
@@ -83,7 +86,9 @@ impl Session {
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
             Statement::Call(function) => self.call(&function),
             Statement::Set(set) => self.set(set),
-            Statement::Reset(reset) => self.query(DfStatement::Statement(Box::new(Statement::Reset(reset))), parameters),
+            Statement::Reset(reset) => {
+                self.query(DfStatement::Statement(Box::new(Statement::Reset(reset))), parameters)
+            }
             Statement::Pragma { name, value, .. } => self.pragma(&name.to_string(), value),
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
@@ -182,7 +187,9 @@ impl Session {
             .entry()
             .columns
             .iter()
-            .map(|column| format!("{} AS {}", column.default.as_deref().unwrap_or("NULL"), quoted(&column.name)))
+            .map(|column| {
+                format!("{} AS {}", column.default.as_deref().unwrap_or("NULL"), quoted(&column.name))
+            })
             .collect();
         let statement = parse(&format!("SELECT {}", columns.join(", ")))?;
         let (_, mut batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
@@ -205,8 +212,9 @@ impl Session {
                     .iter()
                     .map(|(_, column)| Ok(column.array()?.slice(offset, rows)))
                     .collect::<Result<Vec<_>>>()?;
-                let batch = RecordBatch::try_new(schema.clone(), arrays)
-                    .map_err(|error| Error::internal(format!("stored columns do not fit their schema: {error}")))?;
+                let batch = RecordBatch::try_new(schema.clone(), arrays).map_err(|error| {
+                    Error::internal(format!("stored columns do not fit their schema: {error}"))
+                })?;
                 Ok((schema, vec![batch]))
             }
             Outcome::Done { .. } => Ok((Arc::new(Schema::empty()), Vec::new())),
@@ -254,8 +262,10 @@ impl Session {
             Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
         );
         let source = if is_query { format!("({source}) AS source") } else { source.to_string() };
-        let Outcome::Stream { schema, .. } =
-            self.query(parse(&format!("SELECT * FROM {source} WHERE true OR random() > 2"))?, &Parameters::None)?
+        let Outcome::Stream { schema, .. } = self.query(
+            parse(&format!("SELECT * FROM {source} WHERE true OR random() > 2"))?,
+            &Parameters::None,
+        )?
         else {
             return Err(Error::internal("a query to summarize gave no rows"));
         };
@@ -279,17 +289,30 @@ impl Session {
     fn call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Result<Outcome> {
         let name = function.name.to_string();
         if !name.eq_ignore_ascii_case("tpch_generate") {
-            return Err(Error::new(ErrorKind::UnknownName, format!("no procedure \"{name}\"; there is tpch_generate(sf => 1)")));
+            return Err(Error::new(
+                ErrorKind::UnknownName,
+                format!("no procedure \"{name}\"; there is tpch_generate(sf => 1)"),
+            ));
         }
         let mut scale_factor = 1.0;
         if let FunctionArguments::List(list) = &function.args {
             for argument in &list.args {
                 let value = match argument {
                     FunctionArg::Unnamed(value) => value,
-                    FunctionArg::Named { name, arg, operator: FunctionArgOperator::RightArrow | FunctionArgOperator::Equals | FunctionArgOperator::Assignment | FunctionArgOperator::Colon | FunctionArgOperator::Value }
-                        if name.value.eq_ignore_ascii_case("sf") => arg,
+                    FunctionArg::Named {
+                        name,
+                        arg,
+                        operator:
+                            FunctionArgOperator::RightArrow
+                            | FunctionArgOperator::Equals
+                            | FunctionArgOperator::Assignment
+                            | FunctionArgOperator::Colon
+                            | FunctionArgOperator::Value,
+                    } if name.value.eq_ignore_ascii_case("sf") => arg,
                     other => {
-                        return Err(Error::invalid_input(format!("tpch_generate has no argument {other}; it has sf")));
+                        return Err(Error::invalid_input(format!(
+                            "tpch_generate has no argument {other}; it has sf"
+                        )));
                     }
                 };
                 scale_factor = match value {
@@ -299,11 +322,15 @@ impl Session {
                     },
                     _ => None,
                 }
-                .ok_or_else(|| Error::invalid_input(format!("the scale factor must be a number, not {value}")))?;
+                .ok_or_else(|| {
+                    Error::invalid_input(format!("the scale factor must be a number, not {value}"))
+                })?;
             }
         }
         let tables = crate::tpch::tables(scale_factor)?;
-        self.counters.total.store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
+        self.counters
+            .total
+            .store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
         let threads = self.engine.options().threads;
         let mut writer = self.engine.database().begin_write(threads)?;
         let mut rows = 0;
@@ -461,7 +488,10 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
 /// notebooks are used to (`FROM t`, struct types, trailing commas).
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     let with = |dialect: &dyn Dialect| {
-        DFParserBuilder::new(sql).with_dialect(dialect).build().and_then(|mut parser| parser.parse_statements())
+        DFParserBuilder::new(sql)
+            .with_dialect(dialect)
+            .build()
+            .and_then(|mut parser| parser.parse_statements())
     };
     let mut statements = match with(&GenericDialect {}) {
         Ok(statements) => statements,

@@ -10,7 +10,9 @@ use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionContext;
-use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp};
+use datafusion::logical_expr::{
+    DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp,
+};
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as DfStatement;
 use hypostyle_storage::{ColumnData, TableData, unknown_table};
@@ -66,7 +68,8 @@ impl Session {
 
     fn start_plan(&self, plan: LogicalPlan) -> Result<Outcome> {
         match plan {
-            LogicalPlan::Statement(_) | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
+            LogicalPlan::Statement(_)
+            | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
                 let context = self.context.clone();
                 // PREPARE, EXECUTE, DEALLOCATE, SET: DataFusion keeps their state in the session.
                 let plan = self.wait(async move {
@@ -79,7 +82,9 @@ impl Session {
                 self.start_query(plan)
             }
             LogicalPlan::Ddl(other) => Err(Error::unsupported(format!("{} is not supported", other.name()))),
-            LogicalPlan::Dml(_) => Err(Error::unsupported("this statement writes in a way that is not supported")),
+            LogicalPlan::Dml(_) => {
+                Err(Error::unsupported("this statement writes in a way that is not supported"))
+            }
             LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
             query => self.start_query(query),
         }
@@ -94,7 +99,8 @@ impl Session {
             if let Some(stored) = stored_result(&plan, &schema) {
                 return Ok(Outcome::Stored(stored));
             }
-            let physical = state.query_planner().create_physical_plan(&plan, &state).await.map_err(from_datafusion)?;
+            let physical =
+                state.query_planner().create_physical_plan(&plan, &state).await.map_err(from_datafusion)?;
             let schema = physical.schema();
             let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
             Ok(Outcome::Stream { schema, stream })
@@ -139,7 +145,11 @@ impl Session {
         Ok(rows)
     }
 
-    pub(crate) fn each_batch(&self, outcome: Outcome, mut each: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+    pub(crate) fn each_batch(
+        &self,
+        outcome: Outcome,
+        mut each: impl FnMut(RecordBatch) -> Result<()>,
+    ) -> Result<()> {
         match outcome {
             Outcome::Stream { stream, .. } => self.for_each(stream, each),
             other => self.collect_rows(other)?.1.into_iter().try_for_each(|batch| {
@@ -183,7 +193,8 @@ fn resolve(table: &TableReference) -> (String, String) {
 }
 
 fn whole(table: &TableData) -> StoredResult {
-    let columns = table.columns().iter().map(|column| (column.entry().name.clone(), column.clone())).collect();
+    let columns =
+        table.columns().iter().map(|column| (column.entry().name.clone(), column.clone())).collect();
     StoredResult { columns, offset: 0, rows: table.rows() }
 }
 

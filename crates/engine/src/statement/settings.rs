@@ -82,7 +82,9 @@ impl Session {
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
             "temp_directory" => options.temp_directory = Some(PathBuf::from(value)),
             "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
-            "batch_size" => return self.set_datafusion("datafusion.execution.batch_size", &number()?.to_string()),
+            "batch_size" => {
+                return self.set_datafusion("datafusion.execution.batch_size", &number()?.to_string());
+            }
             _ => return Err(unknown(name)),
         }
         self.engine.set_options(options)?;

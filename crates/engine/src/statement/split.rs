@@ -121,10 +121,17 @@ mod tests {
 
     #[test]
     fn an_open_quote_or_a_missing_semicolon_is_incomplete() {
-        for (sql, complete) in
-            [("", true), ("-- x", true), ("select 1", false), ("select 1;", true), ("select 1; -- x", true),
-             ("select ';", false), ("select 1; select", false), ("/* ;", false), ("select $a$ ;", false)]
-        {
+        for (sql, complete) in [
+            ("", true),
+            ("-- x", true),
+            ("select 1", false),
+            ("select 1;", true),
+            ("select 1; -- x", true),
+            ("select ';", false),
+            ("select 1; select", false),
+            ("/* ;", false),
+            ("select $a$ ;", false),
+        ] {
             assert_eq!(statement_is_complete(sql), complete, "{sql}");
         }
     }

@@ -8,9 +8,30 @@ const DECIMAL_SCALE_DEFAULT: i64 = 3;
 
 /// Names beyond the parser's own, for suggestions and for [`by_name`].
 const NAMES: [&str; 24] = [
-    "BOOLEAN", "TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "FLOAT",
-    "DOUBLE", "DECIMAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ", "INTERVAL", "VARCHAR", "TEXT", "BLOB", "UUID",
-    "JSON", "TIMESTAMP_NS", "STRING",
+    "BOOLEAN",
+    "TINYINT",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "UTINYINT",
+    "USMALLINT",
+    "UINTEGER",
+    "UBIGINT",
+    "FLOAT",
+    "DOUBLE",
+    "DECIMAL",
+    "DATE",
+    "TIME",
+    "TIMESTAMP",
+    "TIMESTAMPTZ",
+    "INTERVAL",
+    "VARCHAR",
+    "TEXT",
+    "BLOB",
+    "UUID",
+    "JSON",
+    "TIMESTAMP_NS",
+    "STRING",
 ];
 
 /// # Errors
@@ -41,7 +62,9 @@ pub(crate) fn logical_type(sql: &Sql) -> Result<LogicalType> {
         },
         Sql::Date | Sql::Date32 => Date,
         Sql::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => Time,
-        Sql::Timestamp(digits, zone) => timestamp(*digits, matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz)),
+        Sql::Timestamp(digits, zone) => {
+            timestamp(*digits, matches!(zone, TimezoneInfo::WithTimeZone | TimezoneInfo::Tz))
+        }
         Sql::Datetime(digits) => timestamp(*digits, false),
         Sql::Interval { .. } => Interval,
         Sql::Varchar(_)
@@ -82,7 +105,9 @@ pub(crate) fn logical_type(sql: &Sql) -> Result<LogicalType> {
                 })
                 .collect::<Result<_>>()?,
         },
-        Sql::Map(key, value) => Map { key: Box::new(logical_type(key)?), value: Box::new(logical_type(value)?) },
+        Sql::Map(key, value) => {
+            Map { key: Box::new(logical_type(key)?), value: Box::new(logical_type(value)?) }
+        }
         Sql::Custom(name, arguments) if arguments.is_empty() => by_name(&name.to_string())?,
         other => return Err(unknown(&other.to_string())),
     })

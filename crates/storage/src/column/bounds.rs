@@ -16,7 +16,10 @@ pub enum Bound {
     Integer(i128),
     Float(f64),
     /// A prefix of the value; `exact` when it is the whole value.
-    Bytes { prefix: Vec<u8>, exact: bool },
+    Bytes {
+        prefix: Vec<u8>,
+        exact: bool,
+    },
 }
 
 /// What is known of a block without reading it.
@@ -76,7 +79,8 @@ impl BoundsBuilder {
         match &mut builder {
             Self::None => {}
             Self::Integer(range) => {
-                *range = record.bounds.map(|(low, high)| (i128::from_le_bytes(low), i128::from_le_bytes(high)));
+                *range =
+                    record.bounds.map(|(low, high)| (i128::from_le_bytes(low), i128::from_le_bytes(high)));
             }
             Self::Float { range, has_nan } => {
                 *range = record.bounds.map(|(low, high)| (float(&low), float(&high)));
@@ -111,7 +115,11 @@ impl BoundsBuilder {
                     let strings = array.as_string::<i64>();
                     strings.iter().flatten().for_each(|value| self.add_bytes(value.as_bytes()));
                 }
-                _ => array.as_binary::<i64>().iter().flatten().for_each(|value| self.add_bytes(value)),
+                DataType::LargeBinary => {
+                    array.as_binary::<i64>().iter().flatten().for_each(|value| self.add_bytes(value));
+                }
+                // Codes: the dictionary writer adds the strings behind them.
+                _ => {}
             },
         }
     }

@@ -34,8 +34,11 @@ pub fn convert(array: &ArrayRef, name: &str, target: &LogicalType, first_row: u6
     if *target == LogicalType::Uuid && is_text(value_type) {
         return parse_uuids(array, name, first_row);
     }
-    let converted =
-        if source == &wanted { array.clone() } else { cast_exactly(array, name, &wanted, target, first_row)? };
+    let converted = if source == &wanted {
+        array.clone()
+    } else {
+        cast_exactly(array, name, &wanted, target, first_row)?
+    };
     if *target == LogicalType::Json {
         check_json(&converted, name, first_row)?;
     }
@@ -65,7 +68,16 @@ fn fits(source: &DataType, target: &LogicalType) -> bool {
     }
     match target {
         Boolean => *source == DataType::Boolean,
-        TinyInt | SmallInt | Integer | BigInt | UTinyInt | USmallInt | UInteger | UBigInt | Float | Double
+        TinyInt
+        | SmallInt
+        | Integer
+        | BigInt
+        | UTinyInt
+        | USmallInt
+        | UInteger
+        | UBigInt
+        | Float
+        | Double
         | Decimal { .. } => is_number(source),
         Date => matches!(source, DataType::Date32 | DataType::Date64),
         Time => matches!(source, DataType::Time32(_) | DataType::Time64(_)),
@@ -89,7 +101,10 @@ fn fits(source: &DataType, target: &LogicalType) -> bool {
         Struct { fields } => match source {
             DataType::Struct(members) => {
                 members.len() == fields.len()
-                    && members.iter().zip(fields).all(|(member, field)| fits(member.data_type(), &field.logical_type))
+                    && members
+                        .iter()
+                        .zip(fields)
+                        .all(|(member, field)| fits(member.data_type(), &field.logical_type))
             }
             _ => false,
         },
@@ -113,7 +128,8 @@ fn cast_exactly(
     first_row: u64,
 ) -> Result<ArrayRef> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
-    let unusable = |error| Error::invalid_input(format!("column \"{name}\": cannot convert to {target}: {error}"));
+    let unusable =
+        |error| Error::invalid_input(format!("column \"{name}\": cannot convert to {target}: {error}"));
     let converted = cast_with_options(array, wanted, &options).map_err(unusable)?;
     let lost = if converted.null_count() != array.logical_null_count() {
         (0..array.len()).find(|row| converted.is_null(*row) && !is_null(array, *row))
@@ -149,9 +165,10 @@ fn loses_quietly(from: &DataType, to: &DataType) -> bool {
         _ => None,
     };
     let unit = |data_type: &DataType| match data_type {
-        DataType::Timestamp(unit, _) | DataType::Duration(unit) | DataType::Time64(unit) | DataType::Time32(unit) => {
-            Some(*unit)
-        }
+        DataType::Timestamp(unit, _)
+        | DataType::Duration(unit)
+        | DataType::Time64(unit)
+        | DataType::Time32(unit) => Some(*unit),
         _ => None,
     };
     match (decimal_scale(from), decimal_scale(to)) {
@@ -173,10 +190,12 @@ fn first_difference(before: &ArrayRef, after: &ArrayRef) -> Option<usize> {
     let differs = |row: usize| -> bool {
         match before.data_type() {
             DataType::Float32 => {
-                before.as_primitive::<Float32Type>().value(row) != after.as_primitive::<Float32Type>().value(row)
+                before.as_primitive::<Float32Type>().value(row)
+                    != after.as_primitive::<Float32Type>().value(row)
             }
             DataType::Float64 => {
-                before.as_primitive::<Float64Type>().value(row) != after.as_primitive::<Float64Type>().value(row)
+                before.as_primitive::<Float64Type>().value(row)
+                    != after.as_primitive::<Float64Type>().value(row)
             }
             DataType::Decimal128(_, _) => {
                 before.as_primitive::<Decimal128Type>().value(row)
@@ -206,10 +225,17 @@ fn parse_uuids(array: &ArrayRef, name: &str, first_row: u64) -> Result<ArrayRef>
     for (row, text) in texts.as_string::<i64>().iter().enumerate() {
         parsed.push(match text {
             None => None,
-            Some(text) => Some(*Uuid::try_parse(text.trim()).map_err(|_| {
-                Error::invalid_input(format!("column \"{name}\", row {}: '{text}' is not a UUID", first_row + row as u64))
-                    .with_sqlstate("22P02")
-            })?.as_bytes()),
+            Some(text) => Some(
+                *Uuid::try_parse(text.trim())
+                    .map_err(|_| {
+                        Error::invalid_input(format!(
+                            "column \"{name}\", row {}: '{text}' is not a UUID",
+                            first_row + row as u64
+                        ))
+                        .with_sqlstate("22P02")
+                    })?
+                    .as_bytes(),
+            ),
         });
     }
     let array = FixedSizeBinaryArray::try_from_sparse_iter_with_size(parsed.into_iter(), 16)

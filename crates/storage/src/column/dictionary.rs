@@ -86,10 +86,12 @@ impl Dictionary {
         if let Some(dictionary) = array.as_any_dictionary_opt() {
             let values = cast(dictionary.values(), &DataType::LargeUtf8).map_err(internal)?;
             let keys = cast(dictionary.keys(), &DataType::Int32).map_err(internal)?;
-            let (values, keys) = (values.as_string::<i64>(), keys.as_primitive::<arrow_array::types::Int32Type>());
+            let (values, keys) =
+                (values.as_string::<i64>(), keys.as_primitive::<arrow_array::types::Int32Type>());
             let mut translated: Vec<Option<i32>> = vec![None; values.len()];
             let codes = keys.iter().map(|key| {
-                let key = usize::try_from(key?).ok().filter(|key| *key < values.len() && values.is_valid(*key))?;
+                let key =
+                    usize::try_from(key?).ok().filter(|key| *key < values.len() && values.is_valid(*key))?;
                 Some(*translated[key].get_or_insert_with(|| self.code(values.value(key).as_bytes())))
             });
             return Ok(codes.collect());
@@ -115,14 +117,14 @@ impl Dictionary {
     pub fn write(&self, files: &GenerationFiles, committed: &NodeEntry, entry: &mut NodeEntry) -> Result<()> {
         let roles = [Role::DictionaryOffsets, Role::DictionaryHeap];
         let mut hash = Xxh3Default::new();
-        let (from_offset, from_byte) = (committed.dictionary_length as usize, committed.dictionary_heap_bytes as usize);
+        let (from_offset, from_byte) =
+            (committed.dictionary_length as usize, committed.dictionary_heap_bytes as usize);
         let offset_bytes: Vec<u8> = self.offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
         hash.update(&offset_bytes);
         hash.update(&self.heap);
         if committed.length == 0 || self.len() > from_offset {
-            let [offsets, heap] = roles.map(|role| {
-                if committed.length == 0 { files.create(0, role) } else { files.open(0, role) }
-            });
+            let [offsets, heap] = roles
+                .map(|role| if committed.length == 0 { files.create(0, role) } else { files.open(0, role) });
             let (offsets, heap) = (offsets?, heap?);
             offsets.write_at(from_offset as u64 * 8, &offset_bytes[from_offset * 8..])?;
             heap.write_at(from_byte as u64, &self.heap[from_byte..])?;

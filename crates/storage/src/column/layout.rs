@@ -85,9 +85,8 @@ fn add(data_type: &DataType, list: &mut Vec<Node>) -> usize {
 
 fn describe(data_type: &DataType) -> (Buffers, BoundsKind) {
     use BoundsKind as Bounds;
-    let fixed = |missing: &[u8], bounds| {
-        (Buffers::Fixed { width: missing.len(), missing: missing.to_vec() }, bounds)
-    };
+    let fixed =
+        |missing: &[u8], bounds| (Buffers::Fixed { width: missing.len(), missing: missing.to_vec() }, bounds);
     match data_type {
         DataType::Boolean => (Buffers::Bitmap, Bounds::Boolean),
         DataType::Int8 => fixed(&i8::MIN.to_le_bytes(), Bounds::Integer),

@@ -186,7 +186,10 @@ impl NodeWriter {
                     first.copy_from_slice(&bytes[..8]);
                     let first = u64::from_le_bytes(first);
                     if first > self.heap_bytes {
-                        return Err(Error::corrupt(format!("\"{}\" has an offset past its heap", heap.name())));
+                        return Err(Error::corrupt(format!(
+                            "\"{}\" has an offset past its heap",
+                            heap.name()
+                        )));
                     }
                     self.block.heap.update(&read(heap, first, self.heap_bytes)?);
                 }
@@ -235,16 +238,22 @@ impl NodeWriter {
         record
     }
 
-    /// Appends all elements; children are the caller's.
-    pub fn append(&mut self, array: &ArrayRef) -> Result<()> {
-        if array.is_empty() {
-            return Ok(());
-        }
+    /// Makes the files of a node that had none; before bounds are added from outside.
+    pub fn prepare(&mut self) -> Result<()> {
         if !self.existed {
             self.existed = true;
             self.open_files(true)?;
             self.start_block()?;
         }
+        Ok(())
+    }
+
+    /// Appends all elements; children are the caller's.
+    pub fn append(&mut self, array: &ArrayRef) -> Result<()> {
+        if array.is_empty() {
+            return Ok(());
+        }
+        self.prepare()?;
         let mut done = 0;
         while done < array.len() {
             let room = (BLOCK_ROWS - self.block_rows()) as usize;

@@ -23,7 +23,11 @@ pub(crate) struct ColumnWriter {
 
 enum State {
     /// An empty column that may become a dictionary: rows wait until there are enough to decide.
-    Undecided { files: Arc<GenerationFiles>, rows: usize, waiting: Vec<ArrayRef> },
+    Undecided {
+        files: Arc<GenerationFiles>,
+        rows: usize,
+        waiting: Vec<ArrayRef>,
+    },
     Plain(PlainWriter),
     Dictionary(DictionaryWriter),
 }
@@ -171,7 +175,8 @@ impl PlainWriter {
         match array.data_type() {
             DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                let (start, end) = (list.value_offsets()[0] as usize, list.value_offsets()[list.len()] as usize);
+                let (start, end) =
+                    (list.value_offsets()[0] as usize, list.value_offsets()[list.len()] as usize);
                 if let Some(child) = child(0) {
                     self.append_node(child, &list.values().slice(start, end - start))?;
                 }
@@ -226,7 +231,11 @@ impl DictionaryWriter {
         Ok(Self { files, encoding, dictionary, codes, committed, seen_in_block: Vec::new() })
     }
 
-    fn resume(logical_type: &LogicalType, generation: &GenerationEntry, files: Arc<GenerationFiles>) -> Result<Self> {
+    fn resume(
+        logical_type: &LogicalType,
+        generation: &GenerationEntry,
+        files: Arc<GenerationFiles>,
+    ) -> Result<Self> {
         let array = read_generation(&files, logical_type, generation, false)?;
         let values = array.as_any_dictionary().values();
         let dictionary = Dictionary::of(values.as_string::<i64>());
@@ -234,6 +243,10 @@ impl DictionaryWriter {
     }
 
     fn append(&mut self, codes: &Int32Array) -> Result<()> {
+        if codes.is_empty() {
+            return Ok(());
+        }
+        self.codes.prepare()?;
         self.seen_in_block.resize(self.dictionary.len(), 0);
         let mut done = 0;
         while done < codes.len() {

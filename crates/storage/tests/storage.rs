@@ -1,0 +1,402 @@
+//! The storage from outside: what is appended comes back, survives reopening, and damage is found.
+
+use arrow_array::builder::{Int32Builder, ListBuilder, MapBuilder, StringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int8Type, Int64Type};
+use arrow_array::*;
+use arrow_buffer::i256;
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Fields, Schema};
+use arrow_select::concat::concat;
+use hypostyle_storage::{Bound, Database, NewColumn, OpenMode, Snapshot};
+use hypostyle_types::{BLOCK_ROWS, ErrorKind, LogicalType, Result, TableId};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+fn open(path: &Path) -> Arc<Database> {
+    Database::open(path, OpenMode::ReadWrite).unwrap()
+}
+
+fn columns_of(batch: &RecordBatch) -> Vec<NewColumn> {
+    let column = |field: &Arc<Field>| NewColumn {
+        name: field.name().clone(),
+        logical_type: LogicalType::from_arrow(field).unwrap(),
+        nullable: field.is_nullable(),
+        default: None,
+    };
+    batch.schema().fields().iter().map(column).collect()
+}
+
+fn create(database: &Arc<Database>, name: &str, batches: &[RecordBatch]) -> Result<TableId> {
+    let mut writer = database.begin_write(2)?;
+    let id = writer.create_table("main", name, columns_of(&batches[0]))?;
+    batches.iter().try_for_each(|batch| writer.append(id, batch))?;
+    writer.commit()?;
+    Ok(id)
+}
+
+fn append(database: &Arc<Database>, id: TableId, batch: &RecordBatch) -> Result<()> {
+    let mut writer = database.begin_write(2)?;
+    writer.append(id, batch)?;
+    writer.commit().map(|_| ())
+}
+
+fn column(snapshot: &Snapshot, table: &str, index: usize) -> ArrayRef {
+    let table = snapshot.table("main", table).unwrap();
+    table.columns()[index].array().unwrap()
+}
+
+fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+/// `rows` rows from `first` of every kind of column; `nulls` puts a NULL in every third row.
+fn every_type(first: usize, rows: usize, nulls: bool) -> RecordBatch {
+    let numbers = || (first..first + rows).map(move |row| (!nulls || row % 3 != 1).then_some(row));
+    let integers: Int64Array = numbers().map(|row| row.map(|row| row as i64 - 7)).collect();
+    let as_type = |data_type: &DataType| cast(&integers, data_type).unwrap();
+    let small: Int64Array = numbers().map(|row| row.map(|row| (row % 100) as i64)).collect();
+    let strings: LargeStringArray = numbers().map(|row| row.map(|row| format!("value {row}"))).collect();
+    let few: LargeStringArray = numbers().map(|row| row.map(|row| format!("kind {}", row % 5))).collect();
+    let mut lists = ListBuilder::new(Int32Builder::new());
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+    for row in numbers() {
+        for item in 0..row.unwrap_or(0) % 4 {
+            lists.values().append_option((item != 2).then_some(item as i32));
+            maps.keys().append_value(format!("k{item}"));
+            maps.values().append_value(item as i32);
+        }
+        lists.append(row.is_some());
+        maps.append(row.is_some()).unwrap();
+    }
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let large_lists =
+        cast(&lists, &DataType::LargeList(Arc::new(Field::new("item", DataType::Int32, true)))).unwrap();
+    let members = Fields::from(vec![
+        Field::new("a", DataType::Int64, true),
+        Field::new("b", DataType::LargeUtf8, true),
+    ]);
+    let validity = integers.nulls().cloned();
+    let structs = StructArray::new(
+        members,
+        vec![Arc::new(integers.clone()), Arc::new(strings.clone())],
+        validity.clone(),
+    );
+    let floats = Float64Array::from_iter(numbers().map(|row| row.map(|row| row as f64 / 3.0)));
+    let item = Arc::new(Field::new("item", DataType::Int64, true));
+    let triples: Int64Array = (0..rows * 3).map(|element| Some((first * 3 + element) as i64)).collect();
+    let arrays = FixedSizeListArray::new(item, 3, Arc::new(triples), validity);
+    let wide = Decimal256Array::from_iter(numbers().map(|row| row.map(|row| i256::from_i128(row as i128))))
+        .with_precision_and_scale(76, 3)
+        .unwrap();
+    let binary: LargeBinaryArray = numbers().map(|row| row.map(|row| vec![row as u8; row % 7])).collect();
+    let uuids = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+        numbers().map(|row| row.map(|row| (row as u128).to_be_bytes())),
+        16,
+    )
+    .unwrap();
+    let booleans: BooleanArray = numbers().map(|row| row.map(|row| row % 2 == 0)).collect();
+    batch(vec![
+        ("i8", cast(&small, &DataType::Int8).unwrap()),
+        ("u16", cast(&small, &DataType::UInt16).unwrap()),
+        ("i32", as_type(&DataType::Int32)),
+        ("i64", Arc::new(integers.clone())),
+        ("f32", as_type(&DataType::Float32)),
+        ("f64", Arc::new(floats)),
+        (
+            "date",
+            as_type(&DataType::Int32)
+                .as_primitive::<arrow_array::types::Int32Type>()
+                .reinterpret_cast::<arrow_array::types::Date32Type>()
+                .into_array(),
+        ),
+        ("decimal", cast(&small, &DataType::Decimal64(15, 2)).unwrap()),
+        ("decimal128", cast(&small, &DataType::Decimal128(30, 4)).unwrap()),
+        ("decimal256", Arc::new(wide)),
+        ("bool", Arc::new(booleans)),
+        ("text", Arc::new(strings)),
+        ("few", Arc::new(few)),
+        ("blob", Arc::new(binary)),
+        ("uuid", Arc::new(uuids)),
+        ("list", large_lists),
+        ("map", Arc::new(maps.finish())),
+        ("struct", Arc::new(structs)),
+        ("array", Arc::new(arrays)),
+    ])
+}
+
+trait IntoArray {
+    fn into_array(self) -> ArrayRef;
+}
+
+impl<T: Array + 'static> IntoArray for T {
+    fn into_array(self) -> ArrayRef {
+        Arc::new(self)
+    }
+}
+
+fn assert_same(found: &ArrayRef, expected: &ArrayRef, name: &str) {
+    let found = match found.data_type() {
+        DataType::Dictionary(_, _) => cast(found, expected.data_type()).unwrap(),
+        _ => cast(found, expected.data_type()).unwrap(),
+    };
+    assert_eq!(found.len(), expected.len(), "{name}");
+    for row in 0..found.len() {
+        let (left, right) = (found.slice(row, 1), expected.slice(row, 1));
+        assert_eq!(&left, &right, "column {name}, row {row}");
+    }
+}
+
+#[test]
+fn every_type_comes_back_across_appends_blocks_and_reopening() {
+    // Pieces that end inside a byte of a bitmap, inside a block, and beyond one.
+    let pieces = [(1, false), (12, true), (1000, false), (BLOCK_ROWS as usize, true), (77, false)];
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.hypo");
+    let mut first = 0;
+    let mut written: Vec<RecordBatch> = Vec::new();
+    for (rows, nulls) in pieces {
+        let piece = every_type(first, rows, nulls);
+        first += rows;
+        let database = open(&path);
+        match database.snapshot().table("main", "t").map(|table| table.entry().id) {
+            None => drop(create(&database, "t", std::slice::from_ref(&piece)).unwrap()),
+            Some(id) => append(&database, id, &piece).unwrap(),
+        }
+        written.push(piece);
+    }
+    let database = open(&path);
+    let snapshot = database.snapshot();
+    assert_eq!(snapshot.table("main", "t").unwrap().rows(), first as u64);
+    for (index, field) in written[0].schema().fields().iter().enumerate() {
+        let parts: Vec<&dyn Array> = written.iter().map(|piece| piece.column(index).as_ref()).collect();
+        let expected = concat(&parts).unwrap();
+        assert_same(&column(&snapshot, "t", index), &expected, field.name());
+    }
+    let damages = snapshot.check(|_| true);
+    assert!(damages.is_empty(), "{damages:?}");
+}
+
+#[test]
+fn the_value_under_a_null_is_the_missing_value_of_numpy() {
+    let database = Database::in_memory().unwrap();
+    create(&database, "t", &[every_type(0, 200, true)]).unwrap();
+    let snapshot = database.snapshot();
+    let values = |name: &str| snapshot.table("main", "t").unwrap().column(name).unwrap().array().unwrap();
+    assert_eq!(values("i64").as_primitive::<Int64Type>().values()[1], i64::MIN);
+    assert_eq!(values("i8").as_primitive::<Int8Type>().values()[1], i8::MIN);
+    assert!(values("f64").as_primitive::<arrow_array::types::Float64Type>().values()[1].is_nan());
+    assert_eq!(values("date").as_primitive::<arrow_array::types::Date32Type>().values()[1], i32::MIN);
+    let few = values("few");
+    assert_eq!(few.as_dictionary::<Int8Type>().keys().values()[1], -1);
+    assert!(few.is_null(1));
+}
+
+#[test]
+fn a_dictionary_widens_and_then_gives_way_to_plain_strings() {
+    let strings = |distinct: usize, rows: usize| -> RecordBatch {
+        let values: LargeStringArray = (0..rows).map(|row| Some(format!("v{}", row % distinct))).collect();
+        batch(vec![("s", Arc::new(values))])
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory.path().join("d"));
+    let key_type = || match column(&database.snapshot(), "t", 0).data_type() {
+        DataType::Dictionary(key, _) => Some(key.as_ref().clone()),
+        _ => None,
+    };
+    let id = create(&database, "t", &[strings(100, 4000)]).unwrap();
+    assert_eq!(key_type(), Some(DataType::Int8));
+    append(&database, id, &strings(1000, 20_000)).unwrap();
+    assert_eq!(key_type(), Some(DataType::Int16));
+    append(&database, id, &strings(60_000, 60_000)).unwrap();
+    assert_eq!(key_type(), None);
+    let all = column(&database.snapshot(), "t", 0);
+    let all = all.as_string::<i64>();
+    assert_eq!(all.len(), 84_000);
+    assert_eq!((all.value(0), all.value(4999), all.value(83_999)), ("v0", "v999", "v59999"));
+    assert!(database.snapshot().check(|_| true).is_empty());
+    // Only the last generation's files are left.
+    let names = fs::read_dir(directory.path().join("d/columns/1")).unwrap().count();
+    assert_eq!(names, 3, "offsets, heap and blocks");
+}
+
+#[test]
+fn a_transaction_that_fails_or_is_dropped_leaves_the_old_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let numbers = |values: Vec<i64>| batch(vec![("n", Arc::new(Int64Array::from(values)))]);
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers(vec![1, 2, 3])]).unwrap();
+    let mut writer = database.begin_write(1).unwrap();
+    writer.append(id, &numbers(vec![8; 100_000])).unwrap();
+    drop(writer);
+    append(&database, id, &numbers(vec![4])).unwrap();
+    drop(database);
+    let snapshot = open(&path).snapshot();
+    assert_eq!(column(&snapshot, "t", 0).as_primitive::<Int64Type>().values().to_vec(), [1, 2, 3, 4]);
+}
+
+#[test]
+fn a_log_cut_anywhere_opens_with_the_commits_that_are_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let numbers = |value: i64| batch(vec![("n", Arc::new(Int64Array::from(vec![value])))]);
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers(0)]).unwrap();
+    for value in 1..4 {
+        append(&database, id, &numbers(value)).unwrap();
+    }
+    drop(database);
+    let log = path.join(format!("log-{:020}", 0));
+    let whole = fs::read(&log).unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for length in (0..=whole.len()).rev() {
+        fs::write(&log, &whole[..length]).unwrap();
+        let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
+        let snapshot = database.snapshot();
+        let rows = snapshot.table("main", "t").map_or(0, |table| table.rows());
+        if rows > 0 {
+            let values: Vec<i64> = (0..rows as i64).collect();
+            assert_eq!(column(&snapshot, "t", 0).as_primitive::<Int64Type>().values().to_vec(), values);
+        }
+        seen.insert(rows);
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn damage_is_found_and_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    create(&database, "t", &[every_type(0, 70_000, true)]).unwrap();
+    drop(database);
+    let columns = path.join("columns/1");
+    for entry in fs::read_dir(&columns).unwrap() {
+        let file = entry.unwrap().path();
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        let sound = fs::read(&file).unwrap();
+        if name.ends_with("blocks") {
+            continue;
+        }
+        let mut damaged = sound.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 4;
+        fs::write(&file, &damaged).unwrap();
+        let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
+        let damages = database.snapshot().check(|_| true);
+        assert_eq!(damages.len(), 1, "a flipped bit in {name}: {damages:?}");
+        assert_eq!(damages[0].error.kind(), ErrorKind::Corrupt);
+        drop(database);
+        fs::write(&file, &sound[..sound.len() / 2]).unwrap();
+        let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
+        let snapshot = database.snapshot();
+        assert!(!snapshot.check(|_| true).is_empty(), "{name} truncated");
+        let failures: Vec<_> = snapshot
+            .table("main", "t")
+            .unwrap()
+            .columns()
+            .iter()
+            .filter_map(|column| column.array().err())
+            .collect();
+        assert_eq!(failures.len(), 1, "{name} truncated");
+        assert!(failures[0].message().contains("truncated"), "{}", failures[0]);
+        fs::write(&file, &sound).unwrap();
+    }
+}
+
+#[test]
+fn opening_what_is_not_a_sound_database_says_why() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let kind = |path: &Path, mode| Database::open(path, mode).unwrap_err().kind();
+    assert_eq!(kind(&path, OpenMode::ReadOnly), ErrorKind::NotFound);
+    drop(open(&path));
+    let held = open(&path);
+    assert_eq!(kind(&path, OpenMode::ReadWrite), ErrorKind::Busy);
+    drop(held);
+    let superblock = fs::read(path.join("HYPOSTYLE")).unwrap();
+    for (byte, value, expected) in
+        [(0, b'X', ErrorKind::InvalidInput), (8, 9, ErrorKind::Version), (99, 1, ErrorKind::Corrupt)]
+    {
+        let mut changed = superblock.clone();
+        changed[byte] = value;
+        fs::write(path.join("HYPOSTYLE"), changed).unwrap();
+        assert_eq!(kind(&path, OpenMode::ReadWrite), expected, "byte {byte}");
+    }
+    let strange = directory.path().join("strange");
+    fs::create_dir(&strange).unwrap();
+    fs::write(strange.join("notes.txt"), "hello").unwrap();
+    assert_eq!(kind(&strange, OpenMode::ReadWrite), ErrorKind::InvalidInput);
+    assert_eq!(kind(&strange.join("notes.txt"), OpenMode::ReadOnly), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn values_that_do_not_fit_are_named_and_nothing_is_appended() {
+    let database = Database::in_memory().unwrap();
+    let mut writer = database.begin_write(1).unwrap();
+    let new = |name: &str, logical_type, nullable| NewColumn {
+        name: name.into(),
+        logical_type,
+        nullable,
+        default: None,
+    };
+    let columns = vec![new("t", LogicalType::TinyInt, true), new("n", LogicalType::Varchar, false)];
+    let id = writer.create_table("main", "t", columns).unwrap();
+    writer.commit().unwrap();
+    let name: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), Some("b"), None]));
+    let try_append = |number: ArrayRef, name: &ArrayRef| {
+        append(&database, id, &batch(vec![("t", number), ("n", name.clone())])).unwrap_err()
+    };
+    let error = try_append(Arc::new(Int64Array::from(vec![1, 300, 2])), &name);
+    assert_eq!(error.message(), "column \"t\", row 1: 300 does not fit TINYINT");
+    let error = try_append(Arc::new(Float64Array::from(vec![1.0, 2.0, 2.5])), &name);
+    assert_eq!(error.message(), "column \"t\", row 2: 2.5 does not fit TINYINT");
+    let error = try_append(Arc::new(StringArray::from(vec!["1", "2", "3"])), &name);
+    assert_eq!(error.sqlstate(), "42804");
+    let error = try_append(Arc::new(Int64Array::from(vec![1, 2, 3])), &name);
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Constraint, "23502"));
+    assert!(error.message().contains("row 2"), "{error}");
+    assert_eq!(database.snapshot().table("main", "t").unwrap().rows(), 0);
+}
+
+#[test]
+fn a_private_array_is_the_callers_and_outlives_the_table() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory.path().join("d"));
+    let values: Vec<i64> = (0..100_000).collect();
+    let id = create(&database, "t", &[batch(vec![("n", Arc::new(Int64Array::from(values)))])]).unwrap();
+    let snapshot = database.snapshot();
+    let data = snapshot.table("main", "t").unwrap().columns()[0].clone();
+    let (one, other) = (data.private_array().unwrap(), data.array().unwrap());
+    assert_ne!(one.to_data().buffers()[0].as_ptr(), other.to_data().buffers()[0].as_ptr());
+    let mut writer = database.begin_write(1).unwrap();
+    writer.drop_table(id).unwrap();
+    writer.commit().unwrap();
+    let columns = directory.path().join("d/columns/1");
+    assert!(columns.exists(), "a snapshot still has the table");
+    drop((snapshot, data));
+    assert!(!columns.exists(), "the space of a dropped table is given back");
+    drop(database);
+    assert_eq!(one.as_primitive::<Int64Type>().value(99_999), 99_999);
+}
+
+#[test]
+fn synopses_bound_their_blocks() {
+    let database = Database::in_memory().unwrap();
+    create(&database, "t", &[every_type(0, BLOCK_ROWS as usize + 10, true)]).unwrap();
+    let snapshot = database.snapshot();
+    let table = snapshot.table("main", "t").unwrap();
+    let synopses = table.column("i64").unwrap().synopses().unwrap();
+    let end = BLOCK_ROWS as i128 - 7;
+    assert_eq!(synopses.len(), 2);
+    assert_eq!(synopses[0].bounds, Some((Bound::Integer(-7), Bound::Integer(end - 1))));
+    assert_eq!(synopses[1].rows, 10);
+    let few = table.column("few").unwrap().synopses().unwrap();
+    let text = |text: &str| Bound::Bytes { prefix: text.as_bytes().to_vec(), exact: true };
+    assert_eq!(few[0].bounds, Some((text("kind 0"), text("kind 4"))));
+}

@@ -1,0 +1,82 @@
+//! Wrong SQL and wrong data: a clear error of the right class, and nothing lost.
+
+use hypostyle::{Database, ErrorKind, OpenOptions};
+
+#[test]
+fn errors_have_their_class_and_say_what_to_do() {
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    connection
+        .execute("CREATE TABLE orders (o_orderkey BIGINT NOT NULL, o_orderdate DATE, small TINYINT)")
+        .unwrap();
+    for (sql, kind, part) in [
+        ("SELEC 1", ErrorKind::Syntax, "SELEC"),
+        ("SELECT * FROM order_s", ErrorKind::UnknownName, "did you mean \"orders\"?"),
+        ("SELECT o_date FROM orders", ErrorKind::UnknownName, "o_orderdate"),
+        ("SELECT nonsense(1)", ErrorKind::UnknownName, "nonsense"),
+        ("CREATE TABLE orders (a INT)", ErrorKind::AlreadyExists, "\"orders\" already exists"),
+        ("INSERT INTO orders VALUES (NULL, DATE '2020-01-01', 1)", ErrorKind::Constraint, "NOT NULL"),
+        ("INSERT INTO orders VALUES (1, DATE '2020-01-01', 300)", ErrorKind::InvalidInput, "300"),
+        ("INSERT INTO orders VALUES (1, 'yesterday', 3)", ErrorKind::InvalidInput, "yesterday"),
+        ("DROP TABLE order_s", ErrorKind::UnknownName, "orders"),
+        ("SELECT 1/0", ErrorKind::InvalidInput, "zero"),
+        ("CREATE TABLE k (a INT PRIMARY KEY)", ErrorKind::Unsupported, "PRIMARY KEY"),
+        ("CREATE TABLE k (a FROBNITZ)", ErrorKind::Unsupported, "FROBNITZ"),
+        ("CREATE TABLE k (a INT, a INT)", ErrorKind::AlreadyExists, "two columns"),
+        ("DELETE FROM orders", ErrorKind::Unsupported, "DELETE"),
+        ("BEGIN", ErrorKind::Unsupported, "transaction"),
+        ("SET thread = 3", ErrorKind::UnknownName, "did you mean \"threads\"?"),
+        ("COPY orders FROM 'missing.csv'", ErrorKind::NotFound, "missing.csv"),
+        ("SELECT * FROM 'missing.parquet'", ErrorKind::NotFound, "missing.parquet"),
+        ("SELECT * FROM orders WHERE o_orderkey = $1", ErrorKind::InvalidInput, "$1"),
+    ] {
+        let error = match connection.execute(sql).and_then(|result| result.row_count()) {
+            Ok(rows) => panic!("{sql} gave {rows} rows"),
+            Err(error) => error,
+        };
+        assert_eq!(error.kind(), kind, "{sql}: {error:?}");
+        assert!(error.message().contains(part), "{sql}: {error}");
+        assert_eq!(error.sqlstate().len(), 5);
+    }
+    assert_eq!(connection.execute("SELECT * FROM orders").unwrap().row_count().unwrap(), 0);
+}
+
+#[test]
+fn a_memory_limit_is_kept_by_spilling_or_by_an_error() {
+    let options = OpenOptions { memory_limit: Some(20_000_000), ..OpenOptions::default() };
+    let connection = Database::in_memory(options).unwrap().connect().unwrap();
+    connection.execute("CREATE TABLE t AS SELECT value AS a, 'text number ' || value AS s FROM generate_series(1, 500000) g(value)").unwrap();
+    let sorted = connection.execute("SELECT count(*) FROM (SELECT s, row_number() OVER (ORDER BY s) FROM t)");
+    match sorted.and_then(|result| result.row_count()) {
+        Ok(rows) => assert_eq!(rows, 1),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}"),
+    }
+    let joined = connection
+        .execute("SELECT count(*) FROM t a JOIN t b ON a.s = b.s")
+        .and_then(|result| result.row_count());
+    match joined {
+        Ok(rows) => assert_eq!(rows, 1),
+        Err(error) => assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}"),
+    }
+    assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+}
+
+#[test]
+fn a_database_survives_reopening_after_a_failed_statement() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.hypo");
+    let database = Database::open(&path, OpenOptions::default()).unwrap();
+    let connection = database.connect().unwrap();
+    connection.execute("CREATE TABLE t (a TINYINT); INSERT INTO t VALUES (1), (2)").unwrap();
+    connection.execute("INSERT INTO t SELECT value FROM generate_series(1, 100000) g(value)").err().unwrap();
+    let second = Database::open(&path, OpenOptions::default()).err().unwrap();
+    assert_eq!(second.kind(), ErrorKind::Busy);
+    drop((connection, database));
+    let connection = Database::open(&path, OpenOptions { read_only: true, ..OpenOptions::default() })
+        .unwrap()
+        .connect()
+        .unwrap();
+    assert_eq!(connection.execute("SELECT * FROM t").unwrap().row_count().unwrap(), 2);
+    let error = connection.execute("INSERT INTO t VALUES (3)").err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::ReadOnly);
+    assert_eq!(connection.execute("CHECK DATABASE").unwrap().row_count().unwrap(), 0);
+}

@@ -1,0 +1,79 @@
+//! Runs `tests/sql/*.slt`, each file over a database in memory and over one on disk.
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hypostyle::{Connection, Database, Error, OpenOptions};
+use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
+use std::path::PathBuf;
+
+struct Embedded(Connection);
+
+impl DB for Embedded {
+    type Error = Error;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
+        let result = self.0.execute(sql)?;
+        if !result.is_query() {
+            return Ok(DBOutput::StatementComplete(result.rows_affected().unwrap_or(0)));
+        }
+        let types = vec![DefaultColumnType::Text; result.columns().len()];
+        let options = FormatOptions::default().with_null("NULL");
+        let mut rows = Vec::new();
+        while let Some(batch) = result.next_batch()? {
+            let formatters = batch
+                .columns()
+                .iter()
+                .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
+                .collect::<Result<Vec<_>, _>>()
+                .map_err(|error| Error::internal(error.to_string()))?;
+            for row in 0..batch.num_rows() {
+                let text = |formatter: &ArrayFormatter<'_>| match formatter.value(row).to_string() {
+                    empty if empty.is_empty() => "(empty)".to_string(),
+                    text => text,
+                };
+                rows.push(formatters.iter().map(text).collect());
+            }
+        }
+        Ok(DBOutput::Rows { types, rows })
+    }
+
+    fn engine_name(&self) -> &str {
+        "hypostyle"
+    }
+
+    fn error_sql_state(error: &Error) -> Option<String> {
+        Some(error.sqlstate().to_string())
+    }
+}
+
+fn scripts() -> Vec<PathBuf> {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/sql");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "slt"));
+    files.sort();
+    assert!(!files.is_empty());
+    files
+}
+
+fn run(file: &PathBuf, database: &Database) {
+    let mut runner = Runner::new(|| async { Ok(Embedded(database.connect()?)) });
+    if let Err(error) = runner.run_file(file) {
+        panic!("{}", error.display(false));
+    }
+}
+
+#[test]
+fn scripts_pass_in_memory() {
+    for file in scripts() {
+        run(&file, &Database::in_memory(OpenOptions::default()).unwrap());
+    }
+}
+
+#[test]
+fn scripts_pass_on_disk() {
+    for file in scripts() {
+        let directory = tempfile::tempdir().unwrap();
+        run(&file, &Database::open(directory.path().join("t.hypo"), OpenOptions::default()).unwrap());
+    }
+}

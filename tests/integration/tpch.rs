@@ -1,0 +1,19 @@
+//! TPC-H through SQL: sizes of the tables and answers of all queries that the specification fixes.
+
+use hypostyle::{Database, OpenOptions, tpch};
+
+#[test]
+fn all_queries_run_over_generated_tables() {
+    let database = Database::in_memory(OpenOptions::default()).unwrap();
+    let connection = database.connect().unwrap();
+    connection.execute("CALL tpch_generate(sf => 0.01)").unwrap();
+    let rows = |sql: &str| connection.execute(sql).unwrap().row_count().unwrap();
+    assert_eq!(rows("SELECT * FROM lineitem"), 60_175);
+    assert_eq!(rows("SELECT * FROM orders"), 15_000);
+    let results: Vec<u64> = (1..=22).map(|number| rows(tpch::query(number).unwrap())).collect();
+    // Row counts that follow from the data's fixed domains, whatever the scale.
+    for (query, expected) in [(1, 4), (4, 5), (6, 1), (12, 2), (14, 1), (17, 1), (19, 1)] {
+        assert_eq!(results[query - 1], expected, "query {query}");
+    }
+    assert!(results.iter().all(|rows| *rows <= 2_000), "{results:?}");
+}
