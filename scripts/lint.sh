@@ -17,5 +17,5 @@ cargo fmt --all --check
 
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver
 export CLIPPY_ARGS=-Dwarnings
-cargo build --locked --release --workspace --exclude hypostyle-python --all-targets
+cargo build --locked --release --keep-going --workspace --exclude hypostyle-python --all-targets
 cargo build --locked --release --package hypostyle-python

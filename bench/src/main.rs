@@ -1,1 +1,22 @@
-fn main(){}
+//! The half of `make bench` that is measured from Rust: peers that are libraries of the same process.
+//!
+//! Timings are printed nowhere here: each subcommand writes its samples as JSON, and the Python script
+//! of the same name in `bench/` reports them beside the other peers.
+
+mod datafusion_peer;
+mod tpch;
+
+use clap::Parser;
+
+#[derive(Parser)]
+#[command(about = "Measures Hypostyle beside other Rust libraries; see bench/README.md")]
+enum Command {
+    /// The 22 TPC-H queries on Hypostyle and on DataFusion over in-memory Arrow
+    Tpch(tpch::Arguments),
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    match Command::parse() {
+        Command::Tpch(arguments) => tpch::run(&arguments),
+    }
+}

@@ -1,0 +1,103 @@
+"""TPC-H data for the benches and the demo, kept in the cache directory from run to run.
+
+Data is reused only when it was made completely, and ours only by the very build that made it:
+a directory gets its final name after its last byte is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import hypostyle
+from hypostyle import _native
+
+from measure import REPOSITORY, cache_directory
+
+TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
+QUERIES = REPOSITORY / "crates" / "engine" / "src" / "tpch" / "queries"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One scale factor of TPC-H, as each party keeps it."""
+
+    hypostyle: Path
+    duckdb: Path
+    csv: Path
+
+
+def directory(scale_factor: float) -> Path:
+    return cache_directory() / "data" / f"tpch-sf{scale_factor:g}"
+
+
+def queries() -> dict[str, str]:
+    """The 22 queries by name: `q01` … `q22`."""
+    return {path.stem: path.read_text() for path in sorted(QUERIES.glob("q*.sql"))}
+
+
+def tpch(scale_factor: float, fresh: bool = False) -> Dataset:
+    """The data at this scale factor, made where it is missing or out of date."""
+    place = directory(scale_factor)
+    if fresh:
+        shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True, exist_ok=True)
+    dataset = Dataset(
+        hypostyle=place / f"{_build()}.hypo",
+        duckdb=place / f"{duckdb.__version__}.duckdb",
+        csv=place / "lineitem.csv",
+    )
+    if not dataset.hypostyle.exists():
+        for outdated in place.glob("*.hypo"):
+            shutil.rmtree(outdated)
+        print(f"generating TPC-H SF {scale_factor:g} …", flush=True)
+        _make(dataset.hypostyle, lambda path: _generate(path, scale_factor))
+    if not dataset.duckdb.exists():
+        print("loading it into DuckDB …", flush=True)
+        with hypostyle.connect(dataset.hypostyle, read_only=True) as source:
+            _make(dataset.duckdb, lambda path: load_duckdb(path, source))
+    if not dataset.csv.exists():
+        print("writing lineitem as CSV …", flush=True)
+        _make(dataset.csv, lambda path: write_csv(path, dataset.duckdb))
+    return dataset
+
+
+def load_duckdb(path: Path, source: Any) -> None:
+    """A new DuckDB file with the tables of our connection `source`."""
+    with duckdb.connect(path) as peer:
+        for table in TABLES:
+            peer.register("source", source.table(table).arrow())
+            peer.execute(f"CREATE TABLE {table} AS FROM source")
+            peer.unregister("source")
+        peer.execute("CHECKPOINT")
+
+
+def write_csv(path: Path, source: Path) -> None:
+    """lineitem of a DuckDB file as CSV without a header."""
+    with duckdb.connect(source, read_only=True) as peer:
+        peer.execute(f"COPY lineitem TO '{path}' (FORMAT csv, HEADER false)")
+
+
+def _build() -> str:
+    """Names the build of Hypostyle that is installed."""
+    with Path(_native.__file__).open("rb") as library:
+        return hashlib.file_digest(library, "sha256").hexdigest()[:16]
+
+
+def _make(path: Path, write: Callable[[Path], None]) -> None:
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    if unfinished.is_dir():
+        shutil.rmtree(unfinished)
+    unfinished.unlink(missing_ok=True)
+    write(unfinished)
+    unfinished.rename(path)
+
+
+def _generate(path: Path, scale_factor: float) -> None:
+    with hypostyle.connect(path) as connection:
+        connection.sql(f"CALL tpch_generate(sf => {scale_factor:g})")

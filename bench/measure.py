@@ -1,0 +1,206 @@
+"""Measures engines side by side, holds them against bars, and keeps the record.
+
+Every measurement is the median of several runs in one process or one alternating series, and every
+ratio is between numbers of the same run. A ratio is always peer / hypostyle: above 1 we are ahead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+RESULTS = REPOSITORY / "bench" / "results"
+
+
+def cache_directory() -> Path:
+    """The place for scratch data; scripts/env.sh names it."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("HYPOSTYLE_CACHE") or home / "hypostyle")
+
+
+def arguments(description: str | None) -> argparse.Namespace:
+    """The options that all benches have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--sf", type=float, default=1.0, help="TPC-H scale factor (default 1)")
+    parser.add_argument("--runs", type=int, default=5, help="runs per measurement; the median counts")
+    parser.add_argument("--fresh", action="store_true", help="make the scratch data anew")
+    return parser.parse_args()
+
+
+def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
+    """Seconds that `work` took, and what it returned; earlier garbage is not on its bill."""
+    gc.collect()
+    start = time.perf_counter()
+    result = work(*inputs)
+    return time.perf_counter() - start, result
+
+
+@dataclass(frozen=True)
+class Bar:
+    """What an issue demands: at most so much, at least so many times better than `peer`, or both."""
+
+    at_most: float | None = None
+    ratio_min: float | None = None
+    peer: str = "DuckDB"
+
+
+@dataclass
+class Measurement:
+    """One line of a report: samples of ours and of each peer, in `unit`."""
+
+    what: str
+    ours: list[float]
+    peers: dict[str, list[float]] = field(default_factory=dict)
+    bar: Bar | None = None
+    unit: str = "s"
+
+    def ratio(self, peer: str) -> float:
+        return median(self.peers[peer]) / max(median(self.ours), 1e-9)
+
+    def verdict(self) -> str:
+        if self.bar is None:
+            return ""
+        within = self.bar.at_most is None or median(self.ours) <= self.bar.at_most
+        ahead = self.bar.ratio_min is None or self.ratio(self.bar.peer) >= self.bar.ratio_min
+        return "PASS" if within and ahead else "MISS"
+
+    def bar_text(self) -> str:
+        if self.bar is None:
+            return ""
+        limits = []
+        if self.bar.at_most is not None:
+            limits.append(f"≤ {quantity(self.bar.at_most, self.unit)}")
+        if self.bar.ratio_min is not None:
+            limits.append(f"≥ {self.bar.ratio_min:g}× {self.bar.peer}")
+        return ", ".join(limits)
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "what": self.what,
+            "unit": self.unit,
+            "hypostyle": {"median": median(self.ours), "samples": self.ours},
+            "peers": {
+                name: {"median": median(samples), "ratio": self.ratio(name), "samples": samples}
+                for name, samples in self.peers.items()
+            },
+            "bar": self.bar_text() or None,
+            "verdict": self.verdict() or None,
+        }
+
+
+class Report:
+    """The measurements of one bench: printed as they come, written as JSON at the end."""
+
+    def __init__(self, name: str, options: argparse.Namespace) -> None:
+        self.name = name
+        self.options = options
+        self.measurements: list[Measurement] = []
+        self.notes: list[str] = []
+        self._heading: tuple[str, ...] | None = None
+        print(f"\nbench/{name}: TPC-H SF {options.sf:g}, median of {options.runs}", flush=True)
+
+    def add(self, measurement: Measurement) -> None:
+        self.measurements.append(measurement)
+        heading = tuple(measurement.peers)
+        if heading != self._heading:
+            self._heading = heading
+            print("\n" + _line("", "hypostyle", [(name, "ratio") for name in heading], "bar", ""))
+        print(
+            _line(
+                measurement.what,
+                quantity(median(measurement.ours), measurement.unit),
+                [
+                    (quantity(median(samples), measurement.unit), f"{measurement.ratio(name):.2f}×")
+                    for name, samples in measurement.peers.items()
+                ],
+                measurement.bar_text(),
+                measurement.verdict(),
+            ),
+            flush=True,
+        )
+
+    def note(self, text: str) -> None:
+        """A fact that no number carries, for the reader and for the record."""
+        self.notes.append(text)
+        print(f"  {text}", flush=True)
+
+    def write(self) -> None:
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{self.name}.json"
+        record = {
+            "bench": self.name,
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
+            "scale_factor": self.options.sf,
+            "runs": self.options.runs,
+            "commit": _commit(),
+            "machine": _machine(),
+            "versions": _versions(),
+            "measurements": [measurement.record() for measurement in self.measurements],
+            "notes": self.notes,
+        }
+        path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+        verdicts = [measurement.verdict() for measurement in self.measurements]
+        print(
+            f"\n  {verdicts.count('PASS')} bars passed, {verdicts.count('MISS')} missed;"
+            f" written to {path.relative_to(REPOSITORY)}"
+        )
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number with its unit, at three significant digits: `1.23 ms`, `45.6 MiB`."""
+    if unit == "bytes":
+        return f"{value / 2**20:.1f} MiB"
+    for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if value >= factor or name == "µs":
+            scaled = value / factor
+            return f"{scaled:.{2 if scaled < 10 else 1 if scaled < 100 else 0}f} {name}"
+    raise AssertionError("unreachable: the last unit takes every value")
+
+
+def _line(what: str, ours: str, peers: list[tuple[str, str]], bar: str, verdict: str) -> str:
+    cells = "".join(f"{time:>22}{ratio:>9}" for time, ratio in peers)
+    return f"  {what:<44}{ours:>11}{cells}  {bar:<24}{verdict}".rstrip()
+
+
+def _output_of(*command: str) -> str:
+    completed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    return completed.stdout.strip()
+
+
+def _commit() -> str:
+    """The commit that was measured; the results themselves do not make it dirty."""
+    commit = _output_of("git", "rev-parse", "HEAD") or "none"
+    changes = _output_of("git", "status", "--porcelain", "--", ".", ":!bench/results")
+    return f"{commit} with uncommitted changes" if changes else commit
+
+
+def _machine() -> dict[str, Any]:
+    processor = Path("/proc/cpuinfo").read_text().partition("model name\t: ")[2].partition("\n")[0]
+    return {
+        "processor": processor or platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _versions() -> dict[str, str]:
+    packages = ("hypostyle", "duckdb", "pyarrow", "numpy", "pandas", "polars")
+    return {
+        "python": platform.python_version(),
+        "rustc": _output_of("rustc", "--version"),
+        **{package: version(package) for package in packages},
+    }

@@ -1,0 +1,98 @@
+"""Runs the 22 TPC-H queries, hot, on Hypostyle, on DataFusion over in-memory Arrow, and on DuckDB.
+
+The first two run in one Rust process (`hypostyle-bench tpch`) with one build of DataFusion and as
+many threads; DuckDB runs from Python right after.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from dataset import Dataset, queries, tpch
+from measure import Bar, Measurement, Report, arguments, cache_directory, timed
+
+# Samples of one engine, by query.
+Samples = dict[str, list[float]]
+
+
+def rust_engines(dataset: Dataset, runs: int) -> dict[str, Any]:
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory() / "target")
+    program = target / "release" / "hypostyle-bench"
+    with tempfile.NamedTemporaryFile(suffix=".json") as output:
+        command = [
+            program,
+            "tpch",
+            "--database",
+            dataset.hypostyle,
+            "--runs",
+            str(runs),
+            "--json",
+            output.name,
+        ]
+        subprocess.run(command, check=True)
+        return json.load(output)
+
+
+def run_duckdb(dataset: Dataset, runs: int, threads: int) -> tuple[Samples, dict[str, int]]:
+    """The samples, and how many rows each query gives."""
+    samples: Samples = {}
+    rows: dict[str, int] = {}
+    with duckdb.connect(dataset.duckdb, read_only=True, config={"threads": threads}) as connection:
+
+        def run(sql: str) -> Any:
+            return connection.sql(sql).to_arrow_table()
+
+        for name, sql in queries().items():
+            rows[name] = run(sql).num_rows
+            samples[name] = [timed(run, sql)[0] for _ in range(runs)]
+    return samples, rows
+
+
+def total(samples: Samples, names: list[str]) -> list[float]:
+    """The sum over the queries, run by run."""
+    return [sum(runs) for runs in zip(*(samples[name] for name in names), strict=True)]
+
+
+def main(options: Namespace) -> None:
+    dataset = tpch(options.sf, options.fresh)
+    report = Report("tpch", options)
+    measured = rust_engines(dataset, options.runs)
+    duckdb_samples, duckdb_rows = run_duckdb(dataset, options.runs, measured["threads"])
+
+    engines: dict[str, Samples] = {}
+    for engine, results in measured["engines"].items():
+        engines[engine] = {name: result["seconds"] for name, result in results.items() if "seconds" in result}
+        for name, result in results.items():
+            if "error" in result:
+                report.note(f"{engine} cannot run {name}: {result['error']}")
+            elif result["rows"] != duckdb_rows[name]:
+                report.note(f"{engine} gives {result['rows']} rows for {name}, DuckDB {duckdb_rows[name]}")
+    engines["DuckDB"] = duckdb_samples
+    ours = engines.pop("hypostyle")
+
+    names = [name for name in ours if all(name in samples for samples in engines.values())]
+    for name in names:
+        report.add(
+            Measurement(name, ours[name], {engine: samples[name] for engine, samples in engines.items()})
+        )
+    report.add(
+        Measurement(
+            f"total of {len(names)} queries",
+            total(ours, names),
+            {engine: total(samples, names) for engine, samples in engines.items()},
+            Bar(ratio_min=1, peer="DataFusion"),
+        )
+    )
+    report.write()
+
+
+if __name__ == "__main__":
+    main(arguments(__doc__))
