@@ -1,1 +1,42 @@
+//! The native half of the Python package `hypostyle`.
+//!
+//! Knows how to move values between Arrow arrays and Python: rows of Python objects, NumPy buffers, the
+//! Arrow PyCapsule interface. What users see (classes, names, defaults) is the Python half, beside this.
+//!
+//! Every call that can take time detaches from the interpreter; conversions of many rows run in parallel.
 
+mod capsule;
+mod column;
+mod connection;
+mod error;
+mod export;
+mod input;
+mod poll;
+mod result;
+mod table;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _native {
+    use super::*;
+    #[pymodule_export]
+    use crate::column::Column;
+    #[pymodule_export]
+    use crate::connection::{Connection, connect};
+    #[pymodule_export]
+    use crate::export::buffer::WritableBuffer;
+    #[pymodule_export]
+    use crate::input::{
+        column_from_arrow, column_from_codes, column_from_numpy, column_from_objects, column_from_strings,
+    };
+    #[pymodule_export]
+    use crate::result::QueryResult;
+    #[pymodule_export]
+    use crate::table::Table;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,118 @@
+"""Hypostyle: an embedded columnar database whose results are mappings, not messages.
+
+>>> import hypostyle
+>>> con = hypostyle.connect()
+>>> con.append("t", {"x": [1, 2, 3]}, create=True)
+3
+>>> con.sql("select sum(x) as s from t").fetchone()
+(6,)
+
+There is no hidden default connection: `connect()` makes each one. The module follows DB-API 2.0
+(PEP 249); statements commit by themselves.
+"""
+
+from hypostyle import _cpu
+
+_cpu.check()
+
+from hypostyle._native import __version__  # noqa: E402
+from hypostyle.connection import Connection, TableInfo, connect  # noqa: E402
+from hypostyle.dbapi import (  # noqa: E402
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Cursor,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+    apilevel,
+    paramstyle,
+    threadsafety,
+)
+from hypostyle.errors import (  # noqa: E402
+    AlreadyExistsError,
+    BusyError,
+    ClosedError,
+    ConflictError,
+    ConstraintError,
+    CorruptionError,
+    DatabaseError,
+    DataError,
+    DiskFullError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    IoError,
+    NotFoundError,
+    NotSupportedError,
+    OperationalError,
+    OutOfMemoryError,
+    ProgrammingError,
+    QueryInterrupted,
+    ReadOnlyError,
+    SqlSyntaxError,
+    UnknownNameError,
+    VersionError,
+    Warning,
+)
+from hypostyle.interval import Interval  # noqa: E402
+from hypostyle.numpy_columns import Columns  # noqa: E402
+from hypostyle.result import Result  # noqa: E402
+
+__all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "AlreadyExistsError",
+    "Binary",
+    "BusyError",
+    "ClosedError",
+    "Columns",
+    "ConflictError",
+    "Connection",
+    "ConstraintError",
+    "CorruptionError",
+    "Cursor",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "DiskFullError",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "Interval",
+    "IoError",
+    "NotFoundError",
+    "NotSupportedError",
+    "OperationalError",
+    "OutOfMemoryError",
+    "ProgrammingError",
+    "QueryInterrupted",
+    "ReadOnlyError",
+    "Result",
+    "SqlSyntaxError",
+    "TableInfo",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "UnknownNameError",
+    "VersionError",
+    "Warning",
+    "__version__",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]

@@ -1,0 +1,211 @@
+"""Connections: where a program starts."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
+
+from hypostyle import _native, dbapi, errors, inputs, variables
+from hypostyle.result import Result
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+class TableInfo(NamedTuple):
+    """A table or view.
+
+    Attributes:
+        schema: name of its schema.
+        name: its name.
+        kind: "table" or "view".
+        rows: number of rows, `None` for a view.
+        columns: `(name, SQL type, nullable)` of each column.
+    """
+
+    schema: str
+    name: str
+    kind: str
+    rows: int | None
+    columns: list[tuple[str, str, bool]]
+
+
+def connect(
+    database: str | os.PathLike[str] | None = None,
+    *,
+    read_only: bool = False,
+    threads: int | None = None,
+    memory_limit: int | str | None = None,
+    temp_directory: str | os.PathLike[str] | None = None,
+) -> "Connection":
+    """Open a database.
+
+    Args:
+        database: a directory, created if missing; `None` or ":memory:" for a database in memory.
+        read_only: refuse every write; the directory must exist.
+        threads: threads of queries and conversions; by default, one per processor.
+        memory_limit: of queries, in bytes or as "4GB", "512MiB", "80%".
+        temp_directory: where operators spill what does not fit.
+
+    Raises:
+        NotFoundError: read-only, and no such directory.
+        BusyError: another process holds the database.
+        CorruptionError, VersionError: the directory is damaged, or of a newer version.
+    """
+    path = None if database is None or database == ":memory:" else os.fspath(database)
+    if threads is not None and threads < 1:
+        raise errors.DataError(f"threads is {threads}, but must be at least 1")
+    spill = None if temp_directory is None else os.fspath(temp_directory)
+    return Connection(_native.connect(path, read_only, threads, memory_limit, spill))
+
+
+class Connection:
+    """One session on a database; made by `connect()`.
+
+    Threads may share it: it runs one statement at a time. For statements that run beside each
+    other, give each thread its own `duplicate()`. Every statement commits by itself.
+    """
+
+    # PEP 249's optional extension: the exceptions as attributes, for code with many databases.
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    def __init__(self, native: _native.Connection) -> None:
+        self._native = native
+
+    def sql(self, query: str, parameters: Parameters | None = None) -> Result:
+        """Run SQL and return the result of the last statement.
+
+        `FROM name` finds a table, a view, or else a variable of the caller: a pandas or Polars frame,
+        an Arrow table or stream, a dict of arrays, another result. Exact spelling is looked for first,
+        then any case; in each, the innermost scope first.
+
+        Args:
+            query: one or more statements, separated by ";".
+            parameters: a sequence for `?` or `$1`, or a dict for `$name`.
+
+        Raises:
+            SqlSyntaxError, UnknownNameError: the text does not parse, or names what is not there.
+            DataError: a value does not fit its type.
+            QueryInterrupted: `interrupt()` was called. Ctrl-C raises KeyboardInterrupt instead.
+        """
+        return self._query(query, parameters, sys._getframe(1))
+
+    def execute(self, query: str, parameters: Parameters | None = None) -> Result:
+        """The same as `sql()`."""
+        return self._query(query, parameters, sys._getframe(1))
+
+    def executemany(self, query: str, parameters: Iterable[Parameters]) -> int:
+        """Run a statement once for each set of parameters; returns the rows affected, all together.
+
+        Each run is a commit of its own: to load many rows, `append()` is faster by far.
+        """
+        frame = sys._getframe(1)
+        return sum(self._query(query, each, frame).rows_affected or 0 for each in parameters)
+
+    def _query(self, query: str, parameters: Parameters | None, frame: FrameType | None) -> Result:
+        if not isinstance(query, str):
+            raise errors.ProgrammingError(f"a query is a str, not {type(query).__name__}")
+        resolver = None if frame is None else variables.Resolver(frame)
+        return Result(self._native.query(query, parameters, resolver))
+
+    def append(self, name: str, data: Any, create: bool = False) -> int:
+        """Add rows to a table, all or none, and return how many.
+
+        Args:
+            name: the table; may be qualified by its schema.
+            data: a dict of arrays or lists; a pandas or Polars frame; a pyarrow table, batch or reader,
+                or anything else with the Arrow PyCapsule interface; a structured NumPy array; or an
+                iterable of rows, which are dicts, named tuples or sequences.
+                Columns are matched by name, and those the data lacks get their default; rows that
+                are plain sequences are matched by position. The index of a pandas frame is not stored.
+            create: make the table, with the types of the data, if it does not exist.
+
+        NaN, NaT, None and pandas' NA are NULL in pandas frames; in NumPy arrays a float NaN stays NaN,
+        NaT and masked values are NULL.
+
+        Raises:
+            DataError: a value or shape does not fit; the message names column, row and value.
+            ConstraintError: NULL in a NOT NULL column.
+            UnknownNameError: no such table (and not `create`), or no such column in it.
+        """
+        stream, by_name = inputs.to_arrow(data)
+        return self._native.append(name, stream, create, by_name)
+
+    def table(self, name: str) -> Result:
+        """All rows of a table or view; its columns are mappings of the stored ones.
+
+        Raises:
+            UnknownNameError: no such table or view.
+        """
+        return Result(self._native.table(name))
+
+    def tables(self) -> list[TableInfo]:
+        """The tables and views of the database."""
+        return [TableInfo(*table) for table in self._native.tables()]
+
+    def cursor(self) -> "dbapi.Cursor":
+        """A DB-API 2.0 cursor on this connection."""
+        return dbapi.Cursor(self)
+
+    def duplicate(self) -> "Connection":
+        """Another connection to the same database, with a session of its own."""
+        return Connection(self._native.duplicate())
+
+    def commit(self) -> None:
+        """Nothing is left to do: every statement has committed by itself."""
+        if self._native.closed:
+            raise errors.ClosedError("the connection is closed")
+
+    def rollback(self) -> None:
+        """Not possible, because every statement has committed by itself.
+
+        Raises:
+            NotSupportedError: always.
+        """
+        raise errors.NotSupportedError("statements commit by themselves, so there is nothing to roll back")
+
+    def interrupt(self) -> None:
+        """Stop the running statement, from any thread; it raises QueryInterrupted."""
+        self._native.interrupt()
+
+    def close(self) -> None:
+        """Close the connection; the last one of its database closes that too.
+
+        Arrays, frames and tables made from results live on. Closing again does nothing.
+        """
+        self._native.close()
+
+    @property
+    def path(self) -> str | None:
+        """The directory of the database, `None` when it is in memory."""
+        path = self._native.path
+        return None if path is None else os.fspath(path)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close()` was called."""
+        return self._native.closed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = " (closed)" if self._native.closed else ""
+        return f"<hypostyle.Connection to {self.path or 'memory'}{state}>"

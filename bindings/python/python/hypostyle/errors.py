@@ -1,0 +1,179 @@
+"""The exception tree of PEP 249, with a subclass wherever a caller would act differently.
+
+Every exception has `sqlstate`, the five-character SQLSTATE of the error (PostgreSQL's codes).
+"""
+
+
+class Warning(Exception):
+    """Something worth knowing that did not stop the statement; not raised today."""
+
+
+class Error(Exception):
+    """Any error of this package.
+
+    Attributes:
+        sqlstate: five characters, e.g. "22000"; its first two are the class of the error.
+    """
+
+    sqlstate: str = "XX000"
+
+    def __init__(self, message: str, sqlstate: str | None = None) -> None:
+        super().__init__(message)
+        if sqlstate is not None:
+            self.sqlstate = sqlstate
+
+    def __reduce__(self) -> tuple[type["Error"], tuple[str, str]]:
+        return type(self), (str(self), self.sqlstate)
+
+
+class InterfaceError(Error):
+    """Misuse of the Python interface."""
+
+    sqlstate = "HY000"
+
+
+class DatabaseError(Error):
+    """An error of the database; the base of the classes below."""
+
+
+class DataError(DatabaseError):
+    """A value of the wrong type or shape, out of range, or not decodable."""
+
+    sqlstate = "22000"
+
+
+class OperationalError(DatabaseError):
+    """Something outside the statement went wrong: files, memory, other processes."""
+
+    sqlstate = "58000"
+
+
+class IntegrityError(DatabaseError):
+    """The data would break a rule of the table."""
+
+    sqlstate = "23000"
+
+
+class InternalError(DatabaseError):
+    """A broken invariant of Hypostyle itself: please report it."""
+
+
+class ProgrammingError(DatabaseError):
+    """The statement is wrong."""
+
+    sqlstate = "42000"
+
+
+class NotSupportedError(DatabaseError):
+    """Valid, but Hypostyle does not have it."""
+
+    sqlstate = "0A000"
+
+
+class SqlSyntaxError(ProgrammingError):
+    """The SQL text does not parse or does not plan."""
+
+    sqlstate = "42601"
+
+
+class UnknownNameError(ProgrammingError):
+    """No table, column, function or setting of that name."""
+
+    sqlstate = "42P01"
+
+
+class AlreadyExistsError(ProgrammingError):
+    """A table, schema or view of that name exists already."""
+
+    sqlstate = "42P07"
+
+
+class ConstraintError(IntegrityError):
+    """NOT NULL or another constraint is violated."""
+
+
+class NotFoundError(OperationalError):
+    """No such file or directory."""
+
+    sqlstate = "58P01"
+
+
+class IoError(OperationalError):
+    """The operating system refused a read or write."""
+
+    sqlstate = "58030"
+
+
+class DiskFullError(OperationalError):
+    """No space is left; what was committed before is intact."""
+
+    sqlstate = "53100"
+
+
+class CorruptionError(OperationalError):
+    """Bytes on disk are damaged."""
+
+    sqlstate = "XX001"
+
+
+class BusyError(OperationalError):
+    """Another process holds the database."""
+
+    sqlstate = "55006"
+
+
+class ReadOnlyError(OperationalError):
+    """A write to a database that was opened read-only."""
+
+    sqlstate = "25006"
+
+
+class ConflictError(OperationalError):
+    """Another transaction committed first: run it again."""
+
+    sqlstate = "40001"
+
+
+class QueryInterrupted(OperationalError):
+    """Cancelled by `Connection.interrupt()`; the connection remains usable."""
+
+    sqlstate = "57014"
+
+
+class OutOfMemoryError(OperationalError):
+    """The memory limit is reached and the operator cannot spill."""
+
+    sqlstate = "53200"
+
+
+class VersionError(NotSupportedError):
+    """The database was written by a newer version of Hypostyle."""
+
+
+class ClosedError(InterfaceError):
+    """The database, connection, cursor or result is closed."""
+
+    sqlstate = "08003"
+
+
+# Error kinds of the native module, by name.
+BY_KIND: dict[str, type[Error]] = {
+    "Syntax": SqlSyntaxError,
+    "UnknownName": UnknownNameError,
+    "InvalidInput": DataError,
+    "Constraint": ConstraintError,
+    "AlreadyExists": AlreadyExistsError,
+    "NotFound": NotFoundError,
+    "Io": IoError,
+    "DiskFull": DiskFullError,
+    "Corrupt": CorruptionError,
+    "Version": VersionError,
+    "Busy": BusyError,
+    "ReadOnly": ReadOnlyError,
+    "Conflict": ConflictError,
+    "Interrupted": QueryInterrupted,
+    "OutOfMemory": OutOfMemoryError,
+    "Unsupported": NotSupportedError,
+    "Closed": ClosedError,
+    "Internal": InternalError,
+}

@@ -1,0 +1,220 @@
+"""From the data users have to Arrow streams.
+
+Types are found by looking at every value, never at a sample.
+"""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from hypostyle import _native, errors
+from hypostyle.optional import require
+
+
+def to_arrow(data: Any) -> tuple[Any, bool]:
+    """An object of the Arrow PyCapsule interface for `data`, and whether its columns have real names.
+
+    Raises:
+        DataError: the data is not a table, or a value fits no SQL type.
+    """
+    if is_table(data) or isinstance(data, Mapping):
+        return to_table(data), True
+    if isinstance(data, Iterable) and not isinstance(data, (str, bytes, bytearray)):
+        return _from_rows(list(data))
+    raise errors.DataError(
+        f"cannot append a {type(data).__name__}; pass a dict of arrays, a pandas or Polars frame, "
+        "an Arrow table or stream, or a list of rows"
+    )
+
+
+def is_table(data: Any) -> bool:
+    """Whether `to_table` takes it: a frame, an Arrow table or stream, or a dict of arrays."""
+    if isinstance(data, dict):
+        return bool(data) and all(isinstance(key, str) and _is_array(data[key]) for key in list(data))
+    kind = type(data)
+    if _is_a(data, "pandas", "DataFrame") or _is_a(data, "polars", "LazyFrame"):
+        return True
+    if _is_a(data, "numpy", "ndarray"):
+        return data.dtype.names is not None
+    speaks_arrow = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
+    # A Series has a dtype, a pyarrow array a type: columns, not tables.
+    return speaks_arrow and not hasattr(kind, "dtype") and not hasattr(kind, "type")
+
+
+def to_table(data: Any) -> Any:
+    """An object of the Arrow PyCapsule interface for what `is_table` accepts."""
+    if isinstance(data, Mapping):
+        return _native.Table([_column(str(name), values) for name, values in data.items()])
+    if _is_a(data, "pandas", "DataFrame"):
+        return _native.Table([_from_series(str(name), column) for name, column in data.items()])
+    if _is_a(data, "polars", "LazyFrame"):
+        return data.collect()
+    if _is_a(data, "numpy", "ndarray"):
+        return _native.Table([_from_numpy(name, data[name]) for name in data.dtype.names])
+    if _is_a(data, "pyarrow", "RecordBatchReader"):
+        # A reader can be read once, but a query may name it twice.
+        return data.read_all()
+    return data
+
+
+def _is_a(value: Any, package: str, name: str) -> bool:
+    """Whether a class of this name and package is among its bases, without importing the package."""
+    return any(
+        base.__name__ == name and base.__module__.partition(".")[0] == package for base in type(value).__mro__
+    )
+
+
+def _is_array(value: Any) -> bool:
+    kind = type(value)
+    return isinstance(value, (list, tuple)) or any(
+        hasattr(kind, name) for name in ("__array__", "__arrow_c_array__", "__arrow_c_stream__")
+    )
+
+
+def _column(name: str, values: Any) -> _native.Column:
+    """A column of whatever holds one."""
+    if _is_a(values, "pandas", "Series"):
+        return _from_series(name, values)
+    if _is_a(values, "numpy", "ndarray"):
+        return _from_numpy(name, values)
+    if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        return _native.column_from_arrow(name, values)
+    if hasattr(values, "__array__"):
+        return _from_numpy(name, require("numpy", "an array").asarray(values))
+    if isinstance(values, Iterable) and not isinstance(values, (str, bytes, bytearray, Mapping)):
+        return _native.column_from_objects(name, list(values), False)
+    raise errors.DataError(f'column "{name}" is a {type(values).__name__}, not an array or a list of values')
+
+
+def _from_rows(rows: list[Any]) -> tuple[Any, bool]:
+    if not rows:
+        raise errors.DataError("there are no rows, so no columns to append")
+    if all(isinstance(row, Mapping) for row in rows):
+        names = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
+        columns = [[row.get(name) for row in rows] for name in names]
+        return _table_of_objects([str(name) for name in names], columns), True
+    width = None
+    for number, row in enumerate(rows):
+        if isinstance(row, Mapping) or not isinstance(row, Sequence) or isinstance(row, (str, bytes)):
+            raise errors.DataError(
+                f"row {number} is a {type(row).__name__}; rows are all sequences, or all dicts"
+            )
+        if width is None:
+            width = len(row)
+        if len(row) != width:
+            raise errors.DataError(f"row {number} has {len(row)} values, but row 0 has {width}")
+    named = hasattr(rows[0], "_fields")
+    names = list(rows[0]._fields) if named else [f"column{number + 1}" for number in range(width or 0)]
+    return _table_of_objects(names, [list(column) for column in zip(*rows, strict=True)]), named
+
+
+def _table_of_objects(names: list[str], columns: list[list[Any]]) -> _native.Table:
+    return _native.Table(
+        [
+            _native.column_from_objects(name, values, False)
+            for name, values in zip(names, columns, strict=True)
+        ]
+    )
+
+
+def _from_series(name: str, series: Any) -> _native.Column:
+    """A pandas column: its missing values are NULL."""
+    array = series.array
+    kind = type(array).__name__
+    if _is_a(array, "pandas", "ArrowExtensionArray"):
+        return _native.column_from_arrow(name, array.__arrow_array__())
+    if kind == "Categorical":
+        categories = _from_series(name, array.categories.to_series())
+        return _native.column_from_codes(name, _from_numpy(name, array.codes), categories)
+    if kind == "DatetimeArray" and array.tz is not None:
+        ticks = array.asi8.view(f"M8[{array.unit}]")
+        return _from_numpy(name, ticks, time_zone=str(array.tz))
+    if kind in ("IntegerArray", "FloatingArray", "BooleanArray"):
+        column = _from_numpy(name, array._data)
+        return column.masked(_bytes(array._mask)) if array._mask.any() else column
+    return _from_numpy(name, series.to_numpy(), nan_is_null=True)
+
+
+def _from_numpy(
+    name: str, array: Any, *, nan_is_null: bool = False, time_zone: str | None = None
+) -> _native.Column:
+    np = require("numpy", "an array")
+    if isinstance(array, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(array)
+        if array.dtype.kind == "O" and array.ndim == 1:
+            return _native.column_from_objects(name, array.tolist(), nan_is_null)
+        column = _from_numpy(name, array.data.reshape(-1), nan_is_null=nan_is_null)
+        if mask.any():
+            column = column.masked(_bytes(mask.reshape(-1)))
+        return column.grouped(array.shape[1]) if _is_matrix(name, array) else column
+    if _is_matrix(name, array):
+        return _from_numpy(name, array.reshape(-1), nan_is_null=nan_is_null).grouped(array.shape[1])
+    kind = array.dtype.kind
+    if kind == "O":
+        return _native.column_from_objects(name, array.tolist(), nan_is_null)
+    if kind == "T":
+        array = np.ascontiguousarray(array)
+        return _native.column_from_strings(name, len(array), array.ctypes.data, array.itemsize, array.dtype)
+    if kind in "US" and array.dtype.itemsize == 0:
+        return _native.column_from_objects(name, array.tolist(), False)
+    array = array.astype(_storable(np, name, array.dtype), copy=False)
+    dtype = array.dtype.str.lstrip("<>=|")
+    if kind == "U":
+        dtype = f"U{array.dtype.itemsize // 4}"
+    column = _native.column_from_numpy(name, dtype, _bytes(array), time_zone)
+    if nan_is_null and kind == "f":
+        missing = np.isnan(array)
+        if missing.any():
+            return column.masked(_bytes(missing))
+    return column
+
+
+def _is_matrix(name: str, array: Any) -> bool:
+    """Whether the array has two dimensions; one is the other possibility."""
+    if array.ndim in (1, 2):
+        return array.ndim == 2
+    raise errors.DataError(
+        f'column "{name}" has {array.ndim} dimensions; an array of a column has one or two'
+    )
+
+
+def _bytes(array: Any) -> Any:
+    """The array's memory, contiguous and aligned, as an array of bytes."""
+    np = require("numpy", "an array")
+    return np.require(array, requirements=["C", "A"]).view(np.uint8)
+
+
+def _storable(np: Any, name: str, dtype: Any) -> Any:
+    """The native-endian dtype that holds all values of `dtype` and has a SQL type."""
+    kind = dtype.kind
+    if kind == "f" and dtype.itemsize == 2:
+        return np.float32
+    if kind in "Mm":
+        unit, count = np.datetime_data(dtype)
+        if (unit in ("s", "ms", "us", "ns") and count == 1) or (kind == "M" and unit == "D" and count == 1):
+            return dtype.newbyteorder("=")
+        if unit in ("h", "m", "s") or (kind == "m" and unit in ("W", "D")):
+            return f"{kind}8[s]"
+        if unit in ("ms", "us", "ns"):
+            return f"{kind}8[{unit}]"
+        if kind == "M" and unit in ("Y", "M", "W", "D"):
+            return "M8[D]"
+    elif kind in "biuUS" or (kind == "f" and dtype.itemsize in (4, 8)):
+        return dtype.newbyteorder("=")
+    raise errors.DataError(f'column "{name}" has the NumPy dtype {dtype}, which no SQL type holds')
+
+
+def plain_object(value: Any) -> Any:
+    """A NumPy scalar or array as Python objects; called by the native module.
+
+    Raises:
+        ValueError: the value is finer than microseconds, which Python's datetime cannot hold.
+    """
+    if getattr(value, "ndim", 0):
+        return [plain_object(item) for item in value]
+    if value.dtype.kind in "Mm":
+        coarse = value.astype(f"{value.dtype.kind}8[us]")
+        if coarse != value and coarse == coarse:
+            raise ValueError(f"{value!r} is finer than microseconds; put it in an array of its own dtype")
+        return coarse.item()
+    return value.item() if hasattr(value, "item") else value

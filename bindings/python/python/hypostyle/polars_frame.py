@@ -1,0 +1,40 @@
+"""Results as Polars frames.
+
+Polars 2.1 reads 32- and 64-bit decimals of an Arrow stream as if they had 128 bits, which gives
+other numbers without an error, so every way to Polars goes through `Column.widely_readable()`.
+"""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from hypostyle import _native
+from hypostyle.optional import require
+
+
+def to_polars(native: _native.QueryResult, names: list[str]) -> Any:
+    """A frame of the whole result: native conversions on other threads while Polars imports on this."""
+    pl = require("polars", "pl()")
+    native.materialize()
+    with ThreadPoolExecutor(native.threads) as pool:
+        pending = [pool.submit(readable_column, native, index) for index in range(len(names))]
+        return pl.DataFrame(
+            [pl.Series(name, column.result()) for name, column in zip(names, pending, strict=True)]
+        )
+
+
+def readable_column(native: _native.QueryResult, index: int) -> _native.Column:
+    """A column in a layout that Polars reads correctly."""
+    return native.column(index).widely_readable()
+
+
+def readable_stream(native: _native.QueryResult) -> Any:
+    """The whole result as an Arrow stream that Polars reads correctly."""
+    columns = [readable_column(native, index) for index in range(len(native.columns()))]
+    return _native.Table(columns).__arrow_c_stream__()
+
+
+def is_calling() -> bool:
+    """Whether the method that asks was called by Polars, as in `pl.DataFrame(result)`."""
+    caller = sys._getframe(2)
+    return caller.f_globals.get("__name__", "").partition(".")[0] == "polars"

@@ -1,0 +1,209 @@
+"""Results: one class from which every library gets the columns in its own form."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
+
+from hypostyle import _native, display, errors, numpy_columns, pandas_frame, polars_frame
+from hypostyle.numpy_columns import Columns, Decimals, Strings
+from hypostyle.optional import require, unique_names
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+Row = tuple[Any, ...]
+Description = tuple[str, str, None, None, int | None, int | None, bool]
+
+_ROWS_PER_STEP = 4096
+
+
+class Result:
+    """The result of a statement; made by `Connection.sql()` and `Connection.table()`.
+
+    The result of a whole table, of some of its columns or of some of its first rows is a mapping of
+    the stored columns: no method that gives columns copies them. Other results are computed on first
+    use and then kept, so that methods can be mixed freely; only `batches()` keeps nothing.
+
+    What was made from a result outlives it, the connection, and the table.
+    """
+
+    def __init__(self, native: _native.QueryResult) -> None:
+        self._native = native
+        columns = native.columns()
+        self._names = [name for name, _, _ in columns]
+        self._types = [kind for _, kind, _ in columns]
+        self._nullable = [nullable for _, _, nullable in columns]
+        self._numpy: dict[tuple[str, str], Columns] = {}
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns; empty for a statement that returns no rows."""
+        return list(self._names)
+
+    @property
+    def types(self) -> list[str]:
+        """SQL types of the columns, e.g. "DECIMAL(15,2)"."""
+        return list(self._types)
+
+    @property
+    def description(self) -> list[Description] | None:
+        """Columns as PEP 249 has them, `None` for a statement that returns no rows."""
+        if not self._native.is_query:
+            return None
+        rows = zip(self._names, self._types, self._nullable, strict=True)
+        return [(name, kind, None, None, *_precision(kind), nullable) for name, kind, nullable in rows]
+
+    @property
+    def rows_affected(self) -> int | None:
+        """Rows that INSERT, COPY or CREATE TABLE AS wrote; `None` for a query."""
+        return self._native.rows_affected
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows and of columns."""
+        return len(self), len(self._names)
+
+    def __len__(self) -> int:
+        return self._native.row_count()
+
+    # Rows
+
+    def fetchone(self) -> Row | None:
+        """The next row, `None` after the last.
+
+        Values are exact: `decimal.Decimal`, `datetime` classes, `uuid.UUID`, `bytes`, lists, dicts.
+        """
+        rows = self._native.fetch(1, True)
+        return rows[0] if rows else None
+
+    def fetchmany(self, size: int = 1) -> list[Row]:
+        """The next `size` rows, fewer at the end."""
+        if size < 0:
+            raise errors.DataError(f"cannot fetch {size} rows")
+        return self._native.fetch(size, True)
+
+    def fetchall(self) -> list[Row]:
+        """All rows that `fetchone()` and `fetchmany()` have not returned."""
+        return self._native.fetch(None, True)
+
+    def __iter__(self) -> Iterator[Row]:
+        """All rows from the first one, whatever was fetched."""
+        start = 0
+        while rows := self._native.slice(start, _ROWS_PER_STEP):
+            yield from rows
+            start += len(rows)
+
+    # Columns
+
+    def fetchnumpy(self, *, decimals: Decimals = "float", strings: Strings = "numpy") -> Columns:
+        """The columns as NumPy arrays: a dict that converts each one when it is first asked for.
+
+        Args:
+            decimals: DECIMAL as "float" (float64), "int" (integers, scaled by ten to the number of
+                decimal places; zero-copy up to 18 digits) or "object" (`decimal.Decimal`).
+            strings: VARCHAR as "numpy" (StringDType, NULL is NaN) or "object" (`str`, NULL is None).
+
+        NULL is masked in integers and booleans, NaN in floats, NaT in times, None in objects. DATE is
+        datetime64[D], TIME timedelta64 since midnight, a vector such as FLOAT[3] a row of a 2-D array.
+        A second column of a name is called "name_1".
+        """
+        numpy_columns.check_options(decimals, strings)
+        key = (decimals, strings)
+        if key not in self._numpy:
+            require("numpy", "fetchnumpy()")
+            native = self._native
+            native.materialize()
+            # A mapping costs nothing per row: taken now, it is there after DROP TABLE and close().
+            mapped = [native.column_private(i) for i in range(len(self._names))] if native.is_stored else None
+
+            def load(index: int) -> Any:
+                column = native.column_private(index) if mapped is None else mapped[index]
+                return numpy_columns.to_numpy(column, decimals, strings)
+
+            self._numpy[key] = Columns(unique_names(self._names), load, native.threads)
+        return self._numpy[key]
+
+    def __getitem__(self, name: str) -> Any:
+        """A column as a NumPy array, as `fetchnumpy()` gives it."""
+        columns = self.fetchnumpy()
+        if name not in columns:
+            raise KeyError(f"no column {name!r}; the columns are {', '.join(columns)}")
+        return columns[name]
+
+    def df(self, *, dtypes: Literal["exact", "numpy"] = "exact") -> "pandas.DataFrame":
+        """A pandas frame.
+
+        Args:
+            dtypes: "exact" shares the columns and keeps every value: NumPy dtypes for numbers and
+                timestamps, `str` and `category` for strings, ArrowDtype for the rest (dates, decimals,
+                booleans, integers with NULLs, nested). "numpy" converts all to the NumPy
+                dtypes of old: decimals and integers with NULLs become float64, dates datetime64[s],
+                strings objects.
+
+        Needs pandas; pyarrow for types that only Arrow holds.
+        """
+        if dtypes not in ("exact", "numpy"):
+            raise errors.DataError(f"dtypes is {dtypes!r}, but must be 'exact' or 'numpy'")
+        return pandas_frame.to_pandas(self._native, self._names, dtypes == "numpy")
+
+    def pl(self) -> "polars.DataFrame":
+        """A Polars frame. Needs Polars, and not pyarrow."""
+        return polars_frame.to_polars(self._native, unique_names(self._names))
+
+    def arrow(self) -> "pyarrow.Table":
+        """A pyarrow table; a stored column is one chunk that shares its memory."""
+        return require("pyarrow", "arrow()").RecordBatchReader.from_stream(self).read_all()
+
+    def batches(self) -> "pyarrow.RecordBatchReader":
+        """Record batches as they are computed; a batch is let go once the next is asked for.
+
+        For results larger than memory. Rows that were read this way are not there for other methods.
+        """
+        stream = _Once(self._native)
+        return require("pyarrow", "batches()").RecordBatchReader.from_stream(stream)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        """The Arrow PyCapsule interface: the whole result as a stream, without a copy."""
+        if polars_frame.is_calling():
+            return polars_frame.readable_stream(self._native)
+        return self._native.stream_capsule(True)
+
+    def __arrow_c_schema__(self) -> Any:
+        """The Arrow PyCapsule interface: the schema."""
+        return self._native.schema_capsule()
+
+    # Looks
+
+    def __repr__(self) -> str:
+        if not self._names:
+            return _without_rows(self._native)
+        return display.box(display.preview(self._native, self._names, self._types))
+
+    def _repr_html_(self) -> str:
+        if not self._names:
+            return f"<p>{_without_rows(self._native)}</p>"
+        return display.table_html(display.preview(self._native, self._names, self._types))
+
+
+class _Once:
+    """A result as a stream that runs the statement while it is read."""
+
+    def __init__(self, native: _native.QueryResult) -> None:
+        self._native = native
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        return self._native.stream_capsule(False)
+
+
+def _without_rows(native: _native.QueryResult) -> str:
+    affected = native.rows_affected
+    return "done" if affected is None else f"{affected:,} row{'' if affected == 1 else 's'} affected"
+
+
+def _precision(kind: str) -> tuple[int | None, int | None]:
+    """Precision and scale of "DECIMAL(p,s)"."""
+    if not (kind.startswith("DECIMAL(") and kind.endswith(")")):
+        return None, None
+    precision, _, scale = kind.removeprefix("DECIMAL(").removesuffix(")").partition(",")
+    return int(precision), int(scale)

@@ -1,0 +1,137 @@
+//! The Arrow PyCapsule interface, both directions.
+
+use crate::error;
+use crate::poll;
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
+use arrow::datatypes::{Field, FieldRef, Schema};
+use arrow::error::ArrowError;
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use pyo3::ffi::c_str;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+use std::ffi::CStr;
+use std::sync::Arc;
+
+const SCHEMA: &CStr = c_str!("arrow_schema");
+const ARRAY: &CStr = c_str!("arrow_array");
+const STREAM: &CStr = c_str!("arrow_array_stream");
+
+pub type Reader = Box<dyn RecordBatchReader + Send>;
+
+pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let schema = FFI_ArrowSchema::try_from(schema).map_err(|error| error::from_arrow(py, &error))?;
+    PyCapsule::new_with_value(py, schema, SCHEMA)
+}
+
+/// The pair of capsules that `__arrow_c_array__` returns.
+pub fn export_array<'py>(py: Python<'py>, array: &ArrayRef, field: &Field) -> PyResult<Bound<'py, PyTuple>> {
+    let schema = FFI_ArrowSchema::try_from(field).map_err(|error| error::from_arrow(py, &error))?;
+    let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
+    let array = PyCapsule::new_with_value(py, FFI_ArrowArray::new(&array.to_data()), ARRAY)?;
+    PyTuple::new(py, [schema, array])
+}
+
+pub fn export_stream(py: Python<'_>, reader: Reader) -> PyResult<Bound<'_, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
+}
+
+/// A reader over the batches of anything that speaks the Arrow PyCapsule interface, or `None`.
+pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
+    let py = data.py();
+    if data.hasattr(intern!(py, "__arrow_c_stream__"))? {
+        return import_stream(data).map(|reader| Some(Box::new(reader) as Reader));
+    }
+    if !data.hasattr(intern!(py, "__arrow_c_array__"))? {
+        return Ok(None);
+    }
+    let (array, field) = import_array(data)?;
+    let Some(rows) = array.as_any().downcast_ref::<StructArray>() else {
+        return Err(error::invalid_input(
+            py,
+            format!(
+                "an Arrow array of type {} is not a table; pass a struct array or a table",
+                field.data_type()
+            ),
+        ));
+    };
+    let batch = RecordBatch::from(rows);
+    let schema = batch.schema();
+    Ok(Some(Box::new(RecordBatchIterator::new([Ok(batch)], schema))))
+}
+
+fn import_stream(data: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
+    let py = data.py();
+    let capsule = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
+    let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?;
+    // SAFETY: a capsule of this name holds an initialized ArrowArrayStream; moving out of it leaves it
+    // released, as the interface demands.
+    unsafe { ArrowArrayStreamReader::from_raw(pointer.cast().as_ptr()) }
+        .map_err(|error| error::from_arrow(py, &error))
+}
+
+fn import_array(data: &Bound<'_, PyAny>) -> PyResult<(ArrayRef, FieldRef)> {
+    let py = data.py();
+    let pair = data.call_method0(intern!(py, "__arrow_c_array__"))?;
+    let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
+    let schema = schema.pointer_checked(Some(SCHEMA))?;
+    let array = array.pointer_checked(Some(ARRAY))?;
+    // SAFETY: capsules of these names hold an initialized ArrowSchema and ArrowArray; the array is moved
+    // out and left released, the schema only read.
+    let (schema, data) = unsafe {
+        let schema: &FFI_ArrowSchema = schema.cast().as_ref();
+        (schema, from_ffi(FFI_ArrowArray::from_raw(array.cast().as_ptr()), schema))
+    };
+    let field = Field::try_from(schema).map_err(|error| error::from_arrow(py, &error))?;
+    let data = data.map_err(|error| error::from_arrow(py, &error))?;
+    Ok((arrow::array::make_array(data), Arc::new(field)))
+}
+
+/// The chunks of one column: an Arrow array, or a stream whose items are not tables.
+pub fn import_chunks(data: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, FieldRef)> {
+    let py = data.py();
+    if data.hasattr(intern!(py, "__arrow_c_array__"))? {
+        let (array, field) = import_array(data)?;
+        return Ok((vec![array], field));
+    }
+    let capsule = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
+    let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?;
+    // SAFETY: as in `import_stream`.
+    let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
+    py.detach(|| read_chunks(&mut stream)).map_err(|error| error::from_arrow(py, &error))
+}
+
+fn read_chunks(stream: &mut FFI_ArrowArrayStream) -> Result<(Vec<ArrayRef>, FieldRef), ArrowError> {
+    let released = || ArrowError::CDataInterface("the stream is already released".into());
+    let get_schema = stream.get_schema.ok_or_else(released)?;
+    let get_next = stream.get_next.ok_or_else(released)?;
+    let mut schema = FFI_ArrowSchema::empty();
+    // SAFETY: the callbacks of an unreleased stream, called with the stream and valid places to write.
+    if unsafe { get_schema(stream, &mut schema) } != 0 {
+        return Err(ArrowError::CDataInterface("the stream gives no schema".into()));
+    }
+    let field = Arc::new(Field::try_from(&schema)?);
+    let mut chunks = Vec::new();
+    loop {
+        let mut array = FFI_ArrowArray::empty();
+        // SAFETY: as above.
+        if unsafe { get_next(stream, &mut array) } != 0 {
+            return Err(ArrowError::CDataInterface("the stream failed while it was read".into()));
+        }
+        if array.is_released() {
+            return Ok((chunks, field));
+        }
+        // SAFETY: the array was just produced for this schema.
+        chunks.push(arrow::array::make_array(unsafe { from_ffi(array, &schema) }?));
+    }
+}
+
+/// Lets Python raise a pending signal after a foreign consumer's read was interrupted: that consumer
+/// reports only text, so the exception itself cannot pass through it.
+pub fn resignal() {
+    if poll::take_raised().is_some() {
+        // SAFETY: only sets a flag; callable without being attached.
+        unsafe { pyo3::ffi::PyErr_SetInterrupt() };
+    }
+}

@@ -1,0 +1,239 @@
+//! One column on its way between the database and Python: an Arrow array with its field.
+
+use crate::capsule;
+use crate::error;
+use crate::export::buffer::WritableBuffer;
+use crate::export::object::Converter;
+use crate::export::{numpy, string_dtype, widen};
+use arrow::array::{Array, ArrayRef, make_array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use std::sync::Arc;
+
+#[pyclass(frozen, module = "hypostyle._native")]
+pub struct Column {
+    pub array: ArrayRef,
+    pub field: FieldRef,
+    /// The array is a mapping of a stored column, so the slots under NULL hold the consumer's own
+    /// missing value (NaN, NaT, -1); in a computed array they hold anything.
+    pub stored: bool,
+    pub threads: usize,
+}
+
+impl Column {
+    pub fn new(array: ArrayRef, field: FieldRef, stored: bool, threads: usize) -> Self {
+        Self { array, field, stored, threads }
+    }
+
+    fn with_array(&self, array: ArrayRef) -> Self {
+        let field = self.field.as_ref().clone().with_data_type(array.data_type().clone());
+        Self::new(array, Arc::new(field), false, self.threads)
+    }
+
+    fn extension(&self) -> Option<&str> {
+        self.field.metadata().get("ARROW:extension:name").map(String::as_str)
+    }
+}
+
+#[pymethods]
+impl Column {
+    #[getter]
+    fn name(&self) -> &str {
+        self.field.name()
+    }
+
+    fn __len__(&self) -> usize {
+        self.array.len()
+    }
+
+    #[getter]
+    fn null_count(&self) -> usize {
+        self.array.logical_null_count()
+    }
+
+    /// What the Python half chooses a conversion by.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.array.data_type() {
+            DataType::Boolean => "boolean",
+            data_type if data_type.is_integer() => "integer",
+            data_type if data_type.is_floating() => "float",
+            DataType::Decimal32(..)
+            | DataType::Decimal64(..)
+            | DataType::Decimal128(..)
+            | DataType::Decimal256(..) => "decimal",
+            DataType::Date32 => "date",
+            DataType::Time64(_) => "time",
+            DataType::Timestamp(_, None) => "timestamp",
+            DataType::Timestamp(_, Some(_)) => "timestamp with time zone",
+            DataType::Duration(_) => "duration",
+            DataType::Interval(_) => "interval",
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => "string",
+            DataType::Dictionary(_, values) if values.is_string() => "dictionary",
+            DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "binary",
+            DataType::FixedSizeBinary(16) if self.extension() == Some("arrow.uuid") => "uuid",
+            DataType::FixedSizeBinary(_) => "binary",
+            DataType::FixedSizeList(item, _) if item.data_type().is_numeric() => "vector",
+            DataType::Null => "null",
+            _ => "nested",
+        }
+    }
+
+    #[getter]
+    fn time_zone(&self) -> Option<String> {
+        match self.array.data_type() {
+            DataType::Timestamp(_, zone) => zone.as_ref().map(|zone| zone.to_string()),
+            _ => None,
+        }
+    }
+
+    /// "s", "ms", "us" or "ns" of a timestamp, time or duration.
+    #[getter]
+    fn unit(&self) -> Option<&'static str> {
+        match self.array.data_type() {
+            DataType::Timestamp(unit, _) | DataType::Duration(unit) | DataType::Time64(unit) => {
+                Some(unit_name(*unit))
+            }
+            _ => None,
+        }
+    }
+
+    /// Precision and scale of a decimal of 32 or 64 bits.
+    #[getter]
+    fn narrow_decimal(&self) -> Option<(u8, i8)> {
+        match self.array.data_type() {
+            DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+                Some((*precision, *scale))
+            }
+            _ => None,
+        }
+    }
+
+    /// Values as Python objects.
+    fn objects<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        let mut converter = Converter::new(py, self.array.clone(), &self.field)?;
+        let list = PyList::empty(py);
+        for start in (0..self.array.len()).step_by(OBJECTS_PER_BLOCK) {
+            for value in converter.convert(start..self.array.len().min(start + OBJECTS_PER_BLOCK))? {
+                list.append(value)?;
+            }
+            py.check_signals()?;
+        }
+        Ok(list)
+    }
+
+    /// `(dtype, values, mask or None, width)`: memory for `np.frombuffer`. `mask` has a byte per row, 1
+    /// where the value is NULL, and is given only for types without a missing value of their own; `width`
+    /// is the number of values per row. `None` for types NumPy has no fixed-width dtype for.
+    /// `scaled` gives a decimal's integers instead of its values.
+    fn numpy(
+        &self,
+        py: Python<'_>,
+        scaled: bool,
+    ) -> PyResult<Option<(&'static str, WritableBuffer, Option<WritableBuffer>, usize)>> {
+        let parts = py
+            .detach(|| numpy::parts(&self.array, self.stored, self.threads, scaled))
+            .map_err(|error| error::from_arrow(py, &error))?;
+        Ok(parts.map(|parts| {
+            (parts.dtype, WritableBuffer(parts.values), parts.mask.map(WritableBuffer), parts.width)
+        }))
+    }
+
+    /// `(dtype of the codes, codes, categories)` of a dictionary, -1 where the value is NULL.
+    fn dictionary(&self, py: Python<'_>) -> PyResult<(&'static str, WritableBuffer, Self)> {
+        let (dtype, codes, categories) = py
+            .detach(|| numpy::dictionary(&self.array, self.stored))
+            .map_err(|error| error::from_arrow(py, &error))?;
+        Ok((dtype, WritableBuffer(codes), self.with_array(categories)))
+    }
+
+    /// Packs the strings into a new NumPy StringDType array: its memory, item size and dtype object.
+    fn pack_strings(
+        &self,
+        py: Python<'_>,
+        address: usize,
+        item_bytes: usize,
+        dtype: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        string_dtype::pack(py, &self.array, address, item_bytes, dtype)
+    }
+
+    /// Strings as LargeUtf8, binary as LargeBinary: the layouts pandas takes.
+    fn plain(&self, py: Python<'_>) -> PyResult<Self> {
+        let target = match self.array.data_type() {
+            DataType::Utf8 | DataType::Utf8View | DataType::Dictionary(..) => DataType::LargeUtf8,
+            DataType::Binary | DataType::BinaryView => DataType::LargeBinary,
+            _ => self.array.data_type().clone(),
+        };
+        let array = if *self.array.data_type() == target {
+            self.array.clone()
+        } else {
+            py.detach(|| cast(&self.array, &target)).map_err(|error| error::from_arrow(py, &error))?
+        };
+        let field = Field::new(self.field.name(), target, self.field.is_nullable());
+        Ok(Self::new(array, Arc::new(field), self.stored, self.threads))
+    }
+
+    /// The column in a layout that readers of fewer Arrow types understand.
+    fn widely_readable(&self, py: Python<'_>) -> PyResult<Self> {
+        let (array, field) = py
+            .detach(|| widen::readable(&self.array, &self.field, self.threads))
+            .map_err(|error| error::from_arrow(py, &error))?;
+        Ok(Self::new(array, field, false, self.threads))
+    }
+
+    /// The rows whose `mask` byte is not 0 become NULL.
+    fn masked(&self, py: Python<'_>, mask: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mask = crate::input::numpy::bytes_of(mask)?;
+        if mask.len() != self.array.len() {
+            return Err(error::invalid_input(
+                py,
+                format!(
+                    "column \"{}\": the mask has {} rows, but the values have {}",
+                    self.field.name(),
+                    mask.len(),
+                    self.array.len()
+                ),
+            ));
+        }
+        let valid = arrow::buffer::NullBuffer::from_iter(mask.iter().map(|masked| *masked == 0));
+        let nulls = arrow::buffer::NullBuffer::union(Some(&valid), self.array.nulls());
+        let data = self.array.to_data().into_builder().nulls(nulls).build();
+        let array = make_array(data.map_err(|error| error::from_arrow(py, &error))?);
+        let field = self.field.as_ref().clone().with_nullable(true);
+        Ok(Self::new(array, Arc::new(field), false, self.threads))
+    }
+
+    /// Groups of `length` values as lists of that fixed length: the rows of a 2-D array.
+    fn grouped(&self, py: Python<'_>, length: i32) -> PyResult<Self> {
+        let item = Arc::new(Field::new("item", self.array.data_type().clone(), true));
+        let array = arrow::array::FixedSizeListArray::try_new(item, length, self.array.clone(), None)
+            .map_err(|error| error::from_arrow(py, &error))?;
+        Ok(self.with_array(Arc::new(array)))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyTuple>> {
+        // The interface lets a producer that cannot cast ignore what was requested.
+        let _ = requested_schema;
+        capsule::export_array(py, &self.array, &self.field)
+    }
+}
+
+/// Values turned into objects between two looks at signals.
+const OBJECTS_PER_BLOCK: usize = 16_384;
+
+pub fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}

@@ -1,0 +1,244 @@
+//! Connections: opening, statements, appends, and the calls that never wait.
+
+use crate::capsule;
+use crate::error::{invalid_input, to_exception};
+use crate::input::parameter;
+use crate::poll;
+use crate::result::QueryResult;
+use arrow::array::RecordBatch;
+use hypostyle::{AppendOptions, Database, Error, ErrorKind, ExternalTable, OpenOptions, TableKind};
+use parking_lot::{Mutex, MutexGuard};
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// How long a thread waits for another's statement before it looks for signals again.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Opens a database directory, or one in memory when `path` is `None`.
+#[pyfunction]
+#[pyo3(signature = (path, read_only, threads, memory_limit, temp_directory))]
+pub fn connect(
+    py: Python<'_>,
+    path: Option<PathBuf>,
+    read_only: bool,
+    threads: Option<usize>,
+    memory_limit: Option<&Bound<'_, PyAny>>,
+    temp_directory: Option<PathBuf>,
+) -> PyResult<Connection> {
+    let memory_limit = memory_limit.map(memory_limit_bytes).transpose()?;
+    let options = OpenOptions { read_only, threads, memory_limit, temp_directory };
+    let threads = threads
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+        .max(1);
+    let inner = py
+        .detach(|| {
+            let database = match path {
+                Some(path) => Database::open(path, options)?,
+                None => Database::in_memory(options)?,
+            };
+            database.connect()
+        })
+        .map_err(|error| to_exception(py, error))?;
+    Ok(Connection::new(inner, threads, Arc::new(AtomicUsize::new(0))))
+}
+
+fn memory_limit_bytes(limit: &Bound<'_, PyAny>) -> PyResult<u64> {
+    if let Ok(text) = limit.extract::<String>() {
+        return hypostyle::parse_bytes(&text).map_err(|error| to_exception(limit.py(), error));
+    }
+    limit.extract::<u64>().map_err(|_| {
+        invalid_input(
+            limit.py(),
+            format!("memory_limit is a number of bytes or a text like '4GB', not {limit}"),
+        )
+    })
+}
+
+/// One session. The lock makes "set the table resolver, plan, clear it" one step among threads.
+#[pyclass(frozen, module = "hypostyle._native")]
+pub struct Connection {
+    inner: hypostyle::Connection,
+    threads: usize,
+    statement: Mutex<()>,
+    /// Open connections of the same database; the last one to close closes the database.
+    open: Arc<AtomicUsize>,
+    closed: Mutex<bool>,
+}
+
+impl Connection {
+    fn new(inner: hypostyle::Connection, threads: usize, open: Arc<AtomicUsize>) -> Self {
+        inner.set_poll(Some(Arc::new(|_| poll::poll())));
+        open.fetch_add(1, Ordering::SeqCst);
+        Self { inner, threads, statement: Mutex::new(()), open, closed: Mutex::new(false) }
+    }
+
+    /// Waits for the statement lock without being attached, and with an eye on signals.
+    fn lock_statement(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        loop {
+            if let Some(guard) = self.statement.try_lock_for(SIGNAL_INTERVAL) {
+                return Ok(guard);
+            }
+            if matches!(poll::poll(), hypostyle::Poll::Interrupt) {
+                return Err(Error::new(
+                    ErrorKind::Interrupted,
+                    "interrupted while waiting for another statement",
+                ));
+            }
+        }
+    }
+}
+
+#[pymethods]
+impl Connection {
+    #[getter]
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    #[getter]
+    fn path(&self) -> Option<PathBuf> {
+        self.inner.database().path().map(PathBuf::from)
+    }
+
+    /// Runs statements; `resolver(name)` is asked for tables that the database does not have and returns
+    /// an object of the Arrow PyCapsule interface or `None`.
+    #[pyo3(signature = (sql, parameters, resolver))]
+    fn query(
+        &self,
+        py: Python<'_>,
+        sql: String,
+        parameters: Option<&Bound<'_, PyAny>>,
+        resolver: Option<Py<PyAny>>,
+    ) -> PyResult<QueryResult> {
+        let parameters = parameter::parameters(py, parameters)?;
+        let resolver = resolver.map(Arc::new);
+        let result = py.detach(|| {
+            let _statement = self.lock_statement()?;
+            let _clear = ResolverGuard::install(&self.inner, resolver);
+            self.inner.execute_with(&sql, parameters)
+        });
+        let result = result.map_err(|error| to_exception(py, error))?;
+        Ok(QueryResult::new(result, self.threads))
+    }
+
+    fn table(&self, py: Python<'_>, name: String) -> PyResult<QueryResult> {
+        let result = py.detach(|| {
+            let _statement = self.lock_statement()?;
+            self.inner.table(&name)
+        });
+        Ok(QueryResult::new(result.map_err(|error| to_exception(py, error))?, self.threads))
+    }
+
+    /// `(schema, name, kind, row count, [(column, type, nullable)])` of each table and view.
+    #[allow(clippy::type_complexity)]
+    fn tables(
+        &self,
+        py: Python<'_>,
+    ) -> PyResult<Vec<(String, String, &'static str, Option<u64>, Vec<(String, String, bool)>)>> {
+        let tables = py.detach(|| self.inner.tables()).map_err(|error| to_exception(py, error))?;
+        Ok(tables
+            .into_iter()
+            .map(|table| {
+                let kind = match table.kind {
+                    TableKind::Table => "table",
+                    TableKind::View => "view",
+                };
+                let columns = table
+                    .columns
+                    .into_iter()
+                    .map(|column| (column.name, column.logical_type.to_string(), column.nullable))
+                    .collect();
+                (table.schema, table.name, kind, table.row_count, columns)
+            })
+            .collect())
+    }
+
+    /// Appends an object of the Arrow PyCapsule interface; returns the number of rows.
+    fn append(
+        &self,
+        py: Python<'_>,
+        table: String,
+        data: &Bound<'_, PyAny>,
+        create: bool,
+        by_name: bool,
+    ) -> PyResult<u64> {
+        let reader = capsule::import_reader(data)?
+            .ok_or_else(|| invalid_input(py, "the data does not offer the Arrow PyCapsule interface"))?;
+        py.detach(|| {
+            let _statement = self.lock_statement()?;
+            self.inner.append(&table, reader, AppendOptions { create, by_name })
+        })
+        .map_err(|error| to_exception(py, error))
+    }
+
+    fn interrupt(&self) {
+        self.inner.interrupt();
+    }
+
+    /// Another session on the same database.
+    fn duplicate(&self, py: Python<'_>) -> PyResult<Self> {
+        let inner = py.detach(|| self.inner.database().connect()).map_err(|error| to_exception(py, error))?;
+        Ok(Self::new(inner, self.threads, self.open.clone()))
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| {
+            let mut closed = self.closed.lock();
+            if std::mem::replace(&mut *closed, true) {
+                return Ok(());
+            }
+            self.inner.close()?;
+            if self.open.fetch_sub(1, Ordering::SeqCst) == 1 { self.inner.database().close() } else { Ok(()) }
+        })
+        .map_err(|error| to_exception(py, error))
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        *self.closed.lock()
+    }
+}
+
+/// Takes the resolver off again when planning has ended, so that no Python frame outlives the call.
+struct ResolverGuard<'a>(&'a hypostyle::Connection);
+
+impl<'a> ResolverGuard<'a> {
+    fn install(connection: &'a hypostyle::Connection, resolver: Option<Arc<Py<PyAny>>>) -> Option<Self> {
+        let resolver = resolver?;
+        connection.set_table_resolver(Some(Arc::new(move |name: &str| {
+            Python::try_attach(|py| resolve(py, &resolver, name)).flatten()
+        })));
+        Some(Self(connection))
+    }
+}
+
+impl Drop for ResolverGuard<'_> {
+    fn drop(&mut self) {
+        self.0.set_table_resolver(None);
+    }
+}
+
+fn resolve(py: Python<'_>, resolver: &Py<PyAny>, name: &str) -> Option<hypostyle::Result<ExternalTable>> {
+    let read = || -> PyResult<Option<ExternalTable>> {
+        let found = resolver.bind(py).call1((name,))?;
+        if found.is_none() {
+            return Ok(None);
+        }
+        let Some(reader) = capsule::import_reader(&found)? else { return Ok(None) };
+        let schema = reader.schema();
+        let batches: Vec<RecordBatch> = py
+            .detach(|| reader.collect::<Result<_, _>>())
+            .map_err(|error| crate::error::from_arrow(py, &error))?;
+        Ok(Some(ExternalTable { schema, batches }))
+    };
+    match read() {
+        Ok(table) => table.map(Ok),
+        Err(error) => Some(Err(Error::invalid_input(format!(
+            "the Python variable \"{name}\" cannot be read as a table: {}",
+            error.value(py)
+        )))),
+    }
+}

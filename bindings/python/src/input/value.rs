@@ -1,0 +1,253 @@
+//! One Python object as a value that needs Python no more.
+
+use crate::export::calendar;
+use arrow::array::types::IntervalMonthDayNano;
+use arrow::datatypes::i256;
+use pyo3::exceptions::PyValueError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{
+    PyBool, PyByteArray, PyBytes, PyDate, PyDateTime, PyDelta, PyDict, PyFloat, PyInt, PyList, PyMemoryView,
+    PyString, PyTime, PyTuple, PyType,
+};
+
+const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
+const SECONDS_PER_DAY: i64 = 86_400;
+/// Digits of the widest decimal.
+const DIGITS_MAX: usize = 76;
+
+#[derive(Debug)]
+pub enum Value {
+    Null,
+    Boolean(bool),
+    Integer(i128),
+    Float(f64),
+    Decimal {
+        unscaled: i256,
+        digits: usize,
+        scale: usize,
+    },
+    Text(String),
+    Binary(Vec<u8>),
+    Date(i32),
+    /// Nanoseconds since 1970-01-01, in UTC if `zoned`.
+    Timestamp {
+        nanoseconds: i128,
+        zoned: bool,
+    },
+    /// Microseconds since midnight.
+    Time(i64),
+    Interval(IntervalMonthDayNano),
+    Uuid([u8; 16]),
+    List(Vec<Value>),
+    Struct(Vec<(String, Value)>),
+}
+
+fn is_instance(
+    value: &Bound<'_, PyAny>,
+    cell: &'static PyOnceLock<Py<PyType>>,
+    module: &str,
+    name: &str,
+) -> PyResult<bool> {
+    value.is_instance(cell.import(value.py(), module, name)?)
+}
+
+impl Value {
+    /// # Errors
+    /// Any Python exception; its text says what is wrong with the value.
+    pub fn new(value: &Bound<'_, PyAny>, nan_is_null: bool) -> PyResult<Self> {
+        static DECIMAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        static UUID: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        static INTERVAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+        let py = value.py();
+        if value.is_none() {
+            return Ok(Self::Null);
+        }
+        if let Ok(text) = value.cast::<PyString>() {
+            return Ok(Self::Text(text.to_str()?.to_owned()));
+        }
+        if let Ok(boolean) = value.cast::<PyBool>() {
+            return Ok(Self::Boolean(boolean.is_true()));
+        }
+        if let Ok(integer) = value.cast::<PyInt>() {
+            return Ok(Self::Integer(integer.extract()?));
+        }
+        if let Ok(float) = value.cast::<PyFloat>() {
+            let float = float.value();
+            return Ok(if nan_is_null && float.is_nan() { Self::Null } else { Self::Float(float) });
+        }
+        if let Ok(bytes) = value.cast::<PyBytes>() {
+            return Ok(Self::Binary(bytes.as_bytes().to_vec()));
+        }
+        if is_instance(value, &DECIMAL, "decimal", "Decimal")? {
+            return Self::decimal(value, nan_is_null);
+        }
+        if let Ok(items) = value.cast::<PyList>() {
+            return Self::list(items.iter(), nan_is_null);
+        }
+        if let Ok(items) = value.cast::<PyTuple>() {
+            return Self::list(items.iter(), nan_is_null);
+        }
+        if let Ok(members) = value.cast::<PyDict>() {
+            let members = members.iter().map(|(name, member)| {
+                let name = name
+                    .cast::<PyString>()
+                    .map_err(|_| PyValueError::new_err(format!("the key {name} of a dict is not a str")))?;
+                Ok((name.to_str()?.to_owned(), Self::new(&member, nan_is_null)?))
+            });
+            return Ok(Self::Struct(members.collect::<PyResult<_>>()?));
+        }
+        // pandas' and NumPy's own missing values; NaT is a datetime, so it is looked for first.
+        let class = value.get_type().name()?;
+        if matches!(class.to_str()?, "NaTType" | "NAType" | "MaskedConstant") {
+            return Ok(Self::Null);
+        }
+        if value.cast::<PyDateTime>().is_ok() {
+            return Self::timestamp(value);
+        }
+        if value.cast::<PyDate>().is_ok() {
+            return Ok(Self::Date(days(value)? as i32));
+        }
+        if value.cast::<PyTime>().is_ok() {
+            if !value.getattr(intern!(py, "tzinfo"))?.is_none() {
+                return Err(PyValueError::new_err(format!(
+                    "the time {value} has a time zone, which TIME has not"
+                )));
+            }
+            return Ok(Self::Time(microseconds_of_day(value)?));
+        }
+        if value.cast::<PyDelta>().is_ok() {
+            return Self::timedelta(value);
+        }
+        if is_instance(value, &UUID, "uuid", "UUID")? {
+            return Ok(Self::Uuid(value.getattr(intern!(py, "bytes"))?.extract()?));
+        }
+        if is_instance(value, &INTERVAL, "hypostyle.interval", "Interval")? {
+            return Ok(Self::Interval(IntervalMonthDayNano {
+                months: value.getattr(intern!(py, "months"))?.extract()?,
+                days: value.getattr(intern!(py, "days"))?.extract()?,
+                nanoseconds: value.getattr(intern!(py, "nanoseconds"))?.extract()?,
+            }));
+        }
+        if value.cast::<PyByteArray>().is_ok() || value.cast::<PyMemoryView>().is_ok() {
+            return Ok(Self::Binary(py.get_type::<PyBytes>().call1((value,))?.extract()?));
+        }
+        if value.hasattr(intern!(py, "dtype"))? {
+            let plain = py.import("hypostyle.inputs")?.call_method1("plain_object", (value,))?;
+            return Self::new(&plain, nan_is_null);
+        }
+        Err(PyValueError::new_err(format!("a value of the Python type {class} fits no SQL type")))
+    }
+
+    fn list<'py>(items: impl Iterator<Item = Bound<'py, PyAny>>, nan_is_null: bool) -> PyResult<Self> {
+        items.map(|item| Self::new(&item, nan_is_null)).collect::<PyResult<_>>().map(Self::List)
+    }
+
+    fn decimal(value: &Bound<'_, PyAny>, nan_is_null: bool) -> PyResult<Self> {
+        let py = value.py();
+        if !value.call_method0(intern!(py, "is_finite"))?.is_truthy()? {
+            let nan = value.call_method0(intern!(py, "is_nan"))?.is_truthy()?;
+            return match nan && nan_is_null {
+                true => Ok(Self::Null),
+                false => Err(PyValueError::new_err(format!("DECIMAL cannot hold {value}"))),
+            };
+        }
+        let too_long =
+            || PyValueError::new_err(format!("a decimal of more than {DIGITS_MAX} digits fits no DECIMAL"));
+        if value.call_method0(intern!(py, "adjusted"))?.extract::<i64>()?.unsigned_abs() > DIGITS_MAX as u64 {
+            return Err(too_long());
+        }
+        let text: String = value.call_method1(intern!(py, "__format__"), ("f",))?.extract()?;
+        let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+        let digits = whole.trim_start_matches('-').trim_start_matches('0').len() + fraction.len();
+        let unscaled = i256::from_string(&format!("{whole}{fraction}"));
+        match unscaled {
+            Some(unscaled) if digits <= DIGITS_MAX => {
+                Ok(Self::Decimal { unscaled, digits, scale: fraction.len() })
+            }
+            _ => Err(too_long()),
+        }
+    }
+
+    fn timestamp(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = value.py();
+        let seconds = days(value)? * SECONDS_PER_DAY;
+        let microseconds = microseconds_of_day(value)?;
+        let mut nanoseconds = i128::from(seconds) * NANOSECONDS_PER_SECOND + i128::from(microseconds) * 1_000;
+        // pandas.Timestamp, a subclass, goes further than microseconds.
+        if !value.is_exact_instance_of::<PyDateTime>()
+            && let Some(more) = value.getattr_opt(intern!(py, "nanosecond"))?
+        {
+            nanoseconds += more.extract::<i128>()?;
+        }
+        let offset = value.call_method0(intern!(py, "utcoffset"))?;
+        let zoned = !offset.is_none();
+        if zoned {
+            nanoseconds -= timedelta_nanoseconds(&offset)?;
+        }
+        Ok(Self::Timestamp { nanoseconds, zoned })
+    }
+
+    fn timedelta(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let nanoseconds = timedelta_nanoseconds(value)?;
+        let per_day = i128::from(SECONDS_PER_DAY) * NANOSECONDS_PER_SECOND;
+        Ok(Self::Interval(IntervalMonthDayNano {
+            months: 0,
+            days: nanoseconds.div_euclid(per_day) as i32,
+            nanoseconds: nanoseconds.rem_euclid(per_day) as i64,
+        }))
+    }
+
+    /// The SQL type as error messages name it.
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            Self::Null => "NULL",
+            Self::Boolean(_) => "BOOLEAN",
+            Self::Integer(_) => "BIGINT",
+            Self::Float(_) => "DOUBLE",
+            Self::Decimal { .. } => "DECIMAL",
+            Self::Text(_) => "VARCHAR",
+            Self::Binary(_) => "BLOB",
+            Self::Date(_) => "DATE",
+            Self::Timestamp { zoned: false, .. } => "TIMESTAMP",
+            Self::Timestamp { zoned: true, .. } => "TIMESTAMP WITH TIME ZONE",
+            Self::Time(_) => "TIME",
+            Self::Interval(_) => "INTERVAL",
+            Self::Uuid(_) => "UUID",
+            Self::List(_) => "LIST",
+            Self::Struct(_) => "STRUCT",
+        }
+    }
+}
+
+fn days(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let py = value.py();
+    Ok(calendar::days(
+        value.getattr(intern!(py, "year"))?.extract()?,
+        value.getattr(intern!(py, "month"))?.extract()?,
+        value.getattr(intern!(py, "day"))?.extract()?,
+    ))
+}
+
+fn microseconds_of_day(value: &Bound<'_, PyAny>) -> PyResult<i64> {
+    let py = value.py();
+    let hour: i64 = value.getattr(intern!(py, "hour"))?.extract()?;
+    let minute: i64 = value.getattr(intern!(py, "minute"))?.extract()?;
+    let second: i64 = value.getattr(intern!(py, "second"))?.extract()?;
+    let microsecond: i64 = value.getattr(intern!(py, "microsecond"))?.extract()?;
+    Ok(((hour * 60 + minute) * 60 + second) * 1_000_000 + microsecond)
+}
+
+fn timedelta_nanoseconds(value: &Bound<'_, PyAny>) -> PyResult<i128> {
+    let py = value.py();
+    let days: i128 = value.getattr(intern!(py, "days"))?.extract()?;
+    let seconds: i128 = value.getattr(intern!(py, "seconds"))?.extract()?;
+    let microseconds: i128 = value.getattr(intern!(py, "microseconds"))?.extract()?;
+    // pandas.Timedelta, a subclass, goes further than microseconds.
+    let more: i128 = match value.getattr_opt(intern!(py, "nanoseconds"))? {
+        Some(nanoseconds) => nanoseconds.extract()?,
+        None => 0,
+    };
+    Ok((days * i128::from(SECONDS_PER_DAY) + seconds) * NANOSECONDS_PER_SECOND + microseconds * 1_000 + more)
+}

@@ -1,0 +1,258 @@
+"""Getting data in: every kind of container, and what a wrong one is told."""
+
+import collections
+import datetime as dt
+from decimal import Decimal
+
+import hypostyle
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+
+def stored(con, data):
+    con.append("t", data, create=True)
+    return con.table("t")
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8", ">i4", ">f8", ">u2"],
+)
+def test_numpy_numbers(con, dtype):
+    array = np.array([0, 1, 1, 0, 1], dtype)
+    result = stored(con, {"v": array})["v"]
+    assert result.dtype == array.dtype.newbyteorder("=")
+    assert result.tolist() == array.tolist()
+
+
+def test_numpy_half_floats_become_single(con):
+    result = stored(con, {"v": np.array([1.5, -2.25], np.float16)})
+    assert result.types == ["FLOAT"] and result["v"].tolist() == [1.5, -2.25]
+
+
+def test_numpy_arrays_that_are_not_contiguous(con):
+    array = np.arange(20).reshape(10, 2)
+    result = stored(con, {"a": array[:, 1], "b": array[::-1, 0]})
+    assert result["a"].tolist() == array[:, 1].tolist()
+    assert result["b"].tolist() == array[::-1, 0].tolist()
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_numpy_datetime_units(con, unit):
+    array = np.array(["2024-03-01", "NaT", "1969-01-01"], "M8[D]").astype(f"M8[{unit}]")
+    result = stored(con, {"v": array})["v"]
+    assert np.isnat(result).tolist() == [False, True, False]
+    assert (result[[0, 2]] == array[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("unit", ["W", "D", "h", "m", "s", "ms", "us", "ns"])
+def test_numpy_timedelta_units(con, unit):
+    array = np.array([5, "NaT", -3], f"m8[{unit}]")
+    result = stored(con, {"v": array})["v"]
+    assert np.isnat(result).tolist() == [False, True, False]
+    assert (result[[0, 2]] == array[[0, 2]]).all()
+
+
+def test_numpy_masks(con):
+    mask = [False, True, False]
+    data = {
+        "i": np.ma.MaskedArray([1, 2, 3], mask),
+        "f": np.ma.MaskedArray([1.0, 2.0, np.nan], mask),
+        "d": np.ma.MaskedArray(np.array(["2024-01-01"] * 3, "M8[D]"), mask),
+        "o": np.ma.MaskedArray(np.array(["a", "b", "c"], object), mask),
+    }
+    rows = stored(con, data).fetchall()
+    assert rows[1] == (None, None, None, None)
+    assert rows[0] == (1, 1.0, dt.date(2024, 1, 1), "a")
+    assert rows[2][1] != rows[2][1]  # NaN is a value of its own
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(["Zürich", "", "日本"]),
+        np.array(["Zürich", "", "日本"], np.dtypes.StringDType()),
+        np.array(["Zürich", "", "日本"], object),
+        np.array(["", "", "日本" * 30], np.dtypes.StringDType(na_object=None)),
+    ],
+    ids=["U", "StringDType", "object", "StringDType None"],
+)
+def test_numpy_strings(con, array):
+    result = stored(con, {"v": array})
+    assert result.types == ["VARCHAR"]
+    assert [row[0] for row in result] == array.tolist()
+
+
+def test_numpy_missing_strings(con):
+    array = np.array(["a", None, "b"], np.dtypes.StringDType(na_object=None))
+    assert stored(con, {"v": array}).fetchall() == [("a",), (None,), ("b",)]
+
+
+def test_numpy_bytes(con):
+    assert stored(con, {"v": np.array([b"ab", b"c"])}).fetchall() == [(b"ab",), (b"c",)]
+
+
+def test_a_structured_array_is_a_table(con):
+    array = np.array([(1, 2.5), (3, 4.5)], [("a", "i4"), ("b", "f8")])
+    assert stored(con, array).fetchall() == [(1, 2.5), (3, 4.5)]
+
+
+def test_types_are_found_in_all_rows_not_a_sample(con):
+    values = [Decimal("1.5")] * 5000 + [Decimal("12345678901234567890.12345")]
+    result = stored(con, {"v": values})
+    assert result.types == ["DECIMAL(25,5)"]
+    assert result.arrow()["v"][5000].as_py() == values[-1]
+
+
+def test_integers_take_the_room_they_need(con):
+    result = stored(con, {"a": [1, None], "b": [2**63, 0], "c": [2**100, -1], "d": [1, 2.5]})
+    assert result.types == ["BIGINT", "UBIGINT", "DECIMAL(31,0)", "DOUBLE"]
+    assert result.fetchall() == [(1, 2**63, 2**100, 1.0), (None, 0, -1, 2.5)]
+
+
+@pytest.fixture
+def frame():
+    return pd.DataFrame(
+        {
+            "i": [1, 2, 3],
+            "f": [1.5, np.nan, 2.5],
+            "b": pd.array([True, None, False], "boolean"),
+            "n": pd.array([1, None, 3], "Int32"),
+            "s": ["x", None, "y"],
+            "o": pd.Series([Decimal("1.10"), None, Decimal("2.25")], dtype=object),
+            "d": pd.Series([dt.date(2024, 1, 1), None, dt.date(2024, 1, 2)], dtype=object),
+            "t": pd.to_datetime(["2024-01-01 10:00", None, "2024-01-02 00:00"]),
+            "z": pd.to_datetime(["2024-01-01 10:00", None, "2024-01-02 00:00"]).tz_localize("Europe/Rome"),
+            "k": pd.Categorical(["lo", None, "hi"], ["lo", "hi"]),
+            "w": pd.to_timedelta([1, None, 2], "s"),
+            "a": pd.array([dt.date(2024, 1, 1), None, dt.date(2024, 1, 3)], pd.ArrowDtype(pa.date32())),
+        }
+    )
+
+
+def test_pandas(con, frame):
+    result = stored(con, frame)
+    assert result.columns == list(frame.columns)
+    assert result.fetchall()[1] == (2,) + (None,) * 11
+    first, _, last = list(result)
+    assert first[:7] == (1, 1.5, True, 1, "x", Decimal("1.10"), dt.date(2024, 1, 1))
+    assert first[7] == dt.datetime(2024, 1, 1, 10)
+    assert first[8] == frame["z"][0].to_pydatetime()
+    assert last[9:] == ("hi", dt.timedelta(seconds=2), dt.date(2024, 1, 3))
+
+
+def test_pandas_round_trip(con):
+    frame = pd.DataFrame(
+        {
+            "i": [1, 2],
+            "f": [0.5, np.nan],
+            "s": ["long enough to be plain", "b"],
+            "t": pd.to_datetime(["2024-01-01", "2024-01-02"]).as_unit("us"),
+        }
+    )
+    con.append("t", frame, create=True)
+    back = con.table("t").df()
+    back["s"] = back["s"].astype("str")
+    pd.testing.assert_frame_equal(back, frame)
+
+
+def test_polars(con):
+    frame = pl.DataFrame(
+        {
+            "a": [1, None],
+            "s": ["x", None],
+            "c": pl.Series(["u", "v"], dtype=pl.Categorical),
+            "d": [dt.date(2024, 1, 1), None],
+            "l": [[1], None],
+        }
+    )
+    assert stored(con, frame).fetchall() == frame.rows()
+    con.append("lazy", frame.lazy(), create=True)
+    assert con.table("lazy").fetchall() == frame.rows()
+
+
+@pytest.mark.parametrize("form", ["table", "batch", "reader", "chunked"])
+def test_pyarrow(con, form):
+    table = pa.table({"a": [1, 2, 3], "b": ["x", None, "z"]})
+    data = {
+        "table": table,
+        "batch": table.to_batches()[0],
+        "reader": table.to_reader(max_chunksize=1),
+        "chunked": {
+            name: pa.chunked_array([table[name].chunk(0)[:1], table[name].chunk(0)[1:]]) for name in "ab"
+        },
+    }[form]
+    assert stored(con, data).fetchall() == [(1, "x"), (2, None), (3, "z")]
+
+
+def test_a_stream_of_another_library(con):
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.table({"a": [1, 2]}).__arrow_c_stream__(requested_schema)
+
+    assert stored(con, Stream()).fetchall() == [(1,), (2,)]
+
+
+def test_a_result_is_data(con):
+    con.append("t", {"a": [1, 2]}, create=True)
+    assert con.append("copy", con.sql("select a * 2 as a from t"), create=True) == 2
+    assert con.table("copy").fetchall() == [(2,), (4,)]
+
+
+def test_rows(con):
+    assert con.append("t", [{"a": 1, "b": "x"}, {"b": "y", "c": 2.5}], create=True) == 2
+    assert con.table("t").fetchall() == [(1, "x", None), (None, "y", 2.5)]
+    assert con.append("t", [(7, "z", 0.5)]) == 1
+    point = collections.namedtuple("point", "c a")
+    con.append("t", [point(9.5, 8)])
+    assert con.table("t").fetchall()[2:] == [(7, "z", 0.5), (8, None, 9.5)]
+    assert con.append("t", ((n, str(n), n / 2) for n in range(3))) == 3
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"a": [1, 2], "b": [1]}, 'column "b" has 1 rows, but column "a" has 2'),
+        ({"a": [1, "x"]}, 'column "a", row 1: the value is a VARCHAR, but the rows before are BIGINT'),
+        ({"a": [1, object()]}, 'column "a", row 1: a value of the Python type object'),
+        ({"a": [2**200]}, 'column "a", row 0'),
+        ({"a": np.zeros(2, complex)}, 'column "a" has the NumPy dtype complex128'),
+        ({"a": np.zeros((2, 2, 2))}, 'column "a" has 3 dimensions'),
+        ({"a": 5}, 'column "a" is a int'),
+        ({"a": [Decimal("NaN")]}, 'column "a", row 0: DECIMAL cannot hold NaN'),
+        ({"a": np.array(["1970-01-01"], "M8[ps]")}, 'column "a" has the NumPy dtype datetime64'),
+        ({"a": [[1], ["x"]]}, 'column "a", row 1'),
+        ([(1, 2), (3,)], "row 1 has 1 values, but row 0 has 2"),
+        ([(1, 2), "ab"], "row 1 is a str"),
+        ([], "there are no rows"),
+        (42, "cannot append a int"),
+        ("text", "cannot append a str"),
+    ],
+)
+def test_wrong_data_is_named(con, data, message):
+    with pytest.raises(hypostyle.DataError) as error:
+        con.append("t", data, create=True)
+    assert message in str(error.value)
+    assert error.value.sqlstate == "22000"
+    assert con.tables() == []
+
+
+def test_a_table_that_is_not_there(con):
+    with pytest.raises(hypostyle.UnknownNameError):
+        con.append("nowhere", {"a": [1]})
+
+
+def test_values_that_do_not_fit_the_table(con):
+    con.sql("create table t (a tinyint not null, b varchar)")
+    with pytest.raises(hypostyle.DataError, match=r"a.*300|300.*a"):
+        con.append("t", {"a": [1, 300]})
+    with pytest.raises(hypostyle.IntegrityError):
+        con.append("t", {"a": [1, None]})
+    with pytest.raises(hypostyle.Error, match="c"):
+        con.append("t", {"a": [1], "c": [2]})
+    assert con.table("t").fetchall() == []
+    con.append("t", {"a": [5]})
+    assert con.table("t").fetchall() == [(5, None)]

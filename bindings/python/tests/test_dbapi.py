@@ -1,0 +1,94 @@
+"""DB-API 2.0 (PEP 249)."""
+
+import datetime
+
+import hypostyle
+import pytest
+
+
+@pytest.fixture
+def cursor(con):
+    with con.cursor() as cursor:
+        cursor.execute("create table t (a integer, b varchar, c decimal(9,2), d date, e blob)")
+        cursor.executemany(
+            "insert into t values (?, ?, ?, ?, ?)",
+            [(n, str(n), n, hypostyle.Date(2024, 1, n + 1), hypostyle.Binary(b"x")) for n in range(5)],
+        )
+        assert cursor.rowcount == 5
+        yield cursor
+
+
+def test_module():
+    assert (hypostyle.apilevel, hypostyle.threadsafety, hypostyle.paramstyle) == ("2.0", 2, "qmark")
+
+
+def test_exception_tree():
+    assert issubclass(hypostyle.Warning, Exception) and not issubclass(hypostyle.Warning, hypostyle.Error)
+    assert issubclass(hypostyle.InterfaceError, hypostyle.Error)
+    assert issubclass(hypostyle.DatabaseError, hypostyle.Error)
+    for name in ("Data", "Operational", "Integrity", "Internal", "Programming", "NotSupported"):
+        kind = getattr(hypostyle, f"{name}Error")
+        assert issubclass(kind, hypostyle.DatabaseError)
+        assert getattr(hypostyle.Connection, f"{name}Error") is kind
+    for kind in hypostyle.errors.BY_KIND.values():
+        assert issubclass(kind, hypostyle.Error) and len(kind.sqlstate) == 5
+
+
+def test_description(cursor):
+    cursor.execute("select * from t")
+    names, codes = zip(*[column[:2] for column in cursor.description], strict=True)
+    assert names == ("a", "b", "c", "d", "e")
+    groups = [hypostyle.NUMBER, hypostyle.STRING, hypostyle.NUMBER, hypostyle.DATETIME, hypostyle.BINARY]
+    assert [code == group for code, group in zip(codes, groups, strict=True)] == [True] * 5
+    assert codes[0] != hypostyle.STRING and codes[1] != hypostyle.NUMBER and codes[0] != hypostyle.ROWID
+    assert cursor.description[2][4:6] == (9, 2)
+    assert all(len(column) == 7 for column in cursor.description)
+    assert cursor.rowcount == -1
+
+
+def test_fetching(cursor):
+    assert cursor.execute("select a from t order by a") is cursor
+    assert cursor.fetchone() == (0,)
+    assert cursor.fetchmany() == [(1,)]
+    cursor.arraysize = 2
+    assert cursor.fetchmany() == [(2,), (3,)]
+    assert cursor.fetchmany(10) == [(4,)]
+    assert cursor.fetchone() is None and cursor.fetchall() == [] and cursor.fetchmany() == []
+    assert list(cursor.execute("select a from t where a > ? order by a", [2])) == [(3,), (4,)]
+
+
+def test_fetching_without_a_query(con):
+    cursor = con.cursor()
+    with pytest.raises(hypostyle.ProgrammingError):
+        cursor.fetchone()
+    cursor.execute("create table t (a integer)")
+    assert cursor.description is None
+    with pytest.raises(hypostyle.ProgrammingError):
+        cursor.fetchall()
+    with pytest.raises(hypostyle.ProgrammingError):
+        cursor.executemany("select ?", [(1,)])
+
+
+def test_closed(cursor):
+    cursor.setinputsizes([None])
+    cursor.setoutputsize(10)
+    cursor.close()
+    with pytest.raises(hypostyle.Error):
+        cursor.execute("select 1")
+
+
+def test_transactions(con):
+    con.commit()
+    with pytest.raises(hypostyle.NotSupportedError):
+        con.rollback()
+
+
+def test_constructors():
+    assert hypostyle.Date(2024, 1, 2) == datetime.date(2024, 1, 2)
+    assert hypostyle.Time(1, 2, 3) == datetime.time(1, 2, 3)
+    assert hypostyle.Timestamp(2024, 1, 2, 3, 4, 5) == datetime.datetime(2024, 1, 2, 3, 4, 5)
+    ticks = datetime.datetime(2024, 1, 2, 3, 4, 5).timestamp()
+    assert hypostyle.DateFromTicks(ticks) == datetime.date(2024, 1, 2)
+    assert hypostyle.TimeFromTicks(ticks) == datetime.time(3, 4, 5)
+    assert hypostyle.TimestampFromTicks(ticks) == datetime.datetime(2024, 1, 2, 3, 4, 5)
+    assert hypostyle.Binary(b"x") == b"x"

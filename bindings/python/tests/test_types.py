@@ -1,0 +1,287 @@
+"""Every type, with and without NULL, stored and computed, in every form a result has."""
+
+import datetime as dt
+import pickle
+import uuid
+from decimal import Decimal
+
+import hypostyle
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from cases import CASES, IDS
+
+every_case = pytest.mark.parametrize("case", CASES, ids=IDS)
+with_and_without_nulls = pytest.mark.parametrize("nulls", [False, True], ids=["full", "nulls"])
+# The second form is computed: a filter is not a mapping of the stored column.
+stored_and_computed = pytest.mark.parametrize(
+    "query", ["select * from t", "select * from t where 1 = 1 or v is null"], ids=["stored", "computed"]
+)
+
+
+def fill(con, case, nulls):
+    con.append("t", pa.table({"v": case.array(nulls)}), create=True)
+
+
+def same(value, expected):
+    """Equality that tells types apart, NaN equal to itself."""
+    return type(value) is type(expected) and value == expected
+
+
+@every_case
+@with_and_without_nulls
+@stored_and_computed
+def test_rows_are_exact_python_values(con, case, nulls, query):
+    fill(con, case, nulls)
+    result = con.sql(query)
+    assert result.types == [case.sql]
+    rows = [row[0] for row in result.fetchall()]
+    assert rows == case.with_nulls(nulls)
+    assert all(same(value, expected) for value, expected in zip(rows, case.with_nulls(nulls), strict=True))
+
+
+@every_case
+@with_and_without_nulls
+@stored_and_computed
+def test_numpy(con, case, nulls, query):
+    fill(con, case, nulls)
+    array = con.sql(query).fetchnumpy()["v"]
+    expected = case.with_nulls(nulls)
+    if case.numpy is None:
+        assert array.dtype == object
+        assert array.tolist() == expected
+    elif case.numpy == "str":
+        assert isinstance(array.dtype, np.dtypes.StringDType)
+        assert [value for value in array.tolist() if value == value] == case.rows
+        if nulls:
+            assert np.isnan(array).tolist() == [False, True] + [False] * (len(case.rows) - 1)
+    else:
+        assert array.dtype == np.dtype(case.numpy)
+        assert array.flags.writeable
+        present = array.compressed() if isinstance(array, np.ma.MaskedArray) else array
+        if nulls:
+            if case.null == "masked":
+                assert array.mask.tolist() == [value is None for value in expected]
+            else:
+                missing = np.isnat(array) if case.null == "nat" else np.isnan(array)
+                assert missing.tolist() == [value is None for value in expected]
+                present = array[~missing]
+        else:
+            assert type(array) is np.ndarray
+        np.testing.assert_array_equal(present, numpy_values(case), strict=True)
+
+
+def numpy_values(case):
+    if case.sql.startswith("DECIMAL"):
+        return np.array([float(value) for value in case.rows])
+    if case.sql == "TIME":
+        midnight = dt.datetime.min
+        return np.array([dt.datetime.combine(midnight, value) - midnight for value in case.rows], "m8[us]")
+    if case.sql.endswith("ZONE"):
+        return np.array([value.replace(tzinfo=None) for value in case.rows], case.numpy)
+    return np.array(case.rows, case.numpy)
+
+
+@every_case
+@with_and_without_nulls
+@stored_and_computed
+def test_arrow(con, case, nulls, query):
+    fill(con, case, nulls)
+    table = con.sql(query).arrow()
+    table.validate(full=True)
+    assert table.column("v").null_count == int(nulls)
+    assert plain(table.column("v").to_pylist()) == case.with_nulls(nulls)
+
+
+def plain(values):
+    """pyarrow gives nanosecond times as pandas' subclasses of datetime's."""
+    return [value.to_pydatetime() if isinstance(value, pd.Timestamp) else value for value in values]
+
+
+@every_case
+@with_and_without_nulls
+@stored_and_computed
+def test_pandas_exact(con, case, nulls, query):
+    fill(con, case, nulls)
+    series = con.sql(query).df()["v"]
+    if case.sql == "VARCHAR":
+        assert str(series.dtype) in ("str", "category")
+    elif nulls and case.null == "masked":
+        assert str(series.dtype).endswith("[pyarrow]")
+    else:
+        assert str(series.dtype) == case.pandas
+    assert series.isna().tolist() == [value is None for value in case.with_nulls(nulls)]
+    assert plain_pandas(series.dropna().tolist()) == case.rows
+
+
+def plain_pandas(values):
+    def one(value):
+        if isinstance(value, pd.Timestamp):
+            return value.to_pydatetime()
+        return value.to_pytimedelta() if isinstance(value, pd.Timedelta) else value
+
+    return [one(value) for value in values]
+
+
+@every_case
+@with_and_without_nulls
+def test_pandas_classic(con, case, nulls):
+    fill(con, case, nulls)
+    series = con.sql("select * from t").df(dtypes="numpy")["v"]
+    assert series.isna().tolist() == [value is None for value in case.with_nulls(nulls)]
+    if case.sql not in ("VARCHAR", "TIMESTAMP WITH TIME ZONE"):
+        assert isinstance(series.dtype, np.dtype)
+
+
+@every_case
+@with_and_without_nulls
+@stored_and_computed
+def test_polars(con, case, nulls, query):
+    fill(con, case, nulls)
+    if case.sql == "DECIMAL(60,3)":
+        with pytest.raises(hypostyle.DataError):
+            con.sql(query).pl()
+        return
+    expected = case.with_nulls(nulls)
+    if case.sql == "UUID":
+        expected = [value and value.bytes for value in expected]
+    frame = con.sql(query).pl()
+    assert frame["v"].to_list() == expected
+    if case.sql != "UUID":
+        assert pl.DataFrame(con.sql(query))["v"].to_list() == expected
+
+
+def test_decimal_options(con):
+    values = [Decimal("1.25"), None, Decimal("-7.50")]
+    con.append("t", {"v": values}, create=True)
+    result = con.sql("select * from t")
+    scaled = result.fetchnumpy(decimals="int")["v"]
+    assert scaled.tolist() == [125, None, -750]
+    assert scaled.dtype.kind == "i"
+    assert result.fetchnumpy(decimals="object")["v"].tolist() == values
+    with pytest.raises(hypostyle.DataError, match="decimals is 'double'"):
+        result.fetchnumpy(decimals="double")
+
+
+def test_pandas_computes_with_decimals(con):
+    con.append("t", {"v": [Decimal("1.25"), None, Decimal("-7.50")], "k": ["a", "a", "b"]}, create=True)
+    frame = con.sql("select * from t").df()
+    assert len(frame["v"].array) == 3
+    assert frame["v"].sum() == Decimal("-6.25")
+    assert frame["v"].max() == Decimal("1.25")
+    assert frame.sort_values("v")["v"].iloc[0] == Decimal("-7.50")
+    assert (frame["v"] + frame["v"]).iloc[0] == Decimal("2.50")
+    assert frame.groupby("k", observed=True)["v"].sum().tolist() == [Decimal("1.25"), Decimal("-7.50")]
+    again = pickle.loads(pickle.dumps(con.sql("select * from t").df()))
+    assert again["v"].isna().tolist() == [False, True, False]
+
+
+def test_wide_decimals_as_integers_keep_every_digit(con):
+    value = Decimal("1234567890123456789012345678901234.56")
+    con.append("t", {"v": [value]}, create=True)
+    expected = [123456789012345678901234567890123456]
+    assert con.sql("select * from t").fetchnumpy(decimals="int")["v"].tolist() == expected
+
+
+def test_decimals_become_the_nearest_float(con):
+    texts = ["9007199254740993.01", "123456789012345.67", "0.1", "-99999999999999.99"]
+    con.append("t", {"v": [Decimal(text) for text in texts]}, create=True)
+    assert con.sql("select * from t").fetchnumpy()["v"].tolist() == [float(text) for text in texts]
+
+
+def test_strings_as_objects(con):
+    con.append("t", {"v": ["a", None, "b" * 100]}, create=True)
+    assert con.sql("select * from t").fetchnumpy(strings="object")["v"].tolist() == ["a", None, "b" * 100]
+
+
+@pytest.mark.parametrize("distinct", [2, 300, 100_000])
+def test_many_strings_survive_every_form(con, distinct):
+    rows = 100_000
+    values = [None if row % 1000 == 7 else f"value number {row % distinct}" for row in range(rows)]
+    con.append("t", {"v": values}, create=True)
+    result = con.table("t")
+    assert [row[0] for row in result] == values
+    array = result["v"]
+    missing = np.isnan(array)
+    assert missing.sum() == rows // 1000
+    assert array[~missing].tolist() == [value for value in values if value is not None]
+    assert result.pl()["v"].to_list() == values
+    assert result.arrow()["v"].to_pylist() == values
+    frame = result.df()
+    assert frame["v"].isna().sum() == rows // 1000
+    assert frame["v"].dropna().tolist() == [value for value in values if value is not None]
+
+
+def test_a_low_cardinality_column_is_categorical(con):
+    con.append("t", {"v": ["red", None, "green"] * 1000}, create=True)
+    frame = con.table("t").df()
+    assert str(frame["v"].dtype) == "category"
+    assert sorted(frame["v"].cat.categories) == ["green", "red"]
+    assert frame["v"].value_counts().to_dict() == {"red": 1000, "green": 1000}
+
+
+def test_vectors_are_matrices(con):
+    matrix = np.arange(12, dtype=np.float32).reshape(4, 3)
+    con.append("t", {"v": matrix}, create=True)
+    result = con.table("t")
+    assert result.types == ["FLOAT[3]"]
+    np.testing.assert_array_equal(result["v"], matrix, strict=True)
+    assert result.fetchall()[1] == ([3.0, 4.0, 5.0],)
+
+
+def test_interval(con):
+    interval = hypostyle.Interval(months=14, days=3, nanoseconds=5)
+    con.append("t", {"v": [interval, dt.timedelta(days=2, seconds=1), None]}, create=True)
+    result = con.table("t")
+    assert result.types == ["INTERVAL"]
+    expected = [interval, dt.timedelta(days=2, seconds=1), None]
+    assert [row[0] for row in result] == expected
+    assert result["v"].tolist() == expected
+    assert result.df()["v"].tolist() == expected
+    assert result.pl()["v"].to_list()[0] == {"months": 14, "days": 3, "nanoseconds": 5}
+
+
+def test_other_time_zones(con):
+    rows = [dt.datetime(2024, 7, 1, 12, tzinfo=dt.UTC)]
+    con.append("t", pa.table({"v": pa.array(rows, pa.timestamp("us", "Europe/Rome"))}), create=True)
+    value = con.table("t").fetchone()[0]
+    assert value == rows[0]
+    assert value.utcoffset() == dt.timedelta(hours=2)
+    assert str(con.table("t").df()["v"].dtype) == "datetime64[us, Europe/Rome]"
+
+
+def test_a_year_that_python_does_not_have(con):
+    con.append("t", {"v": np.array(["12345-01-01"], "M8[D]")}, create=True)
+    with pytest.raises(hypostyle.DataError, match='column "v" holds a date in the year 12345'):
+        con.table("t").fetchall()
+    assert con.table("t")["v"][0] == np.datetime64("12345-01-01")
+
+
+def test_uuid_and_json_keep_their_types(con):
+    con.append("t", {"v": [uuid.UUID(int=5)]}, create=True)
+    assert con.table("t").types == ["UUID"]
+    assert con.table("t").fetchone() == (uuid.UUID(int=5),)
+
+
+def test_computed_columns_of_one_name(con):
+    result = con.sql("select a.x, b.x from (select 1 as x) a, (select 2 as x) b")
+    assert list(result.fetchnumpy()) == ["x", "x_1"]
+    assert list(result.df().columns) == ["x", "x"]
+    assert result.pl().columns == ["x", "x_1"]
+
+
+def test_no_rows(con):
+    con.append(
+        "t", pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.large_string())}), create=True
+    )
+    for result in (con.table("t"), con.sql("select * from t where a > 1")):
+        assert result.shape == (0, 2)
+        assert result.fetchall() == []
+        assert result.fetchone() is None
+        assert [len(array) for array in result.fetchnumpy().values()] == [0, 0]
+        assert result.df().shape == (0, 2)
+        assert result.pl().shape == (0, 2)
+        assert result.arrow().num_rows == 0
+        assert "0 rows" in repr(result)
