@@ -1,0 +1,317 @@
+//! Dot commands: what the shell does itself, without SQL.
+//!
+//! They are a command line of their own, so the parser of the program's arguments reads them too,
+//! writes their help, and finds the nearest name to an unknown one.
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{Format, columns_writer};
+use crate::session::Session;
+use crate::sink::Sink;
+use crate::{import, schema, script};
+use clap::error::{ContextKind, ContextValue, ErrorKind as UsageKind};
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use hypostyle::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use hypostyle::{ColumnDescription, Error, ErrorKind, LogicalType, TableKind};
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true, disable_help_subcommand = true)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, PartialEq, Subcommand)]
+#[command(disable_help_flag = true)]
+enum Command {
+    /// Show all commands, or how to use one
+    #[command(name = ".help")]
+    Help { command: Option<String> },
+    /// List tables and views, all or those whose name contains PATTERN (% and _ as in LIKE)
+    #[command(name = ".tables")]
+    Tables { pattern: Option<String> },
+    /// Show the CREATE statements of all tables and views, or of one
+    #[command(name = ".schema")]
+    Schema { table: Option<String> },
+    /// Load a CSV, Parquet or JSON file into a table, made if missing
+    #[command(name = ".import")]
+    Import { file: String, table: String },
+    /// Choose how results are printed
+    #[command(name = ".mode")]
+    Mode { format: Format },
+    /// Show column names or leave them out
+    #[command(name = ".headers")]
+    Headers { switch: Switch },
+    /// Choose the text for NULL
+    #[command(name = ".nullvalue")]
+    NullValue {
+        #[arg(allow_hyphen_values = true)]
+        text: String,
+    },
+    /// Print the time of each statement
+    #[command(name = ".timer")]
+    Timer { switch: Switch },
+    /// Run a script
+    #[command(name = ".read")]
+    Read { file: PathBuf },
+    /// Leave this database and open another; without PATH an empty one in memory
+    #[command(name = ".open")]
+    Open { path: Option<PathBuf> },
+    /// Write results to a file; without FILE to the terminal again
+    #[command(name = ".output")]
+    Output { file: Option<String> },
+    /// Show at most N rows in a box, half of them from the end; 0 shows all
+    #[command(name = ".maxrows")]
+    MaxRows { rows: usize },
+    /// Make boxes at most N characters wide; 0 takes the width of the terminal
+    #[command(name = ".maxwidth")]
+    MaxWidth { width: usize },
+    /// Show which database is open
+    #[command(name = ".databases")]
+    Databases,
+    /// Leave
+    #[command(name = ".quit", alias = ".exit")]
+    Quit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+/// Runs the dot command on one line.
+pub fn run(session: &mut Session, line: &str) -> Outcome {
+    match parse(line)? {
+        Command::Help { command } => help(session, command.as_deref())?,
+        Command::Tables { pattern } => tables(session, pattern.as_deref())?,
+        Command::Schema { table } => {
+            let text = schema::create_statements(&session.connection, table.as_deref())?;
+            session.output.write_all(text.as_bytes())?;
+        }
+        Command::Import { file, table } => {
+            let sql = import::statement(&session.connection, &file, &table)?;
+            session.run_statement(&sql)?;
+        }
+        Command::Mode { format } => session.settings.format = format,
+        Command::Headers { switch } => session.settings.headers = switch == Switch::On,
+        Command::NullValue { text } => session.settings.null = Some(text),
+        Command::Timer { switch } => session.timer = switch == Switch::On,
+        Command::Read { file } => script::run_file(session, &file)?,
+        Command::Open { path } => session.reopen(path.as_deref())?,
+        Command::Output { file } => {
+            session.output.flush()?;
+            session.output = file.map_or_else(|| Ok(Sink::standard()), |file| Sink::file(&file))?;
+        }
+        Command::MaxRows { rows } => session.settings.rows_max = rows,
+        Command::MaxWidth { width } => session.settings.width_max = width,
+        Command::Databases => {
+            let name = session.connection.database().path().map(|path| path.display().to_string());
+            writeln!(session.output, "{}", name.as_deref().unwrap_or("in memory"))?;
+        }
+        Command::Quit => return Err(Failure::Leave),
+    }
+    session.output.flush()?;
+    Ok(())
+}
+
+/// The names of all commands, for completion.
+pub fn names() -> Vec<String> {
+    Line::command().get_subcommands().map(|command| command.get_name().to_string()).collect()
+}
+
+fn parse(line: &str) -> hypostyle::Result<Command> {
+    // A SQL habit: the semicolon at the end means nothing here.
+    let words = split_words(line.trim().trim_end_matches(';'))?;
+    let name = words.first().cloned().unwrap_or_default();
+    Line::try_parse_from(&words).map(|line| line.command).map_err(|error| explain(&name, &error))
+}
+
+/// The parser's complaint as one of ours.
+fn explain(name: &str, error: &clap::Error) -> Error {
+    if error.kind() == UsageKind::InvalidSubcommand {
+        let hint = match error.get(ContextKind::SuggestedSubcommand) {
+            Some(ContextValue::Strings(names)) => names.last().cloned(),
+            Some(ContextValue::String(name)) => Some(name.clone()),
+            _ => None,
+        };
+        let hint = hint.map_or_else(|| "see .help".into(), |hint| format!("did you mean \"{hint}\"?"));
+        return Error::new(ErrorKind::UnknownName, format!("no command \"{name}\"; {hint}"));
+    }
+    let text = error.to_string();
+    let reason = text.lines().next().unwrap_or_default().trim_start_matches("error: ").trim_end_matches(':');
+    let usage = Line::command()
+        .find_subcommand_mut(name)
+        .map(|command| format!("; usage: {}", usage(command)))
+        .unwrap_or_default();
+    let options = match error.get(ContextKind::ValidValue) {
+        Some(ContextValue::Strings(values)) if !values.is_empty() => format!(" ({})", values.join(", ")),
+        _ => String::new(),
+    };
+    Error::invalid_input(format!("{name}: {reason}{options}{usage}"))
+}
+
+fn usage(command: &mut clap::Command) -> String {
+    let text = command.render_usage().to_string();
+    text.trim_start_matches("Usage: ").trim().to_string()
+}
+
+/// Words between spaces; quotes, single or double, keep spaces.
+fn split_words(line: &str) -> hypostyle::Result<Vec<String>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = line.chars();
+    while let Some(c) = characters.next() {
+        match c {
+            '\'' | '"' => {
+                let inside = word.get_or_insert_default();
+                loop {
+                    match characters.next() {
+                        Some(end) if end == c => break,
+                        Some(other) => inside.push(other),
+                        None => {
+                            return Err(Error::new(
+                                ErrorKind::Syntax,
+                                format!("the quote {c} in {line} is not closed"),
+                            ));
+                        }
+                    }
+                }
+            }
+            c if c.is_whitespace() => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+fn help(session: &mut Session, name: Option<&str>) -> Outcome {
+    let mut commands = Line::command();
+    let Some(name) = name else {
+        for command in commands.get_subcommands_mut() {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            writeln!(session.output, "{:24} {about}", usage(command))?;
+        }
+        writeln!(
+            session.output,
+            "\nAll else is SQL and ends with a semicolon. Tab completes, Ctrl-C stops, Ctrl-D leaves."
+        )?;
+        return Ok(());
+    };
+    let name = if name.starts_with('.') { name.to_string() } else { format!(".{name}") };
+    let Some(command) = commands.find_subcommand_mut(&name) else {
+        // Let the parser say it, with its suggestion.
+        return parse(&name).map(drop).map_err(Into::into);
+    };
+    writeln!(session.output, "{}", command.render_help())?;
+    Ok(())
+}
+
+fn tables(session: &mut Session, pattern: Option<&str>) -> Outcome {
+    let started = Instant::now();
+    let mut tables = session.connection.tables()?;
+    tables.retain(|table| pattern.is_none_or(|pattern| matches_pattern(&table.name, pattern)));
+    let kinds = tables.iter().map(|table| match table.kind {
+        TableKind::Table => "table",
+        TableKind::View => "view",
+    });
+    let columns: Vec<(&str, LogicalType, ArrayRef)> = vec![
+        (
+            "schema",
+            LogicalType::Varchar,
+            Arc::new(StringArray::from_iter_values(tables.iter().map(|t| &t.schema))),
+        ),
+        (
+            "name",
+            LogicalType::Varchar,
+            Arc::new(StringArray::from_iter_values(tables.iter().map(|t| &t.name))),
+        ),
+        ("kind", LogicalType::Varchar, Arc::new(StringArray::from_iter_values(kinds))),
+        ("rows", LogicalType::UBigInt, Arc::new(UInt64Array::from_iter(tables.iter().map(|t| t.row_count)))),
+        (
+            "columns",
+            LogicalType::UInteger,
+            Arc::new(UInt32Array::from_iter_values(tables.iter().map(|t| t.columns.len() as u32))),
+        ),
+    ];
+    let batch = RecordBatch::try_from_iter(columns.iter().map(|(name, _, array)| (*name, Arc::clone(array))))
+        .map_err(|error| Error::internal(format!("cannot list the tables: {error}")))?;
+    let columns: Vec<ColumnDescription> = columns
+        .into_iter()
+        .map(|(name, logical_type, _)| ColumnDescription { name: name.into(), logical_type, nullable: true })
+        .collect();
+    let mut writer = columns_writer(&session.settings, &session.output, &columns);
+    writer.batch(&mut session.output, &batch)?;
+    writer.end(&mut session.output, started.elapsed())
+}
+
+/// `%` and `_` as in LIKE, or a part of the name when there is neither; case does not matter.
+fn matches_pattern(name: &str, pattern: &str) -> bool {
+    let (name, pattern) = (name.to_lowercase(), pattern.to_lowercase());
+    if !pattern.contains(['%', '_']) {
+        return name.contains(&pattern);
+    }
+    fn like(name: &[char], pattern: &[char]) -> bool {
+        match pattern {
+            [] => name.is_empty(),
+            ['%', rest @ ..] => (0..=name.len()).any(|skip| like(&name[skip..], rest)),
+            [c, rest @ ..] => !name.is_empty() && (*c == '_' || *c == name[0]) && like(&name[1..], rest),
+        }
+    }
+    like(&name.chars().collect::<Vec<_>>(), &pattern.chars().collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parser_is_sound() {
+        Line::command().debug_assert();
+        assert!(names().contains(&".tables".to_string()));
+    }
+
+    #[test]
+    fn commands_are_read_with_their_words() {
+        assert_eq!(parse(".tables").unwrap(), Command::Tables { pattern: None });
+        assert_eq!(
+            parse(".import 'my file.csv' \"T t\";").unwrap(),
+            Command::Import { file: "my file.csv".into(), table: "T t".into() }
+        );
+        assert_eq!(parse(".mode jsonl").unwrap(), Command::Mode { format: Format::Jsonl });
+        assert_eq!(parse(".nullvalue -").unwrap(), Command::NullValue { text: "-".into() });
+        assert_eq!(parse(".nullvalue ''").unwrap(), Command::NullValue { text: String::new() });
+        assert_eq!(parse(".exit").unwrap(), Command::Quit);
+    }
+
+    #[test]
+    fn a_wrong_command_says_what_is_right() {
+        let message = |line: &str| parse(line).unwrap_err().message().to_string();
+        assert_eq!(message(".tabels"), "no command \".tabels\"; did you mean \".tables\"?");
+        assert_eq!(message(".xyzzy"), "no command \".xyzzy\"; see .help");
+        assert_eq!(parse(".tabels").unwrap_err().kind(), ErrorKind::UnknownName);
+        let mode = message(".mode boxes");
+        assert!(
+            mode.contains("boxes") && mode.contains("markdown") && mode.contains("usage: .mode <FORMAT>"),
+            "{mode}"
+        );
+        assert!(
+            message(".import a.csv").contains("usage: .import <FILE> <TABLE>"),
+            "{}",
+            message(".import a.csv")
+        );
+        assert!(message(".read 'open").contains("not closed"));
+    }
+
+    #[test]
+    fn patterns_are_parts_or_like() {
+        assert!(matches_pattern("Lineitem", "item"));
+        assert!(matches_pattern("lineitem", "line%"));
+        assert!(matches_pattern("lineitem", "l_neitem"));
+        assert!(!matches_pattern("lineitem", "%order%"));
+    }
+}

@@ -1,0 +1,300 @@
+//! What Tab offers: tables where a table can stand, columns of the tables that the statement names,
+//! keywords, dot commands.
+//!
+//! Pure: the names come in as a [`Catalog`], the offers go out as text.
+
+use crate::token::{KEYWORDS, Token, TokenKind, is_keyword, quote_name, tokens, unquote_name};
+use hypostyle::TableDescription;
+
+/// The names that exist.
+#[derive(Debug, Default)]
+pub struct Catalog {
+    pub tables: Vec<Table>,
+}
+
+#[derive(Debug)]
+pub struct Table {
+    pub schema: String,
+    pub name: String,
+    pub columns: Vec<String>,
+}
+
+impl Catalog {
+    pub fn new(tables: Vec<TableDescription>) -> Self {
+        let tables = tables.into_iter().map(|table| Table {
+            schema: table.schema,
+            name: table.name,
+            columns: table.columns.into_iter().map(|column| column.name).collect(),
+        });
+        Self { tables: tables.collect() }
+    }
+}
+
+/// What may replace the text from `start` to the cursor.
+#[derive(Debug, PartialEq)]
+pub enum Offer {
+    Words {
+        start: usize,
+        words: Vec<String>,
+    },
+    /// The cursor is in a string: perhaps a file name.
+    FileName,
+}
+
+/// Keywords after which the name of a table comes.
+const BEFORE_TABLE: &[&str] =
+    &["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "SUMMARIZE", "COPY", "VIEW"];
+/// Keywords that end the list of tables after FROM.
+const AFTER_TABLES: &[&str] = &[
+    "SELECT",
+    "WHERE",
+    "GROUP",
+    "ORDER",
+    "HAVING",
+    "LIMIT",
+    "ON",
+    "USING",
+    "UNION",
+    "EXCEPT",
+    "INTERSECT",
+    "SET",
+];
+
+/// The offers for the cursor at `position` of `line`.
+pub fn offer(line: &str, position: usize, catalog: &Catalog) -> Offer {
+    let all = tokens(line);
+    let before: Vec<&Token> = all.iter().filter(|token| token.range.start < position).collect();
+    let current = before.last().filter(|token| token.range.end >= position);
+    let (start, before) = match current.map(|token| token.kind) {
+        Some(TokenKind::Text) => return Offer::FileName,
+        Some(TokenKind::Comment | TokenKind::Number) => {
+            return Offer::Words { start: position, words: Vec::new() };
+        }
+        Some(TokenKind::Word | TokenKind::QuotedName) => {
+            (before[before.len() - 1].range.start, &before[..before.len() - 1])
+        }
+        Some(TokenKind::Symbol) | None => (position, &before[..]),
+    };
+    let typed = &line[start..position];
+    let statement = Statement { line, tokens: &all };
+    let words = match before {
+        [.., qualifier, dot] if &line[dot.range.clone()] == "." => {
+            names_within(&unquote_name(&line[qualifier.range.clone()]), &statement.tables(position), catalog)
+        }
+        _ if expects_table(line, before) => table_names(catalog),
+        _ => {
+            let mut words = columns_of(&statement.tables(position), catalog);
+            if !typed.is_empty() {
+                words.extend(keywords_like(typed));
+                words.extend(table_names(catalog));
+            }
+            words
+        }
+    };
+    Offer::Words { start, words: beginning_with(typed, words) }
+}
+
+/// A table that a statement names, and the name it goes by there.
+struct Named {
+    table: String,
+    alias: String,
+}
+
+struct Statement<'a> {
+    line: &'a str,
+    tokens: &'a [Token],
+}
+
+impl Statement<'_> {
+    fn text(&self, token: &Token) -> &str {
+        &self.line[token.range.clone()]
+    }
+
+    /// Tables after FROM, JOIN, INTO and UPDATE in the statement around `position`.
+    fn tables(&self, position: usize) -> Vec<Named> {
+        let ends_statement = |token: &&Token| self.text(token) == ";";
+        let from =
+            self.tokens.iter().rposition(|token| token.range.end <= position && ends_statement(&token));
+        let tokens: Vec<&Token> = self.tokens[from.map_or(0, |index| index + 1)..]
+            .iter()
+            .take_while(|token| !ends_statement(token))
+            .collect();
+        (0..tokens.len())
+            .filter(|index| {
+                is_name(self.line, tokens[*index]) && {
+                    let before: Vec<&Token> = tokens[..*index].to_vec();
+                    expects_table(self.line, &before)
+                }
+            })
+            .map(|index| self.named(&tokens[index..]))
+            .collect()
+    }
+
+    /// Reads `[schema.]table [[AS] alias]`.
+    fn named(&self, tokens: &[&Token]) -> Named {
+        let text = |index: usize| tokens.get(index).map(|token| self.text(token));
+        let name_at = |index: usize| tokens.get(index).filter(|token| is_name(self.line, token));
+        let (table, mut next) = match (text(1), name_at(2)) {
+            (Some("."), Some(name)) => (unquote_name(self.text(name)), 3),
+            _ => (unquote_name(self.text(tokens[0])), 1),
+        };
+        if text(next).is_some_and(|word| word.eq_ignore_ascii_case("AS")) {
+            next += 1;
+        }
+        let alias = name_at(next).map_or_else(|| table.clone(), |name| unquote_name(self.text(name)));
+        Named { table, alias }
+    }
+}
+
+fn is_name(line: &str, token: &Token) -> bool {
+    match token.kind {
+        TokenKind::QuotedName => true,
+        TokenKind::Word => !is_keyword(&line[token.range.clone()]),
+        _ => false,
+    }
+}
+
+/// Whether the next name is a table's: right after FROM and its kin, or after a comma in their list.
+fn expects_table(line: &str, before: &[&Token]) -> bool {
+    let text = |token: &Token| line[token.range.clone()].to_ascii_uppercase();
+    match before.last().map(|token| text(token)).as_deref() {
+        Some(",") => {
+            let mut depth = 0;
+            for word in before.iter().rev().map(|token| text(token)) {
+                match word.as_str() {
+                    ")" => depth += 1,
+                    // A comma inside brackets belongs to a call or a subquery's own list.
+                    "(" if depth == 0 => return false,
+                    "(" => depth -= 1,
+                    word if depth == 0 && AFTER_TABLES.contains(&word) => return false,
+                    "FROM" if depth == 0 => return true,
+                    _ => {}
+                }
+            }
+            false
+        }
+        Some(word) => BEFORE_TABLE.contains(&word),
+        None => false,
+    }
+}
+
+/// Columns of the table that `qualifier` stands for, or the tables of that schema.
+fn names_within(qualifier: &str, named: &[Named], catalog: &Catalog) -> Vec<String> {
+    let table = named.iter().find(|named| named.alias == qualifier).map_or(qualifier, |named| &named.table);
+    let columns = catalog.tables.iter().filter(|known| known.name == table).flat_map(|known| &known.columns);
+    let tables = catalog.tables.iter().filter(|known| known.schema == qualifier).map(|known| &known.name);
+    columns.chain(tables).map(|name| quote_name(name)).collect()
+}
+
+/// Columns of the named tables; of all tables while none is named.
+fn columns_of(named: &[Named], catalog: &Catalog) -> Vec<String> {
+    let wanted = |table: &&Table| named.is_empty() || named.iter().any(|named| named.table == table.name);
+    catalog
+        .tables
+        .iter()
+        .filter(wanted)
+        .flat_map(|table| &table.columns)
+        .map(|name| quote_name(name))
+        .collect()
+}
+
+fn table_names(catalog: &Catalog) -> Vec<String> {
+    let name = |table: &Table| match table.schema.as_str() {
+        "main" | "public" | "" => quote_name(&table.name),
+        schema => format!("{}.{}", quote_name(schema), quote_name(&table.name)),
+    };
+    catalog.tables.iter().map(name).collect()
+}
+
+/// Keywords in the case of what was typed.
+fn keywords_like(typed: &str) -> impl Iterator<Item = String> {
+    let capitals = typed.starts_with(|c: char| c.is_uppercase());
+    KEYWORDS.iter().map(move |word| if capitals { (*word).to_string() } else { word.to_ascii_lowercase() })
+}
+
+/// The words that begin with what was typed, each once, in the order given.
+fn beginning_with(typed: &str, words: Vec<String>) -> Vec<String> {
+    let start = typed.trim_start_matches('"').to_lowercase();
+    let mut kept: Vec<String> = Vec::new();
+    for word in words {
+        if word.trim_start_matches('"').to_lowercase().starts_with(&start) && !kept.contains(&word) {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn catalog() -> Catalog {
+        let table = |schema: &str, name: &str, columns: &[&str]| Table {
+            schema: schema.into(),
+            name: name.into(),
+            columns: columns.iter().map(|name| (*name).into()).collect(),
+        };
+        Catalog {
+            tables: vec![
+                table("main", "orders", &["o_key", "o_date", "Total"]),
+                table("main", "lineitem", &["l_key", "l_tax"]),
+                table("raw", "events", &["at"]),
+            ],
+        }
+    }
+
+    /// The offers at `|`.
+    fn words(line: &str) -> Vec<String> {
+        let position = line.find('|').unwrap();
+        match offer(&line.replace('|', ""), position, &catalog()) {
+            Offer::Words { words, .. } => words,
+            Offer::FileName => vec!["<file>".into()],
+        }
+    }
+
+    #[test]
+    fn tables_come_where_tables_stand() {
+        assert_eq!(words("SELECT * FROM |"), ["orders", "lineitem", "raw.events"]);
+        assert_eq!(words("SELECT * FROM orders o JOIN li|"), ["lineitem"]);
+        assert_eq!(words("SELECT * FROM orders, l|"), ["lineitem"]);
+        assert_eq!(words("INSERT INTO o|"), ["orders"]);
+        assert_eq!(words("SELECT * FROM raw.|"), ["events"]);
+    }
+
+    #[test]
+    fn columns_come_of_the_tables_named_before_or_after() {
+        assert_eq!(words("SELECT l_| FROM lineitem"), ["l_key", "l_tax"]);
+        assert_eq!(words("SELECT o_|"), ["o_key", "o_date"]);
+        assert_eq!(words("SELECT * FROM orders, lineitem WHERE l_t|"), ["l_tax"]);
+        assert_eq!(words("SELECT * FROM orders WHERE l_|"), Vec::<String>::new());
+        assert_eq!(words("FROM lineitem; SELECT l_| FROM orders"), Vec::<String>::new());
+        assert_eq!(words("SELECT coalesce(o_key, o_d| FROM orders"), ["o_date"]);
+    }
+
+    #[test]
+    fn a_dot_gives_the_columns_of_its_table_or_alias() {
+        assert_eq!(words("SELECT x.| FROM lineitem AS x"), ["l_key", "l_tax"]);
+        assert_eq!(words("SELECT o.o_d| FROM orders o"), ["o_date"]);
+        assert_eq!(words("SELECT orders.|"), ["o_key", "o_date", "\"Total\""]);
+        assert_eq!(words("SELECT e.| FROM raw.events e"), ["at"]);
+    }
+
+    #[test]
+    fn names_that_need_quotes_get_them() {
+        assert_eq!(words("SELECT tot| FROM orders"), ["\"Total\""]);
+        assert_eq!(words("SELECT \"tot|"), ["\"Total\""], "a quote that is still open");
+    }
+
+    #[test]
+    fn keywords_follow_the_case_typed() {
+        assert_eq!(words("SEL|"), ["SELECT"]);
+        assert_eq!(words("sel|"), ["select"]);
+        assert_eq!(words("|"), ["o_key", "o_date", "\"Total\"", "l_key", "l_tax", "at"]);
+    }
+
+    #[test]
+    fn text_is_a_file_and_comments_are_nothing() {
+        assert_eq!(words("COPY orders FROM 'da|'"), ["<file>"]);
+        assert_eq!(words("-- SEL|"), Vec::<String>::new());
+    }
+}

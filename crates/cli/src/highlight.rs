@@ -1,0 +1,48 @@
+//! Colours of SQL at the prompt: keywords, text, comments, and no more.
+
+use crate::token::{TokenKind, is_keyword, tokens};
+
+const KEYWORD: &str = "\x1b[1;34m";
+const TEXT: &str = "\x1b[32m";
+const FAINT: &str = "\x1b[2m";
+const PLAIN: &str = "\x1b[0m";
+
+/// `line` with colours; without its escape sequences it is the same text.
+pub fn colour(line: &str) -> String {
+    let mut coloured = String::with_capacity(line.len() * 2);
+    let mut done = 0;
+    for token in tokens(line) {
+        let text = &line[token.range.clone()];
+        let style = match token.kind {
+            TokenKind::Word if is_keyword(text) => KEYWORD,
+            TokenKind::Text => TEXT,
+            TokenKind::Comment => FAINT,
+            _ => continue,
+        };
+        coloured.push_str(&line[done..token.range.start]);
+        coloured.extend([style, text, PLAIN]);
+        done = token.range.end;
+    }
+    coloured.push_str(&line[done..]);
+    coloured
+}
+
+/// Text that is an offer, not yet typed.
+pub fn faint(text: &str) -> String {
+    format!("{FAINT}{text}{PLAIN}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keywords_and_text_have_colours_and_nothing_is_lost() {
+        let line = "select 'from' as x -- end";
+        let coloured = colour(line);
+        assert!(coloured.starts_with("\x1b[1;34mselect\x1b[0m \x1b[32m'from'\x1b[0m"), "{coloured:?}");
+        let plain =
+            [KEYWORD, TEXT, FAINT, PLAIN].iter().fold(coloured, |text, style| text.replace(style, ""));
+        assert_eq!(plain, line);
+    }
+}

@@ -1,0 +1,185 @@
+//! The command line.
+
+use crate::output::Format;
+use clap::{ArgGroup, CommandFactory, FromArgMatches, Parser};
+use hypostyle::OpenOptions;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  hypostyle                                      a shell on an in-memory database
+  hypostyle shop.hypo                            a shell on the database in the directory shop.hypo
+  hypostyle shop.hypo -c 'SELECT count(*) FROM orders'
+  hypostyle shop.hypo -f load.sql -f report.sql  scripts, one after the other
+  hypostyle --csv -c \"SELECT * FROM 'sales/*.parquet'\" > sales.csv
+  hypostyle shop.hypo --parquet top.parquet -c 'SELECT * FROM orders LIMIT 10'
+  echo 'SELECT 42' | hypostyle --json
+
+Exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted.";
+
+/// Hypostyle: an analytical database in your process.
+#[derive(Debug, Parser)]
+#[command(name = "hypostyle", version, after_help = EXAMPLES)]
+#[command(group = ArgGroup::new("format").multiple(false))]
+pub struct Options {
+    /// Directory of the database, made if missing; without it the database is in memory
+    pub database: Option<PathBuf>,
+
+    /// Run SQL (or a dot command) and leave; may be repeated
+    #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
+    commands: Vec<String>,
+
+    /// Run a script and leave; may be repeated, in order with -c
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Refuse every change to the database
+    #[arg(long)]
+    read_only: bool,
+
+    /// Threads for queries [default: all processors]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
+
+    /// Memory for queries, such as 4GB, 512MiB or 80%
+    #[arg(long, value_name = "SIZE", value_parser = hypostyle::parse_bytes)]
+    memory_limit: Option<u64>,
+
+    /// Where queries spill when memory is short
+    #[arg(long, value_name = "DIR")]
+    temp_directory: Option<PathBuf>,
+
+    /// Print results as CSV
+    #[arg(long, group = "format")]
+    csv: bool,
+
+    /// Print results as a JSON array of objects
+    #[arg(long, group = "format")]
+    json: bool,
+
+    /// Print results as JSON, one object per line
+    #[arg(long, group = "format")]
+    jsonl: bool,
+
+    /// Print results as a Markdown table
+    #[arg(long, group = "format")]
+    markdown: bool,
+
+    /// Write the result of the one query to a Parquet file
+    #[arg(long, value_name = "FILE", group = "format")]
+    pub parquet: Option<PathBuf>,
+
+    /// Print results as a box, shortened to the terminal (the default)
+    #[arg(long = "box", group = "format")]
+    boxed: bool,
+
+    /// Leave out the line of column names
+    #[arg(long)]
+    pub no_header: bool,
+
+    /// Text for NULL [default: nothing in CSV, NULL elsewhere]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub null: Option<String>,
+
+    /// Print the time of each statement to standard error
+    #[arg(long)]
+    pub timing: bool,
+
+    /// Print results and errors only: no counts, progress or greeting
+    #[arg(long, short)]
+    pub quiet: bool,
+
+    /// Run this script first, whatever follows
+    #[arg(long, value_name = "FILE")]
+    pub init: Option<PathBuf>,
+
+    #[arg(skip)]
+    ordered: Vec<Source>,
+}
+
+/// Something to run, given with -c or -f.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Source {
+    Command(String),
+    File(PathBuf),
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(threads @ 1..) => Ok(threads),
+        _ => Err("give a whole number, 1 or more".into()),
+    }
+}
+
+impl Options {
+    /// Reads the program's arguments; ends the program on wrong usage, `--help` and `--version`.
+    pub fn read() -> Self {
+        Self::parse_arguments(std::env::args_os()).unwrap_or_else(|error| error.exit())
+    }
+
+    fn parse_arguments<T>(arguments: impl IntoIterator<Item = T>) -> Result<Self, clap::Error>
+    where
+        T: Into<std::ffi::OsString> + Clone,
+    {
+        let matches = Self::command().try_get_matches_from(arguments)?;
+        let mut options = Self::from_arg_matches(&matches)?;
+        let places = |name| matches.indices_of(name).into_iter().flatten();
+        let commands = options.commands.iter().cloned().map(Source::Command);
+        let files = options.files.iter().cloned().map(Source::File);
+        let mut sources: Vec<(usize, Source)> =
+            places("commands").zip(commands).chain(places("files").zip(files)).collect();
+        sources.sort_by_key(|(place, _)| *place);
+        options.ordered = sources.into_iter().map(|(_, source)| source).collect();
+        Ok(options)
+    }
+
+    /// What to run, in the order given.
+    pub fn sources(&self) -> Vec<Source> {
+        self.ordered.clone()
+    }
+
+    pub fn format(&self) -> Format {
+        match self {
+            Self { csv: true, .. } => Format::Csv,
+            Self { json: true, .. } => Format::Json,
+            Self { jsonl: true, .. } => Format::Jsonl,
+            Self { markdown: true, .. } => Format::Markdown,
+            _ => Format::Box,
+        }
+    }
+
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            read_only: self.read_only,
+            threads: self.threads,
+            memory_limit: self.memory_limit,
+            temp_directory: self.temp_directory.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_and_files_keep_their_order() {
+        let options =
+            Options::parse_arguments(["hypostyle", "db", "-c", "a", "-f", "b", "-c", "-- c"]).unwrap();
+        let expected =
+            [Source::Command("a".into()), Source::File("b".into()), Source::Command("-- c".into())];
+        assert_eq!(options.sources(), expected);
+        assert_eq!(options.database, Some("db".into()));
+    }
+
+    #[test]
+    fn wrong_usage_has_status_2() {
+        for arguments in
+            [&["--csv", "--json"][..], &["--threads", "0"], &["--memory-limit", "many"], &["--no"]]
+        {
+            let error =
+                Options::parse_arguments(["hypostyle"].iter().chain(arguments)).expect_err("wrong usage");
+            assert_eq!(error.exit_code(), 2, "{arguments:?}");
+        }
+    }
+}

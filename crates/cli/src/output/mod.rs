@@ -1,0 +1,268 @@
+//! Printing a result in one of the formats.
+//!
+//! Every format is a [`Writer`] that is handed the result piece by piece, so none holds more than it
+//! prints: the machine formats hold nothing, the box keeps the first and last rows.
+
+mod csv;
+mod json;
+mod line;
+mod markdown;
+pub mod pretty;
+pub mod value;
+
+use crate::failure::Outcome;
+use crate::sink::Sink;
+use clap::ValueEnum;
+use hypostyle::arrow::array::RecordBatch;
+use hypostyle::{ColumnDescription, QueryResult};
+use std::io::Write;
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    #[default]
+    Box,
+    Csv,
+    Json,
+    Jsonl,
+    Markdown,
+    Line,
+}
+
+impl Format {
+    /// Whether a person reads it, and so counts and hints may stand beside the rows.
+    fn is_for_people(self) -> bool {
+        matches!(self, Self::Box | Self::Line)
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub format: Format,
+    pub headers: bool,
+    /// What stands for NULL, where the format has a choice.
+    pub null: Option<String>,
+    /// Counts below results.
+    pub footer: bool,
+    /// Rows that a box shows; 0 shows all.
+    pub rows_max: usize,
+    /// Columns of text that a box may fill; 0 takes the terminal's width.
+    pub width_max: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { format: Format::Box, headers: true, null: None, footer: true, rows_max: 40, width_max: 0 }
+    }
+}
+
+impl Settings {
+    fn null_or<'a>(&'a self, default: &'a str) -> &'a str {
+        self.null.as_deref().unwrap_or(default)
+    }
+}
+
+/// Prints one result.
+pub trait Writer {
+    /// Takes the next rows.
+    fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome;
+    /// All rows have been given.
+    fn end(&mut self, out: &mut dyn Write, elapsed: Duration) -> Outcome;
+    /// Whether rows appear as they are given, and not only at the end.
+    fn streams(&self) -> bool {
+        true
+    }
+}
+
+/// The writer of the format that the settings name.
+pub fn writer(settings: &Settings, sink: &Sink, result: &QueryResult) -> Box<dyn Writer> {
+    columns_writer(settings, sink, result.columns())
+}
+
+pub fn columns_writer(settings: &Settings, sink: &Sink, columns: &[ColumnDescription]) -> Box<dyn Writer> {
+    match settings.format {
+        Format::Box => {
+            Box::new(pretty::BoxWriter::new(settings, pretty::Screen::of(settings, sink), columns))
+        }
+        Format::Csv => Box::new(csv::CsvWriter::new(settings, columns)),
+        Format::Json => Box::new(json::JsonWriter::array()),
+        Format::Jsonl => Box::new(json::JsonWriter::lines()),
+        Format::Markdown => Box::new(markdown::MarkdownWriter::new(settings, columns)),
+        Format::Line => Box::new(line::LineWriter::new(settings, columns)),
+    }
+}
+
+/// A batch in pieces small enough that Ctrl-C is heard between them: a stored result is one batch,
+/// however many rows it has.
+pub fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
+    const PIECE_ROWS: usize = 8192;
+    (0..batch.num_rows())
+        .step_by(PIECE_ROWS)
+        .map(|from| batch.slice(from, PIECE_ROWS.min(batch.num_rows() - from)))
+}
+
+/// What a statement without a result set says to a person.
+pub fn write_count(
+    settings: &Settings,
+    out: &mut dyn Write,
+    rows: Option<u64>,
+    elapsed: Duration,
+) -> Outcome {
+    if settings.footer && settings.format.is_for_people() {
+        let done =
+            rows.map_or_else(|| "Done".into(), |rows| format!("{} affected", pretty::count(rows, "row")));
+        writeln!(out, "{done} ({})", pretty::milliseconds(elapsed))?;
+    }
+    Ok(())
+}
+
+/// One column of every type, with a value, a NULL and another value, for the formats' tests.
+#[cfg(test)]
+pub mod example {
+    use hypostyle::arrow::array::*;
+    use hypostyle::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+    use hypostyle::arrow::datatypes::*;
+    use hypostyle::{ColumnDescription, LogicalType};
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    pub fn columns(batch: &RecordBatch) -> Vec<ColumnDescription> {
+        let describe = |field: &FieldRef| ColumnDescription {
+            name: field.name().clone(),
+            logical_type: LogicalType::from_arrow(field).unwrap(),
+            nullable: true,
+        };
+        batch.schema().fields().iter().map(describe).collect()
+    }
+
+    pub fn batch(columns: Vec<(Field, ArrayRef)>) -> RecordBatch {
+        let (fields, arrays): (Vec<Field>, Vec<ArrayRef>) = columns.into_iter().unzip();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+    }
+
+    /// Columns, each with what it prints as: plain text, and JSON.
+    pub fn every_type() -> Vec<(Field, ArrayRef, &'static str, &'static str)> {
+        let mut all = Vec::new();
+        let mut add = |name: &str, array: ArrayRef, text, json| {
+            all.push((Field::new(name, array.data_type().clone(), true), array, text, json));
+        };
+        add("bool", Arc::new(BooleanArray::from(vec![Some(true), None])), "true", "true");
+        add("i8", Arc::new(Int8Array::from(vec![Some(-8), None])), "-8", "-8");
+        add(
+            "u64",
+            Arc::new(UInt64Array::from(vec![Some(u64::MAX), None])),
+            "18446744073709551615",
+            "18446744073709551615",
+        );
+        add("f32", Arc::new(Float32Array::from(vec![Some(0.1), None])), "0.1", "0.1");
+        add("f64", Arc::new(Float64Array::from(vec![Some(f64::NAN), None])), "NaN", "null");
+        let decimal32 =
+            Decimal32Array::from(vec![Some(-12345), None]).with_precision_and_scale(9, 2).unwrap();
+        add("d32", Arc::new(decimal32), "-123.45", "-123.45");
+        let decimal64 = Decimal64Array::from(vec![Some(5), None]).with_precision_and_scale(15, 2).unwrap();
+        add("d64", Arc::new(decimal64), "0.05", "0.05");
+        let decimal128 = Decimal128Array::from(vec![Some(i128::from(i64::MAX)), None])
+            .with_precision_and_scale(38, 0)
+            .unwrap();
+        add("d128", Arc::new(decimal128), "9223372036854775807", "9223372036854775807");
+        let decimal256 = Decimal256Array::from(vec![Some(i256::from_i128(7)), None])
+            .with_precision_and_scale(76, 1)
+            .unwrap();
+        add("d256", Arc::new(decimal256), "0.7", "0.7");
+        add("date", Arc::new(Date32Array::from(vec![Some(1), None])), "1970-01-02", "\"1970-01-02\"");
+        add(
+            "time",
+            Arc::new(Time64MicrosecondArray::from(vec![Some(1_500_000), None])),
+            "00:00:01.500",
+            "\"00:00:01.500\"",
+        );
+        add(
+            "ts",
+            Arc::new(TimestampMicrosecondArray::from(vec![Some(1_000_000), None])),
+            "1970-01-01 00:00:01",
+            "\"1970-01-01T00:00:01\"",
+        );
+        add(
+            "ns",
+            Arc::new(TimestampNanosecondArray::from(vec![Some(1), None])),
+            "1970-01-01 00:00:00.000000001",
+            "\"1970-01-01T00:00:00.000000001\"",
+        );
+        let zoned = TimestampSecondArray::from(vec![Some(0), None]).with_timezone("Europe/Rome");
+        add("tz", Arc::new(zoned), "1970-01-01 01:00:00+01:00", "\"1970-01-01T01:00:00+01:00\"");
+        add(
+            "duration",
+            Arc::new(DurationMillisecondArray::from(vec![Some(1500), None])),
+            "PT1.5S",
+            "\"PT1.5S\"",
+        );
+        let interval = IntervalMonthDayNano::new(1, 2, 3_000_000_000);
+        add(
+            "interval",
+            Arc::new(IntervalMonthDayNanoArray::from(vec![Some(interval), None])),
+            "1 mons 2 days 3.000000000 secs",
+            "\"1 mons 2 days 3.000000000 secs\"",
+        );
+        add("utf8", Arc::new(StringArray::from(vec![Some("a\"b"), None])), "a\"b", "\"a\\\"b\"");
+        add("large", Arc::new(LargeStringArray::from(vec![Some("é"), None])), "é", "\"é\"");
+        add("view", Arc::new(StringViewArray::from(vec![Some("v"), None])), "v", "\"v\"");
+        let heap = Arc::new(LargeStringArray::from(vec!["low"]));
+        let codes =
+            Int8Array::new(ScalarBuffer::from(vec![0, -1]), Some(NullBuffer::from(vec![true, false])));
+        add("dictionary", Arc::new(DictionaryArray::new(codes, heap)), "low", "\"low\"");
+        add("blob", Arc::new(LargeBinaryArray::from(vec![Some(&[0_u8, 255][..]), None])), "00ff", "\"00ff\"");
+        add("blob_view", Arc::new(BinaryViewArray::from(vec![Some(&[1_u8][..]), None])), "01", "\"01\"");
+        add("null", Arc::new(NullArray::new(2)), "NULL", "null");
+
+        let item = Arc::new(Field::new("item", DataType::Int32, true));
+        let offsets = OffsetBuffer::new(vec![0_i64, 2, 2].into());
+        let nulls = Some(NullBuffer::from(vec![true, false]));
+        let elements = Arc::new(Int32Array::from(vec![Some(1), None]));
+        add(
+            "list",
+            Arc::new(LargeListArray::new(item.clone(), offsets, elements, nulls.clone())),
+            "[1,null]",
+            "[1,null]",
+        );
+        let fixed = FixedSizeListArray::new(item, 1, Arc::new(Int32Array::from(vec![4, 0])), nulls.clone());
+        add("array", Arc::new(fixed), "[4]", "[4]");
+
+        let uuid_field = extension(Field::new("id", DataType::FixedSizeBinary(16), true), "arrow.uuid");
+        let json_field = extension(Field::new("doc", DataType::LargeUtf8, true), "arrow.json");
+        let uuids: ArrayRef = Arc::new(
+            FixedSizeBinaryArray::try_from_sparse_iter_with_size([Some([0xAB_u8; 16]), None].into_iter(), 16)
+                .unwrap(),
+        );
+        let documents: ArrayRef = Arc::new(LargeStringArray::from(vec![Some("{\"k\":\n1}"), None]));
+        let members = StructArray::new(
+            vec![uuid_field.clone(), json_field.clone()].into(),
+            vec![uuids.clone(), documents.clone()],
+            nulls,
+        );
+        add(
+            "struct",
+            Arc::new(members),
+            "{\"id\":\"abababab-abab-abab-abab-abababababab\",\"doc\":{\"k\": 1}}",
+            "{\"id\":\"abababab-abab-abab-abab-abababababab\",\"doc\":{\"k\": 1}}",
+        );
+        let mut map = MapBuilder::new(None, Int32Builder::new(), StringBuilder::new());
+        map.keys().append_value(7);
+        map.values().append_null();
+        map.append(true).unwrap();
+        map.append(false).unwrap();
+        add("map", Arc::new(map.finish()), "{\"7\":null}", "{\"7\":null}");
+
+        all.push((
+            uuid_field.with_name("uuid"),
+            uuids,
+            "abababab-abab-abab-abab-abababababab",
+            "\"abababab-abab-abab-abab-abababababab\"",
+        ));
+        all.push((json_field.with_name("json"), documents, "{\"k\":\n1}", "{\"k\": 1}"));
+        all
+    }
+
+    fn extension(field: Field, name: &str) -> Field {
+        field.with_metadata(HashMap::from([("ARROW:extension:name".into(), name.into())]))
+    }
+}

@@ -1,0 +1,441 @@
+//! A box for people: names and SQL types above, numbers to the right, NULL faint, and no more rows
+//! and columns than a person can see.
+//!
+//! Only the rows that may be shown are kept: the first `rows_max`, and the last half of that.
+
+use super::value::{Values, is_number};
+use super::{Settings, Writer};
+use crate::failure::Outcome;
+use crate::sink::Sink;
+use comfy_table::{
+    Attribute, Cell, CellAlignment, ColumnConstraint, ContentArrangement, Row, Table, Width, presets,
+};
+use hypostyle::ColumnDescription;
+use hypostyle::arrow::array::RecordBatch;
+use std::collections::VecDeque;
+use std::io::Write;
+use std::time::Duration;
+
+/// Columns are narrowed to this before any is left out.
+const COLUMN_WIDTH_MIN: u16 = 24;
+/// A box that is not on a terminal still cuts values of novel length.
+const COLUMN_WIDTH_MAX: u16 = 2000;
+const ELLIPSIS: &str = "…";
+const SKIPPED_ROW: &str = "·";
+
+/// What the box is printed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Screen {
+    /// None: as wide as it takes.
+    pub width: Option<u16>,
+    pub colours: bool,
+}
+
+impl Screen {
+    pub fn of(settings: &Settings, sink: &Sink) -> Self {
+        let on_terminal = sink.is_terminal();
+        let width = match u16::try_from(settings.width_max).unwrap_or(u16::MAX) {
+            0 if on_terminal => Table::new().width(),
+            0 => None,
+            width => Some(width),
+        };
+        let colours = on_terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { width, colours }
+    }
+}
+
+pub struct BoxWriter {
+    columns: Vec<ColumnDescription>,
+    settings: Settings,
+    screen: Screen,
+    rows: Rows,
+}
+
+impl BoxWriter {
+    pub fn new(settings: &Settings, screen: Screen, columns: &[ColumnDescription]) -> Self {
+        let rows = Rows::keep(settings.rows_max);
+        Self { columns: columns.to_vec(), settings: settings.clone(), screen, rows }
+    }
+
+    fn header(&self, column: &ColumnDescription) -> Cell {
+        Cell::new(format!("{}\n{}", printable(&column.name), column.logical_type))
+            .set_alignment(CellAlignment::Center)
+    }
+
+    /// Cells of the rows of a batch, for the visible columns.
+    fn add_rows(&self, table: &mut Table, batch: &RecordBatch, visible: &[Option<usize>]) -> Outcome {
+        let schema = batch.schema_ref();
+        let columns = visible
+            .iter()
+            .map(|column| {
+                column
+                    .map(|index| Values::text(schema.field(index), batch.column(index).as_ref()))
+                    .transpose()
+            })
+            .collect::<hypostyle::Result<Vec<_>>>()?;
+        let mut text = String::new();
+        for row in 0..batch.num_rows() {
+            let mut cells = Row::new();
+            for values in &columns {
+                let cell = match values {
+                    None => Cell::new(ELLIPSIS),
+                    Some(values) if values.is_null(row) => {
+                        Cell::new(self.settings.null_or("NULL")).add_attribute(Attribute::Dim)
+                    }
+                    Some(values) => {
+                        text.clear();
+                        values.write(row, &mut text)?;
+                        Cell::new(printable(&text))
+                    }
+                };
+                cells.add_cell(cell);
+            }
+            cells.max_height(1);
+            table.add_row(cells);
+        }
+        Ok(())
+    }
+
+    /// The table with these columns; None stands for those left out.
+    fn table(&self, visible: &[Option<usize>]) -> Outcome<Table> {
+        let mut table = Table::new();
+        table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+        // Values are cut at the column's end, not at a space before it.
+        table.set_delimiter('\0').set_truncation_indicator(ELLIPSIS).force_no_tty();
+        if self.screen.colours {
+            table.enforce_styling();
+        }
+        if self.settings.headers {
+            let header = visible
+                .iter()
+                .map(|column| column.map_or(Cell::new(ELLIPSIS), |index| self.header(&self.columns[index])));
+            table.set_header(header);
+        }
+        let (head, tail) = self.rows.shown();
+        for batch in &head {
+            self.add_rows(&mut table, batch, visible)?;
+        }
+        if !tail.is_empty() {
+            let dots = visible.iter().map(|_| Cell::new(SKIPPED_ROW).add_attribute(Attribute::Dim));
+            table.add_row(Row::from(dots.collect::<Vec<_>>()));
+            for batch in &tail {
+                self.add_rows(&mut table, batch, visible)?;
+            }
+        }
+        for (place, column) in visible.iter().enumerate() {
+            let number =
+                column.is_some_and(|index| is_number(&self.columns[index].logical_type.arrow_type()));
+            if let Some(column) = table.column_mut(place).filter(|_| number) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        Ok(table)
+    }
+
+    fn footer(&self, visible: usize, elapsed: Duration) -> String {
+        let shown = |all: u64, shown: u64| {
+            if shown < all { format!(" ({} shown)", thousands(shown)) } else { String::new() }
+        };
+        let (rows, columns) = (self.rows.total, self.columns.len() as u64);
+        format!(
+            "{}{}, {}{} ({})",
+            count(rows, "row"),
+            shown(rows, self.rows.shown_count()),
+            count(columns, "column"),
+            shown(columns, visible as u64),
+            milliseconds(elapsed)
+        )
+    }
+}
+
+impl Writer for BoxWriter {
+    fn batch(&mut self, _out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
+        self.rows.add(batch);
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut dyn Write, elapsed: Duration) -> Outcome {
+        let all: Vec<Option<usize>> = (0..self.columns.len()).map(Some).collect();
+        let mut table = self.table(&all)?;
+        let widths = table.column_max_content_widths();
+        let limit = column_limit(&widths, self.screen.width);
+        let narrowed: Vec<u16> = widths.iter().map(|width| *width.min(&limit)).collect();
+        let visible = visible_columns(&narrowed, self.screen.width);
+        let visible_count = visible.iter().flatten().count();
+        if visible_count < self.columns.len() {
+            table = self.table(&visible)?;
+        }
+        for column in table.column_iter_mut() {
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(limit + PADDING)));
+        }
+        if !self.columns.is_empty() {
+            writeln!(out, "{table}")?;
+        }
+        if self.settings.footer {
+            writeln!(out, "{}", self.footer(visible_count, elapsed))?;
+        }
+        Ok(())
+    }
+
+    fn streams(&self) -> bool {
+        false
+    }
+}
+
+/// Space on both sides of a value; one border comes on top.
+const PADDING: u16 = 2;
+const BORDER: u16 = 1;
+
+fn total_width(widths: impl IntoIterator<Item = u16>) -> u32 {
+    u32::from(BORDER) + widths.into_iter().map(|width| u32::from(width + PADDING + BORDER)).sum::<u32>()
+}
+
+/// The widest that a column may be so that all fit, but never less than the least.
+fn column_limit(widths: &[u16], screen: Option<u16>) -> u16 {
+    let fits = |limit: u16| {
+        screen.is_none_or(|screen| {
+            total_width(widths.iter().map(|width| *width.min(&limit))) <= u32::from(screen)
+        })
+    };
+    let widest = widths.iter().copied().max().unwrap_or(0).min(COLUMN_WIDTH_MAX);
+    (COLUMN_WIDTH_MIN..=widest)
+        .rev()
+        .find(|limit| fits(*limit))
+        .unwrap_or(COLUMN_WIDTH_MIN.min(widest.max(1)))
+}
+
+/// Columns from both ends, as many as fit, and None in the gap between them.
+fn visible_columns(widths: &[u16], screen: Option<u16>) -> Vec<Option<usize>> {
+    let count = widths.len();
+    let everything = (0..count).map(Some).collect();
+    let Some(screen) = screen.map(u32::from) else { return everything };
+    if total_width(widths.iter().copied()) <= screen {
+        return everything;
+    }
+    let (mut left, mut right) = (0, 0);
+    // The gap is one character wide.
+    let mut used = total_width([1]);
+    while left + right < count {
+        let from_left = left <= right;
+        let next = if from_left { left } else { count - 1 - right };
+        used += u32::from(widths[next] + PADDING + BORDER);
+        if used > screen && left + right > 0 {
+            break;
+        }
+        if from_left { left += 1 } else { right += 1 }
+    }
+    (0..left).map(Some).chain([None]).chain((count - right..count).map(Some)).collect()
+}
+
+/// The rows that may be shown, of all those that came.
+struct Rows {
+    max: usize,
+    total: u64,
+    head: Vec<RecordBatch>,
+    head_rows: usize,
+    tail: VecDeque<RecordBatch>,
+    tail_rows: usize,
+}
+
+impl Rows {
+    /// Keeps what is needed to show `max` rows; 0 keeps all.
+    fn keep(max: usize) -> Self {
+        let max = if max == 0 { usize::MAX } else { max };
+        Self { max, total: 0, head: Vec::new(), head_rows: 0, tail: VecDeque::new(), tail_rows: 0 }
+    }
+
+    fn tail_max(&self) -> usize {
+        self.max / 2
+    }
+
+    fn add(&mut self, batch: &RecordBatch) {
+        let rows = batch.num_rows();
+        self.total += rows as u64;
+        let to_head = rows.min(self.max - self.head_rows);
+        if to_head > 0 {
+            self.head.push(batch.slice(0, to_head));
+            self.head_rows += to_head;
+        }
+        // The tail may overlap the head; then all rows are in the head, and it is not used.
+        let to_tail = rows.min(self.tail_max());
+        if self.max == usize::MAX || to_tail == 0 {
+            return;
+        }
+        self.tail.push_back(batch.slice(rows - to_tail, to_tail));
+        self.tail_rows += to_tail;
+        while let Some(first) = self.tail.front_mut() {
+            let surplus = self.tail_rows - self.tail_rows.min(self.max / 2);
+            if surplus == 0 {
+                break;
+            }
+            let (first_rows, drop) = (first.num_rows(), surplus.min(first.num_rows()));
+            self.tail_rows -= drop;
+            if drop == first_rows {
+                self.tail.pop_front();
+            } else {
+                *first = first.slice(drop, first_rows - drop);
+            }
+        }
+    }
+
+    /// The batches above and below the gap; none below when there is no gap.
+    fn shown(&self) -> (Vec<RecordBatch>, Vec<RecordBatch>) {
+        if self.total <= self.max as u64 {
+            return (self.head.clone(), Vec::new());
+        }
+        let mut left = self.max - self.tail_max();
+        let mut head = Vec::new();
+        for batch in &self.head {
+            let rows = left.min(batch.num_rows());
+            head.push(batch.slice(0, rows));
+            left -= rows;
+        }
+        (head, self.tail.iter().cloned().collect())
+    }
+
+    fn shown_count(&self) -> u64 {
+        self.total.min(self.max as u64)
+    }
+}
+
+/// Text on one line, without what a terminal would obey.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
+}
+
+pub fn count(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", thousands(number))
+}
+
+/// 1234567 as 1,234,567.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+pub fn milliseconds(time: Duration) -> String {
+    format!("{:.1} ms", time.as_secs_f64() * 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::example;
+    use hypostyle::arrow::array::{ArrayRef, AsArray, Int64Array, StringArray};
+    use hypostyle::arrow::datatypes::{DataType, Field, Int64Type};
+    use std::sync::Arc;
+
+    fn numbers(range: std::ops::Range<i64>) -> RecordBatch {
+        let array: ArrayRef = Arc::new(Int64Array::from_iter_values(range));
+        example::batch(vec![(Field::new("n", DataType::Int64, false), array)])
+    }
+
+    fn values(batches: &[RecordBatch]) -> Vec<i64> {
+        batches
+            .iter()
+            .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec())
+            .collect()
+    }
+
+    fn print(settings: &Settings, width: Option<u16>, batches: &[RecordBatch]) -> String {
+        let screen = Screen { width, colours: false };
+        let mut writer = BoxWriter::new(settings, screen, &example::columns(&batches[0]));
+        let mut out = Vec::new();
+        for batch in batches {
+            writer.batch(&mut out, batch).unwrap();
+        }
+        writer.end(&mut out, Duration::from_micros(1500)).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn head_and_tail_are_kept_across_any_batches() {
+        for batch_rows in [1, 3, 7, 100] {
+            for total in [0, 1, 9, 10, 11, 30] {
+                let mut rows = Rows::keep(10);
+                for from in (0..total).step_by(batch_rows) {
+                    rows.add(&numbers(from..total.min(from + batch_rows as i64)));
+                }
+                let (head, tail) = rows.shown();
+                let all: Vec<i64> = values(&head).into_iter().chain(values(&tail)).collect();
+                let expected: Vec<i64> =
+                    if total <= 10 { (0..total).collect() } else { (0..5).chain(total - 5..total).collect() };
+                assert_eq!(all, expected, "{total} rows in batches of {batch_rows}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_small_result_is_shown_whole() {
+        let batch = example::batch(vec![
+            (Field::new("id", DataType::Int64, true), Arc::new(Int64Array::from(vec![Some(1), None]))),
+            (Field::new("name", DataType::Utf8, true), Arc::new(StringArray::from(vec!["one\ntwo", "x"]))),
+        ]);
+        let expected = "\
+┌────────┬──────────┐
+│   id   ┆   name   │
+│ BIGINT ┆  VARCHAR │
+╞════════╪══════════╡
+│      1 ┆ one\\ntwo │
+│   NULL ┆ x        │
+└────────┴──────────┘
+2 rows, 2 columns (1.5 ms)
+";
+        assert_eq!(print(&Settings::default(), Some(80), &[batch]), expected);
+    }
+
+    #[test]
+    fn a_long_result_shows_both_ends() {
+        let settings = Settings { rows_max: 2, ..Settings::default() };
+        let text = print(&settings, None, &[numbers(0..1000), numbers(1000..1234)]);
+        let cells: Vec<&str> = text.lines().filter(|line| line.starts_with('│')).skip(2).collect();
+        assert_eq!(cells, ["│      0 │", "│      · │", "│   1233 │"], "{text}");
+        assert!(text.ends_with("1,234 rows (2 shown), 1 column (1.5 ms)\n"), "{text}");
+    }
+
+    #[test]
+    fn a_wide_result_loses_its_middle_and_fits() {
+        let columns = (0..30).map(|index| {
+            let array: ArrayRef = Arc::new(StringArray::from(vec!["some text"]));
+            (Field::new(format!("column_{index}"), DataType::Utf8, true), array)
+        });
+        let text = print(&Settings::default(), Some(80), &[example::batch(columns.collect())]);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(
+            text.contains("column_0 ") && text.contains("column_29") && text.contains(ELLIPSIS),
+            "{text}"
+        );
+        assert!(text.contains("30 columns (") && text.contains(" shown)"), "{text}");
+    }
+
+    #[test]
+    fn a_long_value_is_cut_and_the_others_stay() {
+        let batch = example::batch(vec![
+            (Field::new("a", DataType::Utf8, true), Arc::new(StringArray::from(vec!["word ".repeat(50)]))),
+            (Field::new("b", DataType::Utf8, true), Arc::new(StringArray::from(vec!["short"]))),
+        ]);
+        let text = print(&Settings::default(), Some(60), &[batch]);
+        assert!(text.lines().all(|line| line.chars().count() <= 60), "{text}");
+        assert!(text.contains("…") && text.contains("short") && text.contains("2 columns ("), "{text}");
+        assert_eq!(text.lines().filter(|line| line.contains("word")).count(), 1, "{text}");
+    }
+
+    #[test]
+    fn thousands_have_commas() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (6_001_215, "6,001,215")] {
+            assert_eq!(thousands(number), text);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! One open database, one connection, the settings, and the running of one statement.
+
+use crate::failure::Outcome;
+use crate::interrupt::Interrupt;
+use crate::options::Options;
+use crate::output::{self, Settings};
+use crate::progress::Display;
+use crate::sink::Sink;
+use crate::token::first_keyword;
+use hypostyle::{Connection, Database, Error, OpenOptions, Poll};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+pub struct Session {
+    pub connection: Connection,
+    pub settings: Settings,
+    pub output: Sink,
+    /// Prints the time of each statement.
+    pub timer: bool,
+    pub quiet: bool,
+    open_options: OpenOptions,
+    interrupt: Arc<Interrupt>,
+    progress: Arc<Display>,
+    /// The file that takes the one query's result, until it has.
+    parquet: Parquet,
+}
+
+enum Parquet {
+    No,
+    Wanted(PathBuf),
+    Written(PathBuf),
+}
+
+impl Session {
+    pub fn open(options: &Options, interrupt: Arc<Interrupt>) -> hypostyle::Result<Self> {
+        let open_options = options.open_options();
+        let progress = Arc::new(Display::default());
+        let connection = connect(options.database.as_deref(), &open_options)?;
+        let session = Self {
+            connection,
+            settings: Settings {
+                format: options.format(),
+                headers: !options.no_header,
+                null: options.null.clone(),
+                footer: !options.quiet,
+                ..Settings::default()
+            },
+            output: Sink::standard(),
+            timer: options.timing,
+            quiet: options.quiet,
+            open_options,
+            interrupt,
+            progress,
+            parquet: options.parquet.clone().map_or(Parquet::No, Parquet::Wanted),
+        };
+        session.listen_to_connection();
+        Ok(session)
+    }
+
+    /// Leaves this database for another, under the same options.
+    pub fn reopen(&mut self, path: Option<&Path>) -> hypostyle::Result<()> {
+        // The old one goes first: it may be the same directory.
+        self.connection.database().close()?;
+        self.connection = connect(path, &self.open_options)?;
+        self.listen_to_connection();
+        Ok(())
+    }
+
+    /// "memory", or the directory's name without its ending.
+    pub fn database_name(&self) -> String {
+        let path = self.connection.database().path();
+        path.and_then(Path::file_stem)
+            .map_or_else(|| "memory".into(), |name| name.to_string_lossy().into_owned())
+    }
+
+    fn listen_to_connection(&self) {
+        let interrupt = Arc::clone(&self.interrupt);
+        let progress = Arc::clone(&self.progress);
+        let quiet = self.quiet;
+        self.connection.set_poll(Some(Arc::new(move |state| {
+            if !quiet {
+                progress.update(state);
+            }
+            if interrupt.requested() { Poll::Interrupt } else { Poll::Continue }
+        })));
+    }
+
+    /// Runs one statement and prints its result; the times and the bar go to standard error.
+    pub fn run_statement(&mut self, sql: &str) -> Outcome {
+        let started = Instant::now();
+        let _running = self.interrupt.begin();
+        self.progress.begin();
+        let outcome = self.execute_and_print(sql, started);
+        self.progress.end();
+        let flushed = self.output.flush();
+        if self.timer {
+            eprintln!("Time: {:.3} ms", started.elapsed().as_secs_f64() * 1000.0);
+        }
+        outcome.and(flushed.map_err(Into::into))
+    }
+
+    fn execute_and_print(&mut self, sql: &str, started: Instant) -> Outcome {
+        let result = match self.copy_to_parquet(sql)? {
+            Some(copy) => self.connection.execute(&copy)?,
+            None => self.connection.execute(sql)?,
+        };
+        if !result.is_query() {
+            self.progress.end();
+            return output::write_count(
+                &self.settings,
+                &mut self.output,
+                result.rows_affected(),
+                started.elapsed(),
+            );
+        }
+        let mut writer = output::writer(&self.settings, &self.output, &result);
+        while let Some(batch) = result.next_batch()? {
+            for piece in output::pieces(&batch) {
+                self.interrupt.check()?;
+                if self.output.is_terminal() && writer.streams() {
+                    self.progress.end();
+                }
+                writer.batch(&mut self.output, &piece)?;
+            }
+        }
+        self.progress.end();
+        writer.end(&mut self.output, started.elapsed())
+    }
+
+    /// The COPY that does the query's work when `--parquet` was given.
+    fn copy_to_parquet(&mut self, sql: &str) -> hypostyle::Result<Option<String>> {
+        if !matches!(
+            first_keyword(sql).as_deref(),
+            Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE" | "(")
+        ) {
+            return Ok(None);
+        }
+        match std::mem::replace(&mut self.parquet, Parquet::No) {
+            Parquet::No => Ok(None),
+            Parquet::Wanted(path) => {
+                let name = path.display().to_string().replace('\'', "''");
+                self.parquet = Parquet::Written(path);
+                // The newlines keep a comment at either end of the query from swallowing ours.
+                let query = sql.trim().trim_end_matches(';');
+                Ok(Some(format!("COPY (\n{query}\n) TO '{name}' (FORMAT parquet)")))
+            }
+            Parquet::Written(path) => Err(Error::invalid_input(format!(
+                "--parquet {} takes the result of one query, and this is the second; use COPY (query) TO 'file'",
+                path.display()
+            ))),
+        }
+    }
+}
+
+fn connect(path: Option<&Path>, options: &OpenOptions) -> hypostyle::Result<Connection> {
+    let database = match path {
+        Some(path) => Database::open(path, options.clone())?,
+        None => Database::in_memory(options.clone())?,
+    };
+    database.connect()
+}

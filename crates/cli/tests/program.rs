@@ -1,0 +1,230 @@
+//! The real program: what it prints where, and the status it ends with.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+struct Run {
+    out: String,
+    err: String,
+    status: Option<i32>,
+}
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hypostyle"));
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn finish(command: &mut Command, input: &str) -> Run {
+    let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+    // The program may end before it has read everything; then the rest has nowhere to go.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    let output = child.wait_with_output().unwrap();
+    Run {
+        out: String::from_utf8(output.stdout).unwrap(),
+        err: String::from_utf8(output.stderr).unwrap(),
+        status: output.status.code(),
+    }
+}
+
+fn run(arguments: &[&str]) -> Run {
+    finish(&mut program(arguments), "")
+}
+
+/// What a run that must succeed printed.
+fn printed(arguments: &[&str]) -> String {
+    let run = run(arguments);
+    assert_eq!((run.status, run.err.as_str()), (Some(0), ""), "{arguments:?}: {}", run.out);
+    run.out
+}
+
+/// An empty directory of the test's own.
+fn directory(test: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("program-{test}"));
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::create_dir_all(&directory).unwrap();
+    directory
+}
+
+fn path(directory: &Path, name: &str) -> String {
+    directory.join(name).to_str().unwrap().into()
+}
+
+/// A hundred thousand numbers, to multiply.
+const NUMBERS: &str = "CREATE TABLE n AS SELECT unnest(range(0, 100000)) AS x";
+const ROWS: &str = "SELECT * FROM (VALUES (1, 'a,b', 1.50::DECIMAL(9,2)), (2, NULL, 20.25::DECIMAL(9,2))) AS t(id, name, price) ORDER BY id";
+
+#[test]
+fn machine_formats_are_exact() {
+    assert_eq!(printed(&["--csv", "-c", ROWS]), "id,name,price\n1,\"a,b\",1.50\n2,,20.25\n");
+    assert_eq!(
+        printed(&["--csv", "--no-header", "--null", "NA", "-c", ROWS]),
+        "1,\"a,b\",1.50\n2,NA,20.25\n"
+    );
+    let object = "{\"id\":1,\"name\":\"a,b\",\"price\":1.50}";
+    let second = "{\"id\":2,\"name\":null,\"price\":20.25}";
+    assert_eq!(printed(&["--json", "-c", ROWS]), format!("[\n{object},\n{second}\n]\n"));
+    assert_eq!(printed(&["--jsonl", "-c", ROWS]), format!("{object}\n{second}\n"));
+    assert_eq!(
+        printed(&["--markdown", "-c", ROWS]),
+        "| id | name | price |\n| ---: | --- | ---: |\n| 1 | a,b | 1.50 |\n| 2 | NULL | 20.25 |\n"
+    );
+}
+
+#[test]
+fn the_box_has_names_types_and_a_count() {
+    let text = printed(&["-c", ROWS]);
+    assert!(text.contains("id") && text.contains("BIGINT") && text.contains("DECIMAL("), "{text}");
+    assert!(text.contains("2 rows, 3 columns ("), "{text}");
+    assert!(!text.contains('\x1b'), "no colours outside a terminal: {text}");
+    assert!(!printed(&["--quiet", "-c", ROWS]).contains("rows,"));
+}
+
+#[test]
+fn every_result_of_several_statements_is_printed() {
+    let sql = "CREATE TABLE t AS SELECT 1 AS a; SELECT a FROM t; ; SELECT a + 1 AS b FROM t";
+    assert_eq!(printed(&["--csv", "-c", sql, "-c", "SELECT 'x;y' AS c"]), "a\n1\nb\n2\nc\nx;y\n");
+}
+
+#[test]
+fn an_error_has_its_kind_and_ends_with_status_1() {
+    let run = run(&["--csv", "-c", "SELECT 1 AS a; SELECT * FROM nowhere; SELECT 2 AS b"]);
+    assert_eq!(run.status, Some(1));
+    assert_eq!(run.out, "a\n1\n", "what came before is printed, what comes after does not run");
+    assert!(run.err.starts_with("Error [42P01 UnknownName]: ") && run.err.contains("nowhere"), "{}", run.err);
+}
+
+#[test]
+fn wrong_usage_ends_with_status_2() {
+    for arguments in [&["--csv", "--json"][..], &["--memory-limit", "lots"], &["--nonsense"]] {
+        let run = run(arguments);
+        assert_eq!((run.status, run.out.as_str()), (Some(2), ""), "{arguments:?}: {}", run.err);
+    }
+}
+
+#[test]
+fn a_script_says_where_it_failed() {
+    let directory = directory("script");
+    let script = path(&directory, "s.sql");
+    std::fs::write(&script, ".mode csv\n-- a comment\nSELECT 1\n  AS a;\n\nSELECT\n  nothing;\n").unwrap();
+    let run = run(&["-f", &script]);
+    assert_eq!((run.status, run.out.as_str()), (Some(1), "a\n1\n"));
+    assert!(run.err.starts_with(&format!("{script}:6: Error [")), "{}", run.err);
+    let missing = path(&directory, "missing.sql");
+    let run = self::run(&["-f", &missing]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("NotFound") && run.err.contains(&missing), "{}", run.err);
+}
+
+#[test]
+fn standard_input_is_a_script() {
+    let run = finish(&mut program(&["--csv"]), "SELECT 'it''s;' AS a;\nSELECT 2 AS b");
+    assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (Some(0), "a\nit's;\nb\n2\n", ""));
+}
+
+#[test]
+fn statements_of_a_pipe_run_as_they_come() {
+    let mut child = program(&["--csv", "--no-header"]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for number in ["1", "2"] {
+        writeln!(input, "SELECT {number};").unwrap();
+        assert_eq!(lines.next().unwrap().unwrap(), number);
+    }
+    drop(input);
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn data_stays_for_the_next_run() {
+    let directory = directory("persistence");
+    let database = path(&directory, "shop.hypo");
+    let text = printed(&[
+        &database,
+        "-c",
+        "CREATE TABLE t(a INTEGER, b VARCHAR); INSERT INTO t VALUES (1, 'x'), (2, NULL)",
+    ]);
+    assert!(text.contains("2 rows affected"), "{text}");
+    assert_eq!(printed(&[&database, "--csv", "-c", "SELECT * FROM t ORDER BY a"]), "a,b\n1,x\n2,\n");
+    let run = run(&[&database, "--read-only", "-c", "INSERT INTO t VALUES (3, 'y')"]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("ReadOnly"), "{}", run.err);
+}
+
+#[test]
+fn parquet_goes_to_the_file_and_comes_back() {
+    let directory = directory("parquet");
+    let file = path(&directory, "it's.parquet");
+    printed(&["--parquet", &file, "-c", &format!("{ROWS} -- end")]);
+    let quoted = file.replace('\'', "''");
+    let back = printed(&["--csv", "-c", &format!("SELECT count(*) AS n FROM '{quoted}'")]);
+    assert_eq!(back, "n\n2\n");
+    let twice = run(&["--parquet", &file, "-c", "SELECT 1; SELECT 2"]);
+    assert_eq!(twice.status, Some(1));
+    assert!(twice.err.contains("one query"), "{}", twice.err);
+}
+
+#[test]
+fn a_closed_reader_ends_the_program_quietly() {
+    let mut child = program(&["--csv", "-c", NUMBERS, "-c", "SELECT a.x FROM n a, n b"]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "x");
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn ctrl_c_ends_a_batch_with_status_130() {
+    let long = "SELECT count(*) FROM n a, n b, n c WHERE a.x * b.x + c.x = -7";
+    let mut child =
+        program(&["--csv", "-c", NUMBERS, "-c", "SELECT 1 AS started", "-c", long]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "started");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn dot_commands_show_load_and_redirect() {
+    let directory = directory("commands");
+    let (csv, out) = (path(&directory, "in.csv"), path(&directory, "out.csv"));
+    std::fs::write(&csv, "id,name\n1,one\n2,two\n").unwrap();
+    let script = format!(
+        ".mode csv\n.import {csv} numbers\n.import {csv} numbers\n.tables num\n.schema numbers\n\
+         .output {out}\nSELECT count(*) AS n FROM numbers;\n.output\nSELECT 'back' AS here;\n"
+    );
+    let run = finish(&mut program(&[]), &script);
+    assert_eq!((run.status, run.err.as_str()), (Some(0), ""));
+    assert!(run.out.contains(",numbers,table,4,2\n"), "{}", run.out);
+    assert!(run.out.contains("CREATE TABLE numbers (\n  id BIGINT,\n  name VARCHAR\n);"), "{}", run.out);
+    assert!(run.out.ends_with("here\nback\n"), "{}", run.out);
+    assert_eq!(std::fs::read_to_string(out).unwrap(), "n\n4\n");
+}
+
+#[test]
+fn the_schema_of_a_view_is_its_text() {
+    let sql = "CREATE TABLE t(a INTEGER NOT NULL); CREATE VIEW v AS SELECT a + 1 AS b FROM t";
+    let text = printed(&["--quiet", "-c", sql, "-c", ".schema"]);
+    assert!(text.contains("CREATE TABLE t (\n  a INTEGER NOT NULL\n);"), "{text}");
+    assert!(text.contains("CREATE VIEW v AS SELECT a + 1 AS b FROM t;"), "{text}");
+}
+
+#[test]
+fn an_unknown_command_names_the_nearest() {
+    let run = run(&["-c", ".tabels"]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("did you mean \".tables\"?"), "{}", run.err);
+}
+
+#[test]
+fn init_runs_first_and_timing_goes_to_standard_error() {
+    let directory = directory("init");
+    let init = path(&directory, "init.sql");
+    std::fs::write(&init, ".mode csv\n.nullvalue -\n").unwrap();
+    let run = run(&["--init", &init, "--timing", "-c", "SELECT NULL AS a"]);
+    assert_eq!((run.status, run.out.as_str()), (Some(0), "a\n-\n"));
+    assert!(run.err.starts_with("Time: ") && run.err.ends_with(" ms\n"), "{}", run.err);
+}
