@@ -12,7 +12,7 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
-use hypostyle_storage::{SCHEMA_MAIN, Snapshot, TableData, unknown_table};
+use hypostyle_storage::{SCHEMA_MAIN, Snapshot, TableData};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -126,8 +126,9 @@ impl SchemaProvider for SnapshotSchema {
                 })?;
             return Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))));
         }
+        // DataFusion also asks for the names of table functions: an unknown name is no error here.
         if self.name != SCHEMA_MAIN {
-            return Err(external(unknown_table(snapshot.catalog(), &format!("{}.{name}", self.name))));
+            return Ok(None);
         }
         let resolver = self.scope.resolver.read().clone();
         if let Some(found) = resolver.and_then(|resolver| resolver(name)) {
@@ -137,7 +138,7 @@ impl SchemaProvider for SnapshotSchema {
         let state = self.scope.state()?;
         match table_from_path(&state, name).await {
             Some(found) => found.map(Some).map_err(external),
-            None => Err(external(unknown_table(snapshot.catalog(), name))),
+            None => Ok(None),
         }
     }
 }

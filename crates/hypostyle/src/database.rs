@@ -77,7 +77,9 @@ impl Database {
     /// Closes the database for all handles and connections, and lets go of its lock once running
     /// statements are done. Results that have been handed out live on.
     pub fn close(&self) -> Result<()> {
-        *self.engine.write() = None;
+        if let Some(engine) = self.engine.write().take() {
+            engine.database().close();
+        }
         Ok(())
     }
 

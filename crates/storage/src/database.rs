@@ -74,7 +74,7 @@ pub struct Database {
     mode: OpenMode,
     published: RwLock<Arc<Snapshot>>,
     writer: Mutex<Writer>,
-    _lock: Option<Lock>,
+    lock: Mutex<Option<Lock>>,
 }
 
 /// What only the one writing transaction touches.
@@ -82,6 +82,8 @@ pub struct Database {
 pub(crate) struct Writer {
     log: Option<File>,
     log_bytes: u64,
+    /// The database was closed.
+    closed: bool,
     /// A sync of the log failed: nobody knows what is durable (format.md §7 rule 5).
     poisoned: bool,
 }
@@ -149,7 +151,7 @@ impl Database {
             OpenMode::ReadWrite,
             catalog,
             lock,
-            Writer { log: Some(log), log_bytes: 0, poisoned: false },
+            Writer { log: Some(log), log_bytes: 0, closed: false, poisoned: false },
         ))
     }
 
@@ -167,7 +169,7 @@ impl Database {
             mode,
             published: RwLock::new(Arc::new(snapshot)),
             writer: Mutex::new(writer),
-            _lock: lock,
+            lock: Mutex::new(lock),
         })
     }
 
@@ -209,11 +211,23 @@ impl Database {
             (None, OpenMode::ReadWrite) => Some(store.create(&log_name(newest))?),
             (log, _) => log,
         };
-        Ok(Self::assemble(store, mode, catalog, lock, Writer { log, log_bytes, poisoned: false }))
+        Ok(Self::assemble(
+            store,
+            mode,
+            catalog,
+            lock,
+            Writer { log, log_bytes, closed: false, poisoned: false },
+        ))
     }
 
     pub fn path(&self) -> Option<&Path> {
         self.store.path()
+    }
+
+    /// Lets go of the lock, once a running commit is done; snapshots stay readable.
+    pub fn close(&self) {
+        self.writer.lock().closed = true;
+        *self.lock.lock() = None;
     }
 
     pub fn is_read_only(&self) -> bool {
@@ -238,6 +252,9 @@ impl Database {
             ));
         }
         let writer = self.writer.lock();
+        if writer.closed {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed; open it again"));
+        }
         if writer.poisoned {
             return Err(Error::new(
                 ErrorKind::Io,

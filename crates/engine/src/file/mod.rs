@@ -22,9 +22,8 @@ mod test_directory;
 #[cfg(test)]
 mod tests;
 
-pub use copy_from::{CopySource, read_for_copy};
+pub use copy_from::read_for_copy;
 pub use copy_to::write;
 pub use function::{register, table_from_path};
 pub use option::{Pair, ReadOptions, WriteOptions, take_format};
-pub use path::FileFormat;
-pub use reject::{Rejected, Rejects};
+pub use reject::Rejected;

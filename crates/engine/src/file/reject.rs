@@ -76,11 +76,6 @@ impl Rejects {
         Ok(())
     }
 
-    /// How many rows were left out.
-    pub fn count(&self) -> u64 {
-        self.count.load(Ordering::Relaxed)
-    }
-
     /// The rows left out so far, in file order, if `rejects_table` asks for them.
     pub fn take(&self) -> Vec<Rejected> {
         let mut rows =

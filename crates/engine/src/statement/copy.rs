@@ -2,8 +2,9 @@
 
 use super::split_name;
 use crate::error::from_datafusion;
-use crate::file::{Pair, ReadOptions, WriteOptions, read_for_copy, take_format, write};
+use crate::file::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
 use crate::session::{Outcome, Session};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::ObjectName;
@@ -11,7 +12,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
-use hypostyle_storage::unknown_table;
+use hypostyle_storage::{WriteTransaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -159,6 +160,7 @@ impl Session {
             .collect();
         let format = take_format(&copy.path, &mut copy.options)?;
         let options = ReadOptions::parse(&format!("COPY FROM '{}'", copy.path), format, &copy.options)?;
+        let rejects_table = options.rejects_table.clone();
         let (context, path) = (self.session_context().clone(), copy.path.clone());
         let source = self.wait(async move {
             read_for_copy(&context, &path, format, &options, Arc::new(Schema::new(target))).await
@@ -185,6 +187,9 @@ impl Session {
             self.count_rows(batch.num_rows() as u64);
             Ok(())
         })?;
+        if let Some(rejects_table) = rejects_table {
+            write_rejects(&mut writer, &rejects_table, &source.rejects.take())?;
+        }
         writer.commit()?;
         self.refresh();
         Ok(rows)
@@ -207,6 +212,30 @@ impl Session {
             write(rows, &path, format, &options).await.map_err(from_datafusion)
         })
     }
+}
+
+/// Adds the rows that were left out to a table, created if it does not exist.
+fn write_rejects(writer: &mut WriteTransaction<'_>, table: &str, rejected: &[Rejected]) -> Result<()> {
+    let text = |value: fn(&Rejected) -> Option<String>| -> ArrayRef {
+        Arc::new(rejected.iter().map(value).collect::<StringArray>())
+    };
+    let lines = Int64Array::from_iter_values(rejected.iter().map(|row| row.line as i64));
+    let columns: [(&str, ArrayRef, bool); 5] = [
+        ("file", text(|row| Some(row.file.clone())), true),
+        ("line", Arc::new(lines), true),
+        ("column_name", text(|row| row.column.as_ref().map(|(_, name)| name.clone())), true),
+        ("value", text(|row| Some(row.value.clone())), true),
+        ("reason", text(|row| Some(row.reason.clone())), true),
+    ];
+    let batch = RecordBatch::try_from_iter_with_nullable(columns)
+        .map_err(|error| Error::internal(format!("cannot list rejected rows: {error}")))?;
+    let (schema, name) = split_name(table);
+    let existing = writer.catalog().table(&schema, &name).map(|entry| entry.id);
+    let id = match existing {
+        Some(id) => id,
+        None => writer.create_table(&schema, &name, super::new_columns(&batch.schema())?)?,
+    };
+    writer.append(id, &batch)
 }
 
 #[cfg(test)]

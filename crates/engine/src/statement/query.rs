@@ -4,7 +4,7 @@ use crate::catalog::CATALOG;
 use crate::error::from_datafusion;
 use crate::scan::StoredTable;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
-use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as DfStatement;
 use hypostyle_storage::{ColumnData, TableData, unknown_table};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,6 +44,7 @@ impl Session {
 
     fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
         let context = self.context.clone();
+        let snapshot = self.scope.snapshot.read().clone();
         let values = match parameters {
             Parameters::None => None,
             Parameters::Positional(values) => Some(ParamValues::from(values.clone())),
@@ -51,7 +52,13 @@ impl Session {
         };
         let plan = self.wait(async move {
             let state = context.state();
-            let plan = state.statement_to_plan(statement).await.map_err(from_datafusion)?;
+            let plan = state.statement_to_plan(statement).await.map_err(|error| {
+                let error = from_datafusion(error);
+                match missing_table(error.message()) {
+                    Some(name) => unknown_table(snapshot.catalog(), name),
+                    None => error,
+                }
+            })?;
             match values {
                 Some(values) => plan.with_param_values(values).map_err(from_datafusion),
                 None => Ok(plan),
@@ -109,9 +116,11 @@ impl Session {
 
     /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
     pub(crate) fn insert(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
+        let mut named: Vec<String> = Vec::new();
         if let DfStatement::Statement(inner) = &statement
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_ref()
         {
+            named = insert.columns.iter().map(ToString::to_string).collect();
             if insert.on.is_some() || insert.returning.is_some() {
                 return Err(Error::unsupported("INSERT … ON CONFLICT and RETURNING are not supported yet"));
             }
@@ -123,8 +132,26 @@ impl Session {
             return Err(Error::unsupported(format!("{} is not supported", dml.op)));
         }
         let (schema, name) = resolve(&dml.table_name);
-        let outcome = self.start_query(dml.input.as_ref().clone())?;
-        let rows = self.write_rows(&schema, &name, outcome)?;
+        let written = self
+            .start_query(dml.input.as_ref().clone())
+            .and_then(|outcome| self.write_rows(&schema, &name, outcome));
+        let rows = written.map_err(|error| match null_in_values(error.message()) {
+            Some(position) => {
+                let columns: Vec<String> = match named.is_empty() {
+                    true => dml.target.schema().fields().iter().map(|field| field.name().clone()).collect(),
+                    false => named,
+                };
+                let column = columns.get(position).map_or("?", String::as_str);
+                Error::new(
+                    ErrorKind::Constraint,
+                    format!(
+                        "column \"{column}\" of table \"{name}\" is NOT NULL, but a row of VALUES has NULL"
+                    ),
+                )
+                .with_sqlstate("23502")
+            }
+            None => error,
+        })?;
         Ok(Outcome::Done { rows_affected: Some(rows) })
     }
 
@@ -167,14 +194,6 @@ impl Session {
         RecordBatch::try_from_iter(columns)
             .map(Outcome::batch)
             .map_err(|error| Error::internal(format!("cannot list settings: {error}")))
-    }
-
-    /// One number as a result.
-    pub(crate) fn count(&self, name: &str, value: u64) -> Result<Outcome> {
-        let column: ArrayRef = Arc::new(Int64Array::from(vec![value as i64]));
-        RecordBatch::try_from_iter([(name, column)])
-            .map(Outcome::batch)
-            .map_err(|error| Error::internal(format!("cannot give a count: {error}")))
     }
 
     pub(crate) fn session_context(&self) -> &SessionContext {
@@ -272,6 +291,20 @@ fn stored_scan(scan: &TableScan) -> Option<StoredResult> {
         found.rows = found.rows.min(fetch as u64);
     }
     Some(found)
+}
+
+/// The table in DataFusion's words for one that is not there: `table 'catalog.schema.name' not found`.
+fn missing_table(message: &str) -> Option<&str> {
+    let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
+    let name = name.strip_prefix(CATALOG).map_or(name, |rest| rest.trim_start_matches('.'));
+    Some(name.strip_prefix("main.").unwrap_or(name))
+}
+
+/// The position, from 0, of the VALUES column that DataFusion found a NULL in.
+fn null_in_values(message: &str) -> Option<usize> {
+    let (_, rest) = message.split_once("Column 'column")?;
+    let (number, rest) = rest.split_once('\'')?;
+    rest.contains("non-nullable").then(|| number.parse::<usize>().ok()?.checked_sub(1)).flatten()
 }
 
 fn first_placeholder(plan: &LogicalPlan) -> Option<String> {
