@@ -66,11 +66,14 @@ class Measurement:
     peers: dict[str, list[float]] = field(default_factory=dict)
     bar: Bar | None = None
     unit: str = "s"
+    wrong: bool = False  # a wrong answer passes no bar, however quick
 
     def ratio(self, peer: str) -> float:
         return median(self.peers[peer]) / max(median(self.ours), 1e-9)
 
     def verdict(self) -> str:
+        if self.wrong:
+            return "WRONG"
         if self.bar is None:
             return ""
         within = self.bar.at_most is None or median(self.ours) <= self.bar.at_most
@@ -154,7 +157,8 @@ class Report:
         path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
         verdicts = [measurement.verdict() for measurement in self.measurements]
         print(
-            f"\n  {verdicts.count('PASS')} bars passed, {verdicts.count('MISS')} missed;"
+            f"\n  {verdicts.count('PASS')} bars passed, {verdicts.count('MISS')} missed,"
+            f" {verdicts.count('WRONG')} lines with wrong answers;"
             f" written to {path.relative_to(REPOSITORY)}"
         )
 

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import hypostyle
 
+from answers import difference
 from dataset import Dataset, queries, tpch
 from measure import Bar, Measurement, Report, arguments, cache_directory, timed
 
@@ -56,6 +58,20 @@ def run_duckdb(dataset: Dataset, runs: int, threads: int) -> tuple[Samples, dict
     return samples, rows
 
 
+def wrong_answers(dataset: Dataset) -> dict[str, str]:
+    """The queries that we answer otherwise than DuckDB, and where."""
+    wrong = {}
+    with (
+        hypostyle.connect(dataset.hypostyle, read_only=True) as ours,
+        duckdb.connect(dataset.duckdb, read_only=True) as peer,
+    ):
+        for name, sql in queries().items():
+            found = difference(ours.sql(sql).fetchall(), peer.sql(sql).fetchall())
+            if found:
+                wrong[name] = found
+    return wrong
+
+
 def total(samples: Samples, names: list[str]) -> list[float]:
     """The sum over the queries, run by run."""
     return [sum(runs) for runs in zip(*(samples[name] for name in names), strict=True)]
@@ -76,12 +92,20 @@ def main(options: Namespace) -> None:
             elif result["rows"] != duckdb_rows[name]:
                 report.note(f"{engine} gives {result['rows']} rows for {name}, DuckDB {duckdb_rows[name]}")
     engines["DuckDB"] = duckdb_samples
+    wrong = wrong_answers(dataset)
+    for name, found in wrong.items():
+        report.note(f"{name} differs from DuckDB: {found}")
     ours = engines.pop("hypostyle")
 
     names = [name for name in ours if all(name in samples for samples in engines.values())]
     for name in names:
         report.add(
-            Measurement(name, ours[name], {engine: samples[name] for engine, samples in engines.items()})
+            Measurement(
+                name,
+                ours[name],
+                {engine: samples[name] for engine, samples in engines.items()},
+                wrong=name in wrong,
+            )
         )
     report.add(
         Measurement(
@@ -89,6 +113,7 @@ def main(options: Namespace) -> None:
             total(ours, names),
             {engine: total(samples, names) for engine, samples in engines.items()},
             Bar(ratio_min=1, peer="DataFusion"),
+            wrong=bool(wrong),
         )
     )
     report.write()

@@ -18,4 +18,8 @@ cargo fmt --all --check
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver
 export CLIPPY_ARGS=-Dwarnings
 cargo build --locked --release --keep-going --workspace --exclude hypostyle-python --all-targets
-cargo build --locked --release --package hypostyle-python
+# As scripts/wheel.sh does, so that PyO3 is configured, and so compiled, once for both.
+wheel=$(mktemp -d)
+trap 'rm -rf "$wheel"' EXIT
+"$VENV/bin/maturin" build --quiet --release --locked --manifest-path bindings/python/Cargo.toml \
+    --interpreter "$VENV/bin/python" --out "$wheel"

@@ -1,0 +1,29 @@
+"""Whether two engines give the same answer: a quick time for a wrong one is worth nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import zip_longest
+from math import isclose
+from typing import Any
+
+# Averages are decimals here and doubles there; this is far above either's rounding, and far below
+# what a lost row or fraction does.
+RELATIVE_TOLERANCE = 1e-5
+
+Rows = Sequence[Sequence[Any]]
+
+
+def difference(ours: Rows, peers: Rows) -> str | None:
+    """The first row that differs, in words; `None` if there is none. Order counts."""
+    for number, (our_row, peer_row) in enumerate(zip_longest(ours, peers, fillvalue=()), start=1):
+        if len(our_row) != len(peer_row) or not all(map(_same, our_row, peer_row)):
+            return f"row {number} is {tuple(our_row)}, not {tuple(peer_row)}"
+    return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, int | float | Decimal) and isinstance(other, int | float | Decimal):
+        return isclose(one, other, rel_tol=RELATIVE_TOLERANCE)
+    return one == other
