@@ -19,7 +19,7 @@ def to_polars(native: _native.QueryResult, names: list[str]) -> Any:
     with ThreadPoolExecutor(native.threads) as pool:
         pending = [pool.submit(readable_column, native, index) for index in range(len(names))]
         return pl.DataFrame(
-            [pl.Series(name, column.result()) for name, column in zip(names, pending, strict=True)]
+            [pl.Series(column.result()).alias(name) for name, column in zip(names, pending, strict=True)]
         )
 
 
@@ -36,5 +36,5 @@ def readable_stream(native: _native.QueryResult) -> Any:
 
 def is_calling() -> bool:
     """Whether the method that asks was called by Polars, as in `pl.DataFrame(result)`."""
-    caller = sys._getframe(2)
-    return caller.f_globals.get("__name__", "").partition(".")[0] == "polars"
+    caller = sys._getframe(1).f_back
+    return caller is not None and caller.f_globals.get("__name__", "").partition(".")[0] == "polars"
