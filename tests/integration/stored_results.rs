@@ -18,7 +18,7 @@ fn picking_renaming_and_cutting_columns_computes_nothing() {
     for (sql, stored) in [
         ("SELECT * FROM t", true),
         ("SELECT b AS x, a FROM t", true),
-        ("SELECT a, a FROM (SELECT a FROM t) AS q", true),
+        ("SELECT a, a AS again FROM (SELECT a FROM t) AS q", true),
         ("SELECT * FROM t LIMIT 10 OFFSET 5", true),
         ("SELECT renamed FROM v", true),
         ("SELECT a + 1 FROM t", false),

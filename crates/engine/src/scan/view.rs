@@ -1,6 +1,7 @@
 //! The engine's own view of stored columns.
 //!
-//! Most arrays are handed over as they lie. Two are not: dictionary codes, whose −1 under a NULL
+//! Most arrays are handed over as they lie. Three are not: narrow decimals become Decimal128, because
+//! DataFusion 55 rounds `1 - 0.04` to 1 when a Decimal32 or Decimal64 meets an integer; dictionary codes, whose −1 under a NULL
 //! some kernels would look up, become string views (a gather of 16 bytes a row); and UUIDs become
 //! text, so that they compare with literals.
 
@@ -18,6 +19,9 @@ pub(crate) fn engine_field(column: &ColumnData) -> Field {
     let field = column.field();
     let data_type = match field.data_type() {
         DataType::Dictionary(_, _) => DataType::Utf8View,
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(*precision, *scale)
+        }
         _ if column.entry().logical_type == LogicalType::Uuid => DataType::Utf8View,
         other => other.clone(),
     };
@@ -30,6 +34,7 @@ pub(crate) enum EngineColumn {
     AsStored(ArrayRef),
     Dictionary { codes: ArrayRef, values: ArrayRef },
     Uuid(ArrayRef),
+    Decimal { array: ArrayRef, wide: DataType },
 }
 
 impl EngineColumn {
@@ -45,13 +50,21 @@ impl EngineColumn {
         if column.entry().logical_type == LogicalType::Uuid {
             return Ok(Self::Uuid(array));
         }
-        Ok(Self::AsStored(array))
+        match array.data_type() {
+            DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+                let wide = DataType::Decimal128(*precision, *scale);
+                Ok(Self::Decimal { array, wide })
+            }
+            _ => Ok(Self::AsStored(array)),
+        }
     }
 
     pub fn slice(&self, start: usize, length: usize) -> Result<ArrayRef> {
         match self {
             Self::AsStored(array) => Ok(array.slice(start, length)),
             Self::Dictionary { codes, values } => take(values, &codes.slice(start, length), None)
+                .map_err(|error| DataFusionError::ArrowError(Box::new(error), None)),
+            Self::Decimal { array, wide } => cast(&array.slice(start, length), wide)
                 .map_err(|error| DataFusionError::ArrowError(Box::new(error), None)),
             Self::Uuid(array) => Ok(Arc::new(uuid_text(&array.slice(start, length)))),
         }
