@@ -1,34 +1,58 @@
 //! Filling an output array on several threads.
 
+use std::ffi::{c_int, c_void};
+use std::mem::MaybeUninit;
+
 /// Rows below which a second thread costs more than it saves.
 const ROWS_PER_THREAD_MIN: usize = 128 * 1024;
-
-/// Calls `fill(first row, slice of the output)` for disjoint slices that cover `output`.
-pub fn fill<T: Send>(output: &mut [T], threads: usize, fill: impl Fn(usize, &mut [T]) + Sync) {
-    let threads = threads.min(output.len() / ROWS_PER_THREAD_MIN).max(1);
-    if threads == 1 {
-        return fill(0, output);
-    }
-    let rows = output.len().div_ceil(threads);
-    std::thread::scope(|scope| {
-        for (index, slice) in output.chunks_mut(rows).enumerate() {
-            let fill = &fill;
-            scope.spawn(move || fill(index * rows, slice));
-        }
-    });
-}
+/// Bytes below which huge pages cost more than they save.
+const HUGE_PAGE_ARRAY_BYTES_MIN: usize = 4 << 20;
+const PAGE_BYTES: usize = 4096;
 
 /// An array of `value(row)` for each row.
-pub fn collect<T: Copy + Default + Send>(
-    rows: usize,
-    threads: usize,
-    value: impl Fn(usize) -> T + Sync,
-) -> Vec<T> {
-    let mut output = vec![T::default(); rows];
-    fill(&mut output, threads, |first, slice| {
-        for (index, slot) in slice.iter_mut().enumerate() {
-            *slot = value(first + index);
+pub fn collect<T: Copy + Send>(rows: usize, threads: usize, value: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    let mut output: Vec<T> = Vec::with_capacity(rows);
+    let slots = &mut output.spare_capacity_mut()[..rows];
+    advise_huge_pages(slots);
+    let fill = |first: usize, slots: &mut [MaybeUninit<T>]| {
+        for (index, slot) in slots.iter_mut().enumerate() {
+            slot.write(value(first + index));
         }
-    });
+    };
+    let threads = threads.min(rows / ROWS_PER_THREAD_MIN).max(1);
+    if threads == 1 {
+        fill(0, slots);
+    } else {
+        let rows_per_thread = rows.div_ceil(threads);
+        std::thread::scope(|scope| {
+            for (index, slots) in slots.chunks_mut(rows_per_thread).enumerate() {
+                let fill = &fill;
+                scope.spawn(move || fill(index * rows_per_thread, slots));
+            }
+        });
+    }
+    // SAFETY: each of the first `rows` slots was written above; a panic in `value` has left already.
+    unsafe { output.set_len(rows) };
     output
 }
+
+/// Asks for huge pages under an array that is about to be written: most of the time of a conversion
+/// is spent in page faults otherwise (77 ms against 16 ms for 96 MB).
+#[cfg(target_os = "linux")]
+fn advise_huge_pages<T>(slots: &mut [MaybeUninit<T>]) {
+    const MADV_HUGEPAGE: c_int = 14;
+    unsafe extern "C" {
+        fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
+    }
+    let bytes = size_of_val(slots);
+    if bytes < HUGE_PAGE_ARRAY_BYTES_MIN {
+        return;
+    }
+    let start = slots.as_mut_ptr().cast::<u8>();
+    let skipped = start.align_offset(PAGE_BYTES).min(bytes);
+    // SAFETY: the range lies inside the array's own memory, whose contents the advice does not change.
+    unsafe { madvise(start.wrapping_add(skipped).cast(), bytes - skipped, MADV_HUGEPAGE) };
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge_pages<T>(_slots: &mut [MaybeUninit<T>]) {}
