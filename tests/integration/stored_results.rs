@@ -6,7 +6,7 @@ use hypostyle::{Database, OpenOptions};
 
 fn database() -> Database {
     let database = Database::in_memory(OpenOptions::default()).unwrap();
-    let sql = "CREATE TABLE t AS SELECT value AS a, value * 2 AS b, 'x' || (value % 3) AS s FROM generate_series(0, 99999) AS g(value)";
+    let sql = "CREATE TABLE t AS SELECT value AS a, value * 2 AS b, 'x' || (value % 3) AS s FROM generate_series(0, 99999) AS g(value) ORDER BY value";
     database.connect().unwrap().execute(sql).unwrap();
     database
 }
