@@ -30,7 +30,7 @@ impl Failure {
         }
     }
 
-    pub fn exit_status(&self) -> u8 {
+    pub fn exit_status(&self) -> i32 {
         match self {
             Self::Database { error, .. } if error.kind() == ErrorKind::Interrupted => 130,
             Self::Database { .. } => 1,

@@ -26,37 +26,47 @@ use failure::{Failure, Outcome};
 use interrupt::Interrupt;
 use options::{Options, Source};
 use session::Session;
-use std::io::{BufReader, IsTerminal, Write, stdin};
-use std::process::ExitCode;
+use std::io::{BufReader, Write, stdin};
 
-fn main() -> ExitCode {
-    match run(&Options::read()) {
-        Ok(()) | Err(Failure::Leave) => ExitCode::SUCCESS,
-        Err(failure) => {
+fn main() -> ! {
+    let options = Options::read();
+    let outcome = open(&options).map(|mut session| {
+        let outcome = run(&mut session, &options);
+        // Closed but not dropped: that would wait for threads still busy with an interrupted statement.
+        let closed = session.connection.database().close().map_err(Failure::from);
+        std::mem::forget(session);
+        outcome.and(closed)
+    });
+    let status = match outcome {
+        Ok(Ok(())) => 0,
+        Ok(Err(failure)) | Err(failure) => {
             failure.report();
-            ExitCode::from(failure.exit_status())
+            failure.exit_status()
         }
-    }
+    };
+    std::process::exit(status)
 }
 
-fn run(options: &Options) -> Outcome {
+fn open(options: &Options) -> Outcome<Session> {
+    let interrupt = Interrupt::listen(options.is_interactive())?;
+    Ok(Session::open(options, interrupt)?)
+}
+
+fn run(session: &mut Session, options: &Options) -> Outcome {
     let sources = options.sources();
-    let interactive = sources.is_empty() && stdin().is_terminal();
-    let interrupt = Interrupt::listen(interactive)?;
-    let mut session = Session::open(options, interrupt)?;
     if let Some(path) = &options.init {
-        script::run_file(&mut session, path)?;
+        script::run_file(session, path)?;
     }
-    for source in &sources {
+    for source in sources {
         match source {
-            Source::Command(text) => script::run_text(&mut session, text)?,
-            Source::File(path) => script::run_file(&mut session, path)?,
+            Source::Command(text) => script::run_text(session, text)?,
+            Source::File(path) => script::run_file(session, path)?,
         }
     }
-    if interactive {
-        shell::run(&mut session)?;
+    if options.is_interactive() {
+        shell::run(session)?;
     } else if sources.is_empty() {
-        script::run_lines(&mut session, BufReader::new(stdin()), Some("standard input"))?;
+        script::run_lines(session, BufReader::new(stdin()), Some("standard input"))?;
     }
     session.output.flush()?;
     Ok(())

@@ -3,6 +3,7 @@
 use crate::output::Format;
 use clap::{ArgGroup, CommandFactory, FromArgMatches, Parser};
 use hypostyle::OpenOptions;
+use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -134,8 +135,13 @@ impl Options {
     }
 
     /// What to run, in the order given.
-    pub fn sources(&self) -> Vec<Source> {
-        self.ordered.clone()
+    pub fn sources(&self) -> &[Source] {
+        &self.ordered
+    }
+
+    /// Whether a person sits at the other end: a terminal, and nothing given to run.
+    pub fn is_interactive(&self) -> bool {
+        self.ordered.is_empty() && stdin().is_terminal()
     }
 
     pub fn format(&self) -> Format {
