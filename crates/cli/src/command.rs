@@ -30,7 +30,7 @@ enum Command {
     /// Show all commands, or how to use one
     #[command(name = ".help")]
     Help { command: Option<String> },
-    /// List tables and views, all or those whose name contains PATTERN (% and _ as in LIKE)
+    /// List tables and views; PATTERN is a part of the name, or as in LIKE
     #[command(name = ".tables")]
     Tables { pattern: Option<String> },
     /// Show the CREATE statements of all tables and views, or of one
@@ -203,11 +203,11 @@ fn help(session: &mut Session, name: Option<&str>) -> Outcome {
         return Ok(());
     };
     let name = if name.starts_with('.') { name.to_string() } else { format!(".{name}") };
-    let Some(command) = commands.find_subcommand_mut(&name) else {
+    let Some(command) = commands.find_subcommand(&name) else {
         // Let the parser say it, with its suggestion.
         return parse(&name).map(drop).map_err(Into::into);
     };
-    writeln!(session.output, "{}", command.render_help())?;
+    writeln!(session.output, "{}", command.clone().disable_help_flag(true).render_help())?;
     Ok(())
 }
 
