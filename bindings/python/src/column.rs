@@ -12,6 +12,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::sync::Arc;
 
+/// The dtype, the values, the mask, and the number of values per row.
+type NumpyParts = (&'static str, WritableBuffer, Option<WritableBuffer>, usize);
+
 #[pyclass(frozen, module = "hypostyle._native")]
 pub struct Column {
     pub array: ArrayRef,
@@ -128,11 +131,7 @@ impl Column {
     /// where the value is NULL, and is given only for types without a missing value of their own; `width`
     /// is the number of values per row. `None` for types NumPy has no fixed-width dtype for.
     /// `scaled` gives a decimal's integers instead of its values.
-    fn numpy(
-        &self,
-        py: Python<'_>,
-        scaled: bool,
-    ) -> PyResult<Option<(&'static str, WritableBuffer, Option<WritableBuffer>, usize)>> {
+    fn numpy(&self, py: Python<'_>, scaled: bool) -> PyResult<Option<NumpyParts>> {
         let parts = py
             .detach(|| numpy::parts(&self.array, self.stored, self.threads, scaled))
             .map_err(|error| error::from_arrow(py, &error))?;

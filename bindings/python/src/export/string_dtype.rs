@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyCapsule;
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::transmute;
 
 const SLOT_LOAD: usize = 313;
 const SLOT_PACK: usize = 314;
@@ -28,13 +29,19 @@ struct Loaded {
     start: *const c_char,
 }
 
+type Load = unsafe extern "C" fn(Allocator, *const c_void, *mut Loaded) -> c_int;
+type Pack = unsafe extern "C" fn(Allocator, *mut c_void, *const c_char, usize) -> c_int;
+type PackNull = unsafe extern "C" fn(Allocator, *mut c_void) -> c_int;
+type Acquire = unsafe extern "C" fn(*const PyObject) -> Allocator;
+type Release = unsafe extern "C" fn(Allocator);
+
 #[derive(Clone, Copy)]
 struct Functions {
-    load: unsafe extern "C" fn(Allocator, *const c_void, *mut Loaded) -> c_int,
-    pack: unsafe extern "C" fn(Allocator, *mut c_void, *const c_char, usize) -> c_int,
-    pack_null: unsafe extern "C" fn(Allocator, *mut c_void) -> c_int,
-    acquire: unsafe extern "C" fn(*const PyObject) -> Allocator,
-    release: unsafe extern "C" fn(Allocator),
+    load: Load,
+    pack: Pack,
+    pack_null: PackNull,
+    acquire: Acquire,
+    release: Release,
 }
 
 impl Functions {
@@ -49,11 +56,11 @@ impl Functions {
                 // which the caller already has, means that these slots have these functions.
                 unsafe {
                     Ok(Self {
-                        load: std::mem::transmute::<*const c_void, _>(*table.add(SLOT_LOAD)),
-                        pack: std::mem::transmute::<*const c_void, _>(*table.add(SLOT_PACK)),
-                        pack_null: std::mem::transmute::<*const c_void, _>(*table.add(SLOT_PACK_NULL)),
-                        acquire: std::mem::transmute::<*const c_void, _>(*table.add(SLOT_ACQUIRE_ALLOCATOR)),
-                        release: std::mem::transmute::<*const c_void, _>(*table.add(SLOT_RELEASE_ALLOCATOR)),
+                        load: transmute::<*const c_void, Load>(*table.add(SLOT_LOAD)),
+                        pack: transmute::<*const c_void, Pack>(*table.add(SLOT_PACK)),
+                        pack_null: transmute::<*const c_void, PackNull>(*table.add(SLOT_PACK_NULL)),
+                        acquire: transmute::<*const c_void, Acquire>(*table.add(SLOT_ACQUIRE_ALLOCATOR)),
+                        release: transmute::<*const c_void, Release>(*table.add(SLOT_RELEASE_ALLOCATOR)),
                     })
                 }
             })
