@@ -27,6 +27,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -75,10 +77,29 @@ pub(crate) struct Counters {
     pub total: AtomicU64,
 }
 
+/// The worker threads. They are not waited for at the end: an operator that computes for long sees
+/// only between two batches that nobody wants its rows any more.
+struct Workers(Option<Runtime>);
+
+impl Workers {
+    fn spawn<F: Future<Output: Send> + Send + 'static>(&self, future: F) -> Result<JoinHandle<F::Output>> {
+        let runtime = self.0.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
+        Ok(runtime.spawn(future))
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A database with the threads and memory to query it.
 pub struct Engine {
     database: Arc<Database>,
-    runtime: tokio::runtime::Runtime,
+    runtime: Workers,
     environment: RwLock<Arc<RuntimeEnv>>,
     options: RwLock<EngineOptions>,
 }
@@ -93,6 +114,7 @@ impl Engine {
             .build()
             .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
         let environment = RwLock::new(environment(&options)?);
+        let runtime = Workers(Some(runtime));
         Ok(Arc::new(Self { database, runtime, environment, options: RwLock::new(options) }))
     }
 
@@ -175,6 +197,8 @@ impl Session {
             .with_default_catalog_and_schema(CATALOG, SCHEMA_MAIN)
             .with_extension(counters.clone());
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
+        // 12345678901234.5678 has more digits than a double keeps.
+        config.options_mut().sql_parser.parse_float_as_decimal = true;
         config.options_mut().execution.parquet.pushdown_filters = false;
         let state = SessionStateBuilder::new()
             .with_config(config)
@@ -285,7 +309,7 @@ impl Session {
         let task = self.engine.runtime.spawn(async move {
             // The receiver is gone when the caller was interrupted: nobody wants the value.
             let _unwanted = sender.send(future.await);
-        });
+        })?;
         match self.receive(&receiver) {
             Ok(Some(result)) => result,
             Ok(None) => Err(Error::internal("the query panicked; please report it")),
@@ -311,7 +335,7 @@ impl Session {
                 }
             }
             let _unwanted = tokio::task::block_in_place(|| sender.send(Ok(None)));
-        });
+        })?;
         let result = loop {
             match self.receive(&receiver) {
                 Ok(Some(Ok(Some(batch)))) => {

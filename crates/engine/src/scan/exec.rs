@@ -1,18 +1,26 @@
-//! The scan operator: slices of the mapped columns, a range of rows for each partition.
+//! The scan operator: a range of rows for each partition, filtered by position before the rows that
+//! pass are gathered; slices of the mapped columns where all do.
 
+use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial};
 use super::statistics::table_statistics;
-use super::view::EngineColumn;
 use crate::session::Counters;
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::compute::BatchCoalescer;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Statistics;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, apply_expression_roots};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::{ProjectionExec, all_alias_free_columns};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -20,77 +28,176 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 use hypostyle_storage::TableData;
-use parking_lot::Mutex;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// Partitions are cut at multiples of this many rows.
 const CUT_ROWS: u64 = 8192;
 
-#[derive(Debug)]
+/// The windows after which a scan that finds no rows lets others have its thread.
+const WINDOWS_PER_TURN: usize = 64;
+
+#[derive(Clone, Debug)]
 pub(crate) struct ScanExec {
     table: Arc<TableData>,
+    /// The schema of the whole table.
+    table_schema: SchemaRef,
     projection: Vec<usize>,
+    conjuncts: Vec<Conjunct>,
     /// Row ranges of each partition.
-    partitions: Vec<Vec<Range<u64>>>,
+    partitions: Arc<[Vec<Range<u64>>]>,
     rows: u64,
     statistics: Arc<Statistics>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// The projected columns, opened by the first partition that runs.
-    columns: Mutex<Option<Arc<[EngineColumn]>>>,
+    /// Opened by the first partition that runs.
+    opened: Arc<OnceLock<Arc<Opened>>>,
+}
+
+/// What the partitions of a scan share while they run.
+#[derive(Debug)]
+struct Opened {
+    /// By place in the table; those that the scan needs.
+    columns: Vec<Option<OpenColumn>>,
+    filter: Filter,
 }
 
 impl ScanExec {
     pub fn new(
         table: Arc<TableData>,
-        schema: &SchemaRef,
+        table_schema: &SchemaRef,
         projection: Vec<usize>,
         ranges: Vec<Range<u64>>,
         partitions: usize,
     ) -> Self {
-        let schema: SchemaRef = Arc::new(arrow::datatypes::Schema::new(
-            projection.iter().map(|index| schema.field(*index).clone()).collect::<Vec<_>>(),
-        ));
         let rows = ranges.iter().map(|range| range.end - range.start).sum();
-        let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+        let partitions = share(ranges, rows, partitions).into();
+        Self::over(table, table_schema.clone(), projection, Vec::new(), partitions, rows)
+    }
+
+    fn over(
+        table: Arc<TableData>,
+        table_schema: SchemaRef,
+        projection: Vec<usize>,
+        conjuncts: Vec<Conjunct>,
+        partitions: Arc<[Vec<Range<u64>>]>,
+        rows: u64,
+    ) -> Self {
+        let fields: Vec<Field> = projection.iter().map(|index| table_schema.field(*index).clone()).collect();
         let mut statistics = table_statistics(&table, &projection, &fields);
-        if rows != table.rows() {
+        if rows != table.rows() || !conjuncts.is_empty() {
             statistics = statistics.to_inexact();
-            statistics.num_rows = Precision::Exact(rows as usize);
         }
-        let partitions = share(ranges, rows, partitions);
+        statistics.num_rows = match conjuncts.is_empty() {
+            true => Precision::Exact(rows as usize),
+            false => Precision::Inexact(rows as usize),
+        };
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
+            EquivalenceProperties::new(Arc::new(Schema::new(fields))),
             Partitioning::UnknownPartitioning(partitions.len()),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
         Self {
             table,
+            table_schema,
             projection,
+            conjuncts,
             partitions,
             rows,
             statistics: Arc::new(statistics),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            columns: Mutex::new(None),
+            opened: Arc::default(),
         }
     }
 
-    fn open(&self) -> hypostyle_types::Result<Arc<[EngineColumn]>> {
-        let mut columns = self.columns.lock();
-        if let Some(columns) = columns.as_ref() {
-            return Ok(columns.clone());
+    fn with(&self, projection: Vec<usize>, conjuncts: Vec<Conjunct>) -> Self {
+        let (table, schema) = (self.table.clone(), self.table_schema.clone());
+        Self::over(table, schema, projection, conjuncts, self.partitions.clone(), self.rows)
+    }
+
+    fn open(&self) -> Result<Arc<Opened>> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened.clone());
         }
-        let opened: Arc<[EngineColumn]> = self
+        let mut columns: Vec<Option<OpenColumn>> = vec![None; self.table.columns().len()];
+        let needed = self.projection.iter().chain(self.conjuncts.iter().flat_map(Conjunct::columns));
+        for index in needed {
+            if columns[*index].is_none() {
+                let open = OpenColumn::open(&self.table.columns()[*index]);
+                columns[*index] = Some(open.map_err(|error| DataFusionError::External(Box::new(error)))?);
+            }
+        }
+        let filter = Filter::new(&self.conjuncts, &columns)?;
+        Ok(self.opened.get_or_init(|| Arc::new(Opened { columns, filter })).clone())
+    }
+}
+
+/// One partition on its way through its windows.
+struct Partition {
+    opened: Arc<Opened>,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    windows: Box<dyn Iterator<Item = Range<u64>> + Send>,
+    trials: Vec<Trial>,
+    coalescer: BatchCoalescer,
+    ended: bool,
+    metrics: BaselineMetrics,
+    counters: Option<Arc<Counters>>,
+}
+
+impl Partition {
+    /// The next batch; `None` at the end.
+    async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
+        let mut windows = 0;
+        loop {
+            if let Some(batch) = self.coalescer.next_completed_batch() {
+                self.metrics.record_output(batch.num_rows());
+                return Ok(Some((batch, self)));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            let compute = self.metrics.elapsed_compute().clone();
+            let _timer = compute.timer();
+            let Some(rows) = self.windows.next() else {
+                self.ended = true;
+                self.coalescer.finish_buffered_batch()?;
+                continue;
+            };
+            let selection = self.opened.filter.select(&self.opened.columns, &rows, &mut self.trials)?;
+            if let Some(counters) = &self.counters {
+                counters.done.fetch_add(rows.end - rows.start, Ordering::Relaxed);
+            }
+            let selected = selection.rows();
+            if selected > 0 {
+                let batch = self.gather(&rows, selection, selected)?;
+                if batch.num_columns() == 0 {
+                    self.metrics.record_output(selected);
+                    return Ok(Some((batch, self)));
+                }
+                self.coalescer.push_batch(batch)?;
+            }
+            windows += 1;
+            if windows % WINDOWS_PER_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    fn gather(&self, rows: &Range<u64>, selection: Selection, selected: usize) -> Result<RecordBatch> {
+        let pick = selection.pick(self.projection.len());
+        let arrays = self
             .projection
             .iter()
-            .map(|index| EngineColumn::open(&self.table.columns()[*index]))
-            .collect::<hypostyle_types::Result<_>>()?;
-        Ok(columns.insert(opened).clone())
+            .filter_map(|index| self.opened.columns[*index].as_ref())
+            .map(|column| column.read(rows, &pick))
+            .collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(selected));
+        Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
     }
 }
 
@@ -129,7 +236,9 @@ impl DisplayAs for ScanExec {
             self.rows,
             entry.rows,
             self.partitions.len()
-        )
+        )?;
+        let filters: Vec<String> = self.conjuncts.iter().map(ToString::to_string).collect();
+        if filters.is_empty() { Ok(()) } else { write!(f, ", filter={}", filters.join(" AND ")) }
     }
 }
 
@@ -160,9 +269,38 @@ impl ExecutionPlan for ScanExec {
 
     fn apply_expressions(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        apply_expression_roots(self.conjuncts.iter().map(Conjunct::expression), f)
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        pushed: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        let mut conjuncts = self.conjuncts.clone();
+        for filter in &pushed.parent_filters {
+            conjuncts.push(Conjunct::new(filter.filter.clone(), &self.table_schema)?);
+        }
+        let taken = FilterPushdownPropagation::with_parent_pushdown_result(vec![
+            PushedDown::Yes;
+            pushed.parent_filters.len()
+        ]);
+        Ok(taken.with_updated_node(Arc::new(self.with(self.projection.clone(), conjuncts))))
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if !all_alias_free_columns(projection.expr()) {
+            return Ok(None);
+        }
+        let columns = projection.expr().iter().filter_map(|kept| kept.expr.downcast_ref::<Column>());
+        let kept = columns.map(|column| self.projection[column.index()]).collect();
+        Ok(Some(Arc::new(self.with(kept, self.conjuncts.clone()))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -187,42 +325,26 @@ impl ExecutionPlan for ScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let columns = self.open().map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let batch_rows = context.session_config().batch_size() as u64;
-        let counters = context.session_config().get_extension::<Counters>();
+        let opened = self.open()?;
         let schema = self.schema();
-        let stored: Vec<_> =
-            self.projection.iter().map(|index| self.table.columns()[*index].clone()).collect();
-        let batches = self.partitions[partition].clone().into_iter().flat_map(move |range| {
-            let starts = (range.start..range.end).step_by(batch_rows as usize);
-            starts.map(move |start| start..range.end.min(start + batch_rows))
+        let batch_rows = context.session_config().batch_size().max(1);
+        let windows = self.partitions[partition].clone().into_iter().flat_map(move |range| {
+            let starts = (range.start..range.end).step_by(batch_rows);
+            starts.map(move |start| start..range.end.min(start + batch_rows as u64))
         });
-        let batches = {
-            let schema = schema.clone();
-            batches.map(move |rows| {
-                let timer = metrics.elapsed_compute().timer();
-                let arrays = columns
-                    .iter()
-                    .zip(&stored)
-                    .map(|(column, stored)| {
-                        stored
-                            .verify_rows(rows.clone())
-                            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-                        column.slice(rows.start as usize, (rows.end - rows.start) as usize)
-                    })
-                    .collect::<Result<Vec<_>>>()?;
-                let options =
-                    RecordBatchOptions::new().with_row_count(Some((rows.end - rows.start) as usize));
-                let batch = RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?;
-                timer.done();
-                metrics.record_output(batch.num_rows());
-                if let Some(counters) = &counters {
-                    counters.done.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
-                }
-                Ok(batch)
-            })
+        let partition = Partition {
+            projection: self.projection.clone(),
+            schema: schema.clone(),
+            windows: Box::new(windows),
+            trials: opened.filter.trials(),
+            // Larger batches pass as they are.
+            coalescer: BatchCoalescer::new(schema.clone(), batch_rows)
+                .with_biggest_coalesce_batch_size(Some(batch_rows / 2)),
+            ended: false,
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+            counters: context.session_config().get_extension::<Counters>(),
+            opened,
         };
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches))))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(partition, Partition::next))))
     }
 }

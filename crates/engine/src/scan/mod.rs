@@ -1,6 +1,7 @@
 //! Tables as DataFusion sees them: providers, scans, statistics and pruning.
 
 mod exec;
+mod filter;
 mod provider;
 mod pruning;
 mod statistics;

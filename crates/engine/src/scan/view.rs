@@ -1,14 +1,14 @@
 //! The engine's own view of stored columns.
 //!
 //! Most arrays are handed over as they lie. Three are not: narrow decimals become Decimal128, because
-//! DataFusion 55 rounds `1 - 0.04` to 1 when a Decimal32 or Decimal64 meets an integer; dictionary codes, whose −1 under a NULL
-//! some kernels would look up, become string views (a gather of 16 bytes a row); and UUIDs become
-//! text, so that they compare with literals.
+//! DataFusion 55 rounds `1 - 0.04` to 1 when a Decimal32 or Decimal64 meets an integer; dictionary
+//! codes, whose −1 under a NULL some kernels would look up, become string views (a gather of 16 bytes
+//! a row); and UUIDs become text, so that they compare with literals.
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use hypostyle_storage::ColumnData;
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
@@ -59,14 +59,22 @@ impl EngineColumn {
         }
     }
 
-    pub fn slice(&self, start: usize, length: usize) -> Result<ArrayRef> {
+    /// The whole column as it is stored; a dictionary column's codes.
+    pub fn at_rest(&self) -> &ArrayRef {
         match self {
-            Self::AsStored(array) => Ok(array.slice(start, length)),
-            Self::Dictionary { codes, values } => take(values, &codes.slice(start, length), None)
-                .map_err(|error| DataFusionError::ArrowError(Box::new(error), None)),
-            Self::Decimal { array, wide } => cast(&array.slice(start, length), wide)
-                .map_err(|error| DataFusionError::ArrowError(Box::new(error), None)),
-            Self::Uuid(array) => Ok(Arc::new(uuid_text(&array.slice(start, length)))),
+            Self::AsStored(array) | Self::Uuid(array) => array,
+            Self::Dictionary { codes, .. } => codes,
+            Self::Decimal { array, .. } => array,
+        }
+    }
+
+    /// Rows picked from [`Self::at_rest`] in the engine's own type.
+    pub fn show(&self, picked: ArrayRef) -> Result<ArrayRef> {
+        match self {
+            Self::AsStored(_) => Ok(picked),
+            Self::Dictionary { values, .. } => Ok(take(values, &picked, None)?),
+            Self::Decimal { wide, .. } => Ok(cast(&picked, wide)?),
+            Self::Uuid(_) => Ok(Arc::new(uuid_text(&picked))),
         }
     }
 }

@@ -176,9 +176,8 @@ fn loses_quietly(from: &DataType, to: &DataType) -> bool {
         (Some(from), None) => return from > 0 && to.is_integer(),
         _ => {}
     }
-    match (unit(from), unit(to)) {
-        (Some(from), Some(to)) => return from > to,
-        _ => {}
+    if let (Some(from), Some(to)) = (unit(from), unit(to)) {
+        return from > to;
     }
     (from.is_floating() && to.is_integer()) || *from == DataType::Date64
 }

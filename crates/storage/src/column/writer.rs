@@ -29,7 +29,7 @@ enum State {
         waiting: Vec<ArrayRef>,
     },
     Plain(PlainWriter),
-    Dictionary(DictionaryWriter),
+    Dictionary(Box<DictionaryWriter>),
 }
 
 /// The nodes of a plainly encoded column.
@@ -57,7 +57,7 @@ impl ColumnWriter {
         let state = if empty && logical_type.may_have_dictionary() {
             State::Undecided { files, rows: 0, waiting: Vec::new() }
         } else if generation.encoding.is_dictionary() {
-            State::Dictionary(DictionaryWriter::resume(&logical_type, generation, files)?)
+            State::Dictionary(Box::new(DictionaryWriter::resume(&logical_type, generation, files)?))
         } else {
             State::Plain(PlainWriter::open(&logical_type, files, &generation.nodes)?)
         };
@@ -94,7 +94,7 @@ impl ColumnWriter {
         }
         if pays(dictionary.len(), rows) {
             let encoding = encoding_for(dictionary.len());
-            self.state = State::Dictionary(DictionaryWriter::new(files, encoding, dictionary)?);
+            self.state = State::Dictionary(Box::new(DictionaryWriter::new(files, encoding, dictionary)?));
             for (array, codes) in waiting.iter().zip(encoded) {
                 let sampled = codes.len();
                 self.append_codes(codes)?;
@@ -124,7 +124,7 @@ impl ColumnWriter {
             return dictionary.append(&codes);
         }
         let strings = dictionary.strings(&codes)?;
-        self.state = State::Plain(dictionary.to_plain(&self.logical_type)?);
+        self.state = State::Plain(dictionary.decode(&self.logical_type)?);
         self.append(&strings)
     }
 
@@ -302,7 +302,7 @@ impl DictionaryWriter {
     }
 
     /// Moves all rows to a plain generation.
-    fn to_plain(&mut self, logical_type: &LogicalType) -> Result<PlainWriter> {
+    fn decode(&mut self, logical_type: &LogicalType) -> Result<PlainWriter> {
         let rows = self.rows(logical_type)?;
         let empty = vec![NodeEntry::default(); nodes(&logical_type.arrow_type()).len()];
         let mut plain = PlainWriter::open(logical_type, self.next_files(), &empty)?;

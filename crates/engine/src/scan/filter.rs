@@ -1,0 +1,360 @@
+//! Filters that a scan applies itself, before it materialises rows.
+//!
+//! A window of rows goes through the conjuncts of a filter one after the other, as a [`Selection`] of
+//! the rows that are still in. A conjunct over one dictionary column is decided once for each of its
+//! values and then looked up by code; a comparison of a column with a constant is made over the whole
+//! window; any other conjunct is evaluated at the rows that are left, and so never sees a row that an
+//! earlier one has refused. Only what is selected in the end is gathered into batches (PosDB: position
+//! pipelines, late materialisation).
+//!
+//! A dynamic filter, which a join or a TopK above the scan tightens while it runs, is optional: its
+//! owner checks the rows again. It is dropped when it lets too many rows pass to be worth its time.
+
+use super::view::EngineColumn;
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, new_null_array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{FilterBuilder, FilterPredicate, concat, filter, prep_null_mask_filter, take};
+use arrow::datatypes::{DataType, Field, Int8Type, Int16Type, Int32Type, Schema, SchemaRef};
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::is_volatile;
+use hypostyle_storage::ColumnData;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// With fewer rows left than one in this many, they are picked by position instead of by mask.
+const SPARSE: usize = 8;
+
+/// Rows after which a dynamic filter is judged, and the share of them it must refuse to be kept.
+const TRIAL_ROWS: usize = 1 << 16;
+const WORTHWHILE: f64 = 0.3;
+
+/// A column of the table, open for reading.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenColumn {
+    stored: Arc<ColumnData>,
+    view: EngineColumn,
+}
+
+impl OpenColumn {
+    pub fn open(stored: &Arc<ColumnData>) -> hypostyle_types::Result<Self> {
+        Ok(Self { stored: stored.clone(), view: EngineColumn::open(stored)? })
+    }
+
+    /// The rows of a window as they are stored, their checksums verified.
+    fn window(&self, rows: &Range<u64>) -> Result<ArrayRef> {
+        self.stored.verify_rows(rows.clone()).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(self.view.at_rest().slice(rows.start as usize, (rows.end - rows.start) as usize))
+    }
+
+    /// The picked rows of a window, as the engine sees them.
+    pub fn read(&self, rows: &Range<u64>, pick: &Pick) -> Result<ArrayRef> {
+        let window = self.window(rows)?;
+        let picked = match pick {
+            Pick::All => window,
+            Pick::Mask(mask) => mask.filter(&window)?,
+            Pick::Positions(positions) => take(&window, positions, None)?,
+        };
+        self.view.show(picked)
+    }
+}
+
+/// How rows are picked from a window.
+pub(crate) enum Pick {
+    All,
+    Mask(FilterPredicate),
+    Positions(UInt32Array),
+}
+
+/// The rows of a window that are still in.
+#[derive(Debug)]
+pub(crate) enum Selection {
+    All(usize),
+    Mask(BooleanBuffer),
+    Positions(UInt32Array),
+}
+
+impl Selection {
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::All(rows) => *rows,
+            Self::Mask(mask) => mask.count_set_bits(),
+            Self::Positions(positions) => positions.len(),
+        }
+    }
+
+    /// For reading `columns` columns.
+    pub fn pick(self, columns: usize) -> Pick {
+        match self {
+            Self::All(_) => Pick::All,
+            Self::Positions(positions) => Pick::Positions(positions),
+            Self::Mask(mask) => {
+                let builder = FilterBuilder::new(&BooleanArray::from(mask));
+                Pick::Mask(if columns > 1 { builder.optimize().build() } else { builder.build() })
+            }
+        }
+    }
+
+    /// By position, so that what is evaluated next sees no other rows.
+    fn narrowed(self) -> Self {
+        match self {
+            Self::Mask(mask) => Self::Positions(mask.set_indices_u32().collect::<Vec<_>>().into()),
+            other => other,
+        }
+    }
+
+    /// The rows of a selection that verdicts, one for each of its rows or for the whole window, let pass.
+    fn keep(self, verdicts: BooleanBuffer) -> Result<Self> {
+        let mask = match self {
+            Self::Positions(positions) => {
+                let kept = filter(&positions, &BooleanArray::from(verdicts))?;
+                return Ok(Self::Positions(kept.as_primitive().clone()));
+            }
+            Self::Mask(mask) => &mask & &verdicts,
+            Self::All(_) => verdicts,
+        };
+        let rows = mask.count_set_bits();
+        Ok(match rows {
+            all if all == mask.len() => Self::All(all),
+            few if few * SPARSE < mask.len() => Self::Mask(mask).narrowed(),
+            _ => Self::Mask(mask),
+        })
+    }
+}
+
+/// One condition of a filter.
+#[derive(Clone, Debug)]
+pub(crate) struct Conjunct {
+    /// Over a batch of just its columns.
+    expression: Arc<dyn PhysicalExpr>,
+    /// Their places in the table, and the batch's schema.
+    columns: Vec<usize>,
+    schema: SchemaRef,
+    /// Cannot fail on any row, so that it may see rows that others have refused.
+    total: bool,
+    dynamic: bool,
+    volatile: bool,
+}
+
+impl Conjunct {
+    /// `table` is the schema of the whole table; the expression's columns are found by name.
+    pub fn new(expression: Arc<dyn PhysicalExpr>, table: &Schema) -> Result<Self> {
+        let mut columns = collect_columns(&expression)
+            .into_iter()
+            .map(|column| Ok(table.index_of(column.name())?))
+            .collect::<Result<Vec<_>>>()?;
+        columns.sort_unstable();
+        columns.dedup();
+        // Nullable, because a dictionary's verdict on NULL is asked for even where there is none.
+        let fields = columns.iter().map(|column| table.field(*column).clone().with_nullable(true));
+        let schema = Schema::new(fields.collect::<Vec<Field>>());
+        Ok(Self {
+            total: is_comparison(&expression),
+            dynamic: DynamicFilterTracking::classify(&expression).contains_dynamic_filter(),
+            volatile: is_volatile(&expression),
+            expression: reassign_expr_columns(expression, &schema)?,
+            columns,
+            schema: Arc::new(schema),
+        })
+    }
+
+    pub fn expression(&self) -> &Arc<dyn PhysicalExpr> {
+        &self.expression
+    }
+
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Evaluates over columns of the batch's own kind; `None` when all rows pass.
+    fn evaluate(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<BooleanBuffer>> {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
+        match self.expression.evaluate(&batch)? {
+            ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => Ok(None),
+            ColumnarValue::Scalar(_) => Ok(Some(BooleanBuffer::new_unset(rows))),
+            ColumnarValue::Array(array) => {
+                let verdicts = array.as_boolean();
+                Ok(Some(match verdicts.null_count() {
+                    0 => verdicts.values().clone(),
+                    _ => prep_null_mask_filter(verdicts).values().clone(),
+                }))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Conjunct {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.expression.fmt(f)
+    }
+}
+
+/// Whether an expression is a comparison of a column with a constant.
+fn is_comparison(expression: &Arc<dyn PhysicalExpr>) -> bool {
+    expression.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
+        binary.op().supports_propagation()
+            && binary.left().downcast_ref::<Column>().is_some()
+            && binary.right().downcast_ref::<Literal>().is_some()
+    })
+}
+
+/// The verdicts of a conjunct on the values of the one dictionary column it is about: the first on
+/// NULL, whose code is −1, the others by code.
+#[derive(Debug)]
+struct ByCode(Vec<bool>);
+
+impl ByCode {
+    /// `None` where a conjunct cannot be decided by value.
+    fn decide(conjunct: &Conjunct, values: &ArrayRef) -> Option<Self> {
+        if conjunct.volatile || conjunct.dynamic {
+            return None;
+        }
+        let null = new_null_array(values.data_type(), 1);
+        let values = concat(&[&null, values]).ok()?;
+        let rows = values.len();
+        // An error may be about a value that no row has, or that another conjunct refuses.
+        let verdicts = conjunct.evaluate(vec![values], rows).ok()?;
+        Some(Self(verdicts.map_or_else(|| vec![true; rows], |verdicts| verdicts.iter().collect())))
+    }
+
+    fn look_up(&self, codes: &ArrayRef, selection: &Selection) -> Result<BooleanBuffer> {
+        match codes.data_type() {
+            DataType::Int8 => Ok(self.look_up_as::<Int8Type>(codes, selection)),
+            DataType::Int16 => Ok(self.look_up_as::<Int16Type>(codes, selection)),
+            DataType::Int32 => Ok(self.look_up_as::<Int32Type>(codes, selection)),
+            other => Err(DataFusionError::Internal(format!("dictionary codes of type {other}"))),
+        }
+    }
+
+    fn look_up_as<T: ArrowPrimitiveType>(&self, codes: &ArrayRef, selection: &Selection) -> BooleanBuffer
+    where
+        T::Native: Into<i64>,
+    {
+        let codes = codes.as_primitive::<T>().values();
+        let passes = |code: T::Native| {
+            let place: i64 = code.into() + 1;
+            self.0.get(place as usize).copied().unwrap_or(false)
+        };
+        match selection {
+            Selection::Positions(positions) => {
+                let positions = positions.values();
+                BooleanBuffer::collect_bool(positions.len(), |row| passes(codes[positions[row] as usize]))
+            }
+            _ => BooleanBuffer::collect_bool(codes.len(), |row| passes(codes[row])),
+        }
+    }
+}
+
+/// The conjuncts of a scan, decided where they can be, cheapest first.
+#[derive(Debug)]
+pub(crate) struct Filter {
+    steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+struct Step {
+    conjunct: Conjunct,
+    by_code: Option<ByCode>,
+}
+
+/// What one partition has seen of the steps: rows that came, and rows that passed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trial {
+    came: usize,
+    passed: usize,
+}
+
+impl Trial {
+    fn worthwhile(&self) -> bool {
+        self.came < TRIAL_ROWS || ((self.came - self.passed) as f64) > WORTHWHILE * self.came as f64
+    }
+}
+
+impl Filter {
+    pub fn new(conjuncts: &[Conjunct], columns: &[Option<OpenColumn>]) -> Result<Self> {
+        let mut steps = Vec::with_capacity(conjuncts.len());
+        for conjunct in conjuncts {
+            let by_code = match conjunct.columns[..] {
+                [column] => match &open(columns, column)?.view {
+                    EngineColumn::Dictionary { values, .. } => ByCode::decide(conjunct, values),
+                    _ => None,
+                },
+                _ => None,
+            };
+            steps.push(Step { conjunct: conjunct.clone(), by_code });
+        }
+        // Stable: conditions that may fail stay in the order they were written in.
+        steps.sort_by_key(|step| match step {
+            Step { by_code: Some(_), .. } => 0,
+            Step { conjunct: Conjunct { total: true, .. }, .. } => 1,
+            _ => 2,
+        });
+        Ok(Self { steps })
+    }
+
+    pub fn trials(&self) -> Vec<Trial> {
+        vec![Trial::default(); self.steps.len()]
+    }
+
+    /// The rows of a window that pass every conjunct.
+    pub fn select(
+        &self,
+        columns: &[Option<OpenColumn>],
+        rows: &Range<u64>,
+        trials: &mut [Trial],
+    ) -> Result<Selection> {
+        let mut selection = Selection::All((rows.end - rows.start) as usize);
+        for (step, trial) in self.steps.iter().zip(trials) {
+            let conjunct = &step.conjunct;
+            let came = selection.rows();
+            if came == 0 {
+                break;
+            }
+            if conjunct.dynamic && !trial.worthwhile() {
+                continue;
+            }
+            let verdicts = if let (Some(by_code), [column]) = (&step.by_code, &conjunct.columns[..]) {
+                let codes = open(columns, *column)?.window(rows)?;
+                Some(by_code.look_up(&codes, &selection)?)
+            } else {
+                if !conjunct.total {
+                    selection = selection.narrowed();
+                }
+                let pick = match &selection {
+                    Selection::Positions(positions) => Pick::Positions(positions.clone()),
+                    _ => Pick::All,
+                };
+                let arrays = conjunct
+                    .columns
+                    .iter()
+                    .map(|column| open(columns, *column)?.read(rows, &pick))
+                    .collect::<Result<Vec<_>>>()?;
+                let evaluated = match &selection {
+                    Selection::Positions(positions) => positions.len(),
+                    _ => (rows.end - rows.start) as usize,
+                };
+                conjunct.evaluate(arrays, evaluated)?
+            };
+            if let Some(verdicts) = verdicts {
+                selection = selection.keep(verdicts)?;
+                trial.came += came;
+                trial.passed += selection.rows();
+            }
+        }
+        Ok(selection)
+    }
+}
+
+fn open(columns: &[Option<OpenColumn>], index: usize) -> Result<&OpenColumn> {
+    columns
+        .get(index)
+        .and_then(Option::as_ref)
+        .ok_or_else(|| DataFusionError::Internal(format!("column {index} of a scan is not open")))
+}
