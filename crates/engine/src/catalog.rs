@@ -2,6 +2,7 @@
 
 use crate::error::from_datafusion;
 use crate::file::table_from_path;
+use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::scan::StoredTable;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
@@ -57,7 +58,7 @@ impl Scope {
         let _already = self.state.set(state);
     }
 
-    fn state(&self) -> Result<SessionState> {
+    pub fn state(&self) -> Result<SessionState> {
         let state = self.state.get().and_then(Weak::upgrade);
         let state = state.ok_or_else(|| DataFusionError::Internal("the session is closed".into()))?;
         let state = state.read().clone();
@@ -74,6 +75,10 @@ impl CatalogProvider for SnapshotCatalog {
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if name == INFORMATION_SCHEMA {
+            let schema = InformationSchema::new(self.0.clone(), Arc::new(Self(self.0.clone())))?;
+            return Some(Arc::new(schema));
+        }
         self.0.snapshot.read().catalog().has_schema(name).then(|| {
             let schema = SnapshotSchema { scope: self.0.clone(), name: name.to_string() };
             Arc::new(schema) as Arc<dyn SchemaProvider>

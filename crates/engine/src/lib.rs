@@ -5,9 +5,12 @@
 //! over the mapped column files; `session` ties them to a runtime and to memory. A query that only
 //! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
+mod aggregate;
+mod arithmetic;
 mod catalog;
 mod error;
 mod file;
+mod information_schema;
 mod scan;
 mod session;
 mod statement;

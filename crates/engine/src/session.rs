@@ -5,6 +5,8 @@
 //! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
 //! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
 
+use crate::aggregate;
+use crate::arithmetic::CheckedArithmetic;
 use crate::catalog::{CATALOG, Scope, SnapshotCatalog, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
@@ -192,7 +194,8 @@ impl Session {
         let scope = Scope::new(engine.database.snapshot());
         let mut config = SessionConfig::new()
             .with_target_partitions(engine.options().threads.max(1))
-            .with_information_schema(true)
+            // Our catalog has one of its own.
+            .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(CATALOG, SCHEMA_MAIN)
             .with_extension(counters.clone());
@@ -204,10 +207,14 @@ impl Session {
             .with_config(config)
             .with_runtime_env(engine.environment.read().clone())
             .with_default_features()
+            .with_analyzer_rule(Arc::new(CheckedArithmetic::new()))
             .build();
         let mut context = SessionContext::new_with_state(state);
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
         file::register(&context)?;
+        for function in aggregate::functions() {
+            context.register_udaf(function);
+        }
         context.register_catalog(CATALOG, Arc::new(SnapshotCatalog(scope.clone())));
         scope.bind(context.state_weak_ref());
         Ok(Arc::new(Self {

@@ -1,5 +1,6 @@
 //! CREATE and DROP of tables, views and schemas.
 
+use super::names::name_columns;
 use super::types::logical_type;
 use super::{parse, split_name};
 use crate::session::{Outcome, Parameters, Session};
@@ -49,7 +50,7 @@ impl Session {
             return Ok(DONE);
         }
         let declared: Vec<NewColumn> = create.columns.iter().map(new_column).collect::<Result<_>>()?;
-        let Some(query) = create.query else {
+        let Some(mut query) = create.query else {
             if declared.is_empty() {
                 return Err(Error::new(
                     ErrorKind::Syntax,
@@ -63,6 +64,7 @@ impl Session {
             self.refresh();
             return Ok(DONE);
         };
+        name_columns(&mut query);
         let outcome = self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)?;
         let described = Session::describe(&outcome)?;
         let mut columns: Vec<NewColumn> = described
@@ -93,7 +95,7 @@ impl Session {
         Ok(Outcome::Done { rows_affected: Some(rows) })
     }
 
-    pub(crate) fn create_view(&self, create: CreateView) -> Result<Outcome> {
+    pub(crate) fn create_view(&self, mut create: CreateView) -> Result<Outcome> {
         let (schema, name) = name_of(&create.name)?;
         if create.materialized || create.temporary {
             return Err(Error::unsupported("materialized and temporary views are not supported yet"));
@@ -101,6 +103,7 @@ impl Session {
         if create.if_not_exists && self.snapshot().catalog().view(&schema, &name).is_some() {
             return Ok(DONE);
         }
+        name_columns(&mut create.query);
         let mut sql = create.query.to_string();
         // Planned now so that a view that cannot work is refused now.
         let outcome = self.query(parse(&sql)?, &Parameters::None)?;

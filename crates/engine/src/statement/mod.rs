@@ -2,6 +2,8 @@
 
 mod copy;
 mod ddl;
+mod describe;
+mod names;
 mod query;
 mod settings;
 mod split;
@@ -18,12 +20,15 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments, Statement, Value,
+    DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
+    Query, Statement, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use names::name_columns;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -92,6 +97,22 @@ impl Session {
             Statement::Pragma { name, value, .. } => self.pragma(&name.to_string(), value),
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
+            }
+            Statement::Query(mut query) => {
+                name_columns(&mut query);
+                self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)
+            }
+            Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
+            Statement::ExplainTable { table_name, .. } => {
+                let query = parse_query(&format!("SELECT * FROM {table_name}"))?;
+                self.describe_query(query, parameters)
+            }
+            Statement::Explain { describe_alias, statement, .. }
+                if describe_alias != DescribeAlias::Explain && matches!(*statement, Statement::Query(_)) =>
+            {
+                let mut query = parse_query(&statement.to_string())?;
+                name_columns(&mut query);
+                self.describe_query(query, parameters)
             }
             other @ (Statement::Delete(_)
             | Statement::Update(_)
@@ -484,11 +505,37 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
     Ok(text)
 }
 
+fn parse_query(sql: &str) -> Result<Query> {
+    if let DfStatement::Statement(statement) = parse(sql)?
+        && let Statement::Query(query) = *statement
+    {
+        return Ok(*query);
+    }
+    Err(Error::new(ErrorKind::Syntax, "a query was expected"))
+}
+
+/// Numbers with an exponent are DOUBLEs; DataFusion would make decimals of negative scale of them.
+fn exponents_as_doubles(sql: &str) -> Cow<'_, str> {
+    let is_double = |token: &Token| matches!(token, Token::Number(number, _) if number.contains(['e', 'E']));
+    match Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() {
+        Ok(tokens) if tokens.iter().any(is_double) => {
+            let text = |token: &Token| match is_double(token) {
+                true => format!("CAST('{token}' AS DOUBLE)"),
+                false => token.to_string(),
+            };
+            Cow::Owned(tokens.iter().map(text).collect())
+        }
+        // Text that is not even tokens is the parser's to refuse.
+        _ => Cow::Borrowed(sql),
+    }
+}
+
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas).
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
+    let sql = exponents_as_doubles(sql);
     let with = |dialect: &dyn Dialect| {
-        DFParserBuilder::new(sql)
+        DFParserBuilder::new(sql.as_ref())
             .with_dialect(dialect)
             .build()
             .and_then(|mut parser| parser.parse_statements())

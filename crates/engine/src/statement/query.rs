@@ -42,7 +42,7 @@ impl Session {
         self.query(super::parse(&sql)?, &Parameters::None)
     }
 
-    fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
+    pub(crate) fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
         let context = self.context.clone();
         let snapshot = self.scope.snapshot.read().clone();
         let values = match parameters {
@@ -222,7 +222,7 @@ fn whole(table: &TableData) -> StoredResult {
 }
 
 /// The stored columns that an optimized plan amounts to, if it only picks, renames and cuts.
-fn stored_result(plan: &LogicalPlan, schema: &arrow::datatypes::Schema) -> Option<StoredResult> {
+pub(crate) fn stored_result(plan: &LogicalPlan, schema: &arrow::datatypes::Schema) -> Option<StoredResult> {
     let mut found = stored(plan)?;
     // The optimizer may drop an outermost rename; the names are those of the plan as written.
     if found.columns.len() != schema.fields().len() || found.columns.is_empty() {

@@ -3,7 +3,10 @@
 use super::parse;
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr, Set, Statement, Value, ValueWithSpan};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
+    ValueWithSpan,
+};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
@@ -96,6 +99,35 @@ impl Session {
         self.query(parse(&format!("SET {name} = '{}'", value.replace('\'', "''")))?, &Parameters::None)
     }
 
+    /// SHOW TABLES, with or without LIKE 'pattern'.
+    pub(crate) fn show_tables(&self, options: ShowStatementOptions) -> Result<Outcome> {
+        let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
+        let filter = match filter_position {
+            None => String::new(),
+            Some(
+                ShowStatementFilterPosition::Infix(ShowStatementFilter::Like(pattern))
+                | ShowStatementFilterPosition::Suffix(ShowStatementFilter::Like(pattern)),
+            ) => format!("AND table_name LIKE '{}'", pattern.replace('\'', "''")),
+            Some(_) => {
+                return Err(Error::unsupported("SHOW TABLES takes LIKE 'pattern' and no other filter"));
+            }
+        };
+        if show_in.is_some() || starts_with.is_some() || limit.is_some() || limit_from.is_some() {
+            return Err(Error::unsupported(
+                "SHOW TABLES takes LIKE 'pattern'; for more, query information_schema.tables",
+            ));
+        }
+        self.list_tables(&filter)
+    }
+
+    fn list_tables(&self, filter: &str) -> Result<Outcome> {
+        let sql = format!(
+            "SELECT table_schema AS schema_name, table_name, table_type FROM information_schema.tables \
+             WHERE table_schema <> 'information_schema' {filter} ORDER BY 1, 2"
+        );
+        self.query(parse(&sql)?, &Parameters::None)
+    }
+
     pub(crate) fn show(&self, name: String) -> Result<Outcome> {
         let name = name.to_ascii_lowercase();
         let options = self.engine.options();
@@ -112,16 +144,9 @@ impl Session {
             _ => None,
         };
         match name.as_str() {
-            "tables" => self.query(
-                parse(
-                    "SELECT table_schema AS schema_name, table_name, table_type FROM information_schema.tables \
-                     WHERE table_schema <> 'information_schema' ORDER BY 1, 2",
-                )?,
-                &Parameters::None,
-            ),
-            "settings" => {
-                self.name_value(OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?))).collect())
-            }
+            "tables" => self.list_tables(""),
+            "settings" => self
+                .name_value(OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?))).collect()),
             name if OWN.contains(&name) => {
                 self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }

@@ -1,0 +1,161 @@
+//! `information_schema`: DataFusion's, but for `columns`, which tells our SQL types and defaults
+//! (ISO/IEC 9075-11).
+
+use crate::catalog::{CATALOG, Scope};
+use arrow::array::{ArrayRef, StringArray, UInt64Array};
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+use datafusion::catalog::information_schema::InformationSchemaProvider;
+use datafusion::catalog::{CatalogProvider, MemTable, SchemaProvider, TableProvider};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::TableType;
+use hypostyle_types::{LogicalType, TimeUnit};
+use std::sync::Arc;
+
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+
+#[derive(Debug)]
+pub(crate) struct InformationSchema {
+    inner: InformationSchemaProvider,
+    scope: Arc<Scope>,
+    catalog: Arc<dyn CatalogProvider>,
+}
+
+/// One row of `information_schema.columns`.
+struct Row {
+    schema: String,
+    table: String,
+    column: String,
+    position: u64,
+    default: Option<String>,
+    nullable: bool,
+    data_type: LogicalType,
+}
+
+impl InformationSchema {
+    /// `None` once the session is closed.
+    pub fn new(scope: Arc<Scope>, catalog: Arc<dyn CatalogProvider>) -> Option<Self> {
+        let inner = InformationSchemaProvider::new(scope.state().ok()?.catalog_list().clone());
+        Some(Self { inner, scope, catalog })
+    }
+
+    async fn rows(&self) -> Result<Vec<Row>> {
+        let snapshot = self.scope.snapshot.read().clone();
+        let mut rows = Vec::new();
+        for table in &snapshot.catalog().tables {
+            for (column, position) in table.columns.iter().zip(1..) {
+                rows.push(Row {
+                    schema: table.schema.clone(),
+                    table: table.name.clone(),
+                    column: column.name.clone(),
+                    position,
+                    default: column.default.clone(),
+                    nullable: column.nullable,
+                    data_type: column.logical_type.clone(),
+                });
+            }
+        }
+        for view in &snapshot.catalog().views {
+            let Some(schema) = self.catalog.schema(&view.schema) else { continue };
+            // A view over what is no longer there has no columns to tell.
+            let Ok(Some(provider)) = schema.table(&view.name).await else { continue };
+            for (field, position) in provider.schema().fields().iter().zip(1..) {
+                rows.push(Row {
+                    schema: view.schema.clone(),
+                    table: view.name.clone(),
+                    column: field.name().clone(),
+                    position,
+                    default: None,
+                    nullable: field.is_nullable(),
+                    data_type: LogicalType::from_arrow(field)
+                        .map_err(|error| DataFusionError::External(Box::new(error)))?,
+                });
+            }
+        }
+        Ok(rows)
+    }
+
+    async fn columns(&self) -> Result<MemTable> {
+        let rows = self.rows().await?;
+        let text = |value: fn(&Row) -> Option<String>| -> ArrayRef {
+            Arc::new(rows.iter().map(value).collect::<StringArray>())
+        };
+        let number = |value: fn(&Row) -> Option<u64>| -> ArrayRef {
+            Arc::new(rows.iter().map(value).collect::<UInt64Array>())
+        };
+        let columns: [(&str, ArrayRef); 13] = [
+            ("table_catalog", text(|_| Some(CATALOG.to_string()))),
+            ("table_schema", text(|row| Some(row.schema.clone()))),
+            ("table_name", text(|row| Some(row.table.clone()))),
+            ("column_name", text(|row| Some(row.column.clone()))),
+            ("ordinal_position", number(|row| Some(row.position))),
+            ("column_default", text(|row| row.default.clone())),
+            ("is_nullable", text(|row| Some(if row.nullable { "YES" } else { "NO" }.to_string()))),
+            ("data_type", text(|row| Some(row.data_type.to_string()))),
+            ("character_maximum_length", number(|_| None)),
+            ("numeric_precision", number(|row| numeric(&row.data_type).map(|(precision, _, _)| precision))),
+            ("numeric_precision_radix", number(|row| numeric(&row.data_type).map(|(_, radix, _)| radix))),
+            ("numeric_scale", number(|row| numeric(&row.data_type).and_then(|(_, _, scale)| scale))),
+            ("datetime_precision", number(|row| datetime_precision(&row.data_type))),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, array)| (name, array, true)),
+        )?;
+        MemTable::try_new(batch.schema(), vec![vec![batch]])
+    }
+}
+
+/// Precision, its radix and the scale of a numeric type.
+fn numeric(logical_type: &LogicalType) -> Option<(u64, u64, Option<u64>)> {
+    let integer = |bits| Some((bits, 2, Some(0)));
+    match logical_type {
+        LogicalType::TinyInt | LogicalType::UTinyInt => integer(8),
+        LogicalType::SmallInt | LogicalType::USmallInt => integer(16),
+        LogicalType::Integer | LogicalType::UInteger => integer(32),
+        LogicalType::BigInt | LogicalType::UBigInt => integer(64),
+        LogicalType::Float => Some((24, 2, None)),
+        LogicalType::Double => Some((53, 2, None)),
+        LogicalType::Decimal { precision, scale } => {
+            Some((u64::from(*precision), 10, u64::try_from(*scale).ok()))
+        }
+        _ => None,
+    }
+}
+
+/// Digits of a second.
+fn datetime_precision(logical_type: &LogicalType) -> Option<u64> {
+    match logical_type {
+        LogicalType::Date => Some(0),
+        LogicalType::Time => Some(6),
+        LogicalType::Timestamp { unit, .. } | LogicalType::Duration { unit } => Some(match unit {
+            TimeUnit::Second => 0,
+            TimeUnit::Millisecond => 3,
+            TimeUnit::Microsecond => 6,
+            TimeUnit::Nanosecond => 9,
+        }),
+        LogicalType::Interval => Some(9),
+        _ => None,
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for InformationSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.inner.table_names()
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.inner.table_exist(name)
+    }
+
+    async fn table_type(&self, _: &str) -> Result<Option<TableType>> {
+        Ok(Some(TableType::View))
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match name {
+            "columns" => Ok(Some(Arc::new(self.columns().await?))),
+            other => self.inner.table(other).await,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Names of result columns that the query does not name: the text of their expressions, as written.
+//!
+//! DataFusion's own names tell how it planned an expression, as `Int64(1) + Int64(1)`, and two columns
+//! of one name are an error to it.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
+};
+use std::collections::HashSet;
+
+/// Names the unnamed columns of a query's result, and makes names that occur twice differ.
+pub(crate) fn name_columns(query: &mut Query) {
+    let Some(select) = first_select(&mut query.body) else { return };
+    let named = name_items(&mut select.projection);
+    // ORDER BY an expression of the result is ORDER BY its column.
+    if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
+        for key in keys {
+            if let Some((_, alias)) = named.iter().find(|(expression, _)| *expression == key.expr) {
+                key.expr = Expr::Identifier(alias.clone());
+            }
+        }
+    }
+}
+
+/// The SELECT that gives a query's columns their names.
+fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        SetExpr::Query(query) => first_select(&mut query.body),
+        _ => None,
+    }
+}
+
+/// The expressions that got a name, with it.
+fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
+    let mut taken = HashSet::new();
+    let mut given = Vec::new();
+    for item in items {
+        let (name, named) = match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => (name.value.clone(), true),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.last() {
+                Some(name) => (name.value.clone(), true),
+                None => continue,
+            },
+            SelectItem::UnnamedExpr(expression) => (expression.to_string(), false),
+            SelectItem::ExprWithAlias { alias, .. } => {
+                taken.insert(alias.value.clone());
+                continue;
+            }
+            _ => continue,
+        };
+        let mut unique = name.clone();
+        let mut number = 0;
+        while !taken.insert(unique.clone()) {
+            number += 1;
+            unique = format!("{name}_{number}");
+        }
+        if let SelectItem::UnnamedExpr(expr) = item
+            && !(named && unique == name)
+        {
+            let alias = Ident::with_quote('"', unique);
+            given.push((expr.clone(), alias.clone()));
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+    given
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse;
+    use super::*;
+    use datafusion::sql::parser::Statement as DfStatement;
+    use datafusion::sql::sqlparser::ast::Statement;
+
+    fn named(sql: &str) -> String {
+        let DfStatement::Statement(statement) = parse(sql).unwrap() else { panic!("not a query") };
+        let Statement::Query(mut query) = *statement else { panic!("not a query") };
+        name_columns(&mut query);
+        query.to_string()
+    }
+
+    #[test]
+    fn only_what_has_no_name_is_named() {
+        assert_eq!(named("select a, t.b, c as d, * from t"), "SELECT a, t.b, c AS d, * FROM t");
+        assert_eq!(
+            named("select 1+1, sum( x ) from t"),
+            r#"SELECT 1 + 1 AS "1 + 1", sum(x) AS "sum(x)" FROM t"#
+        );
+    }
+
+    #[test]
+    fn order_by_follows() {
+        assert_eq!(
+            named("select distinct upper(a) from t order by upper(a) desc"),
+            r#"SELECT DISTINCT upper(a) AS "upper(a)" FROM t ORDER BY "upper(a)" DESC"#
+        );
+    }
+
+    #[test]
+    fn names_differ() {
+        assert_eq!(named("select 1, 1, a, t.a"), r#"SELECT 1 AS "1", 1 AS "1_1", a, t.a AS "a_1""#);
+        assert_eq!(named("select 1 union select 2"), r#"SELECT 1 AS "1" UNION SELECT 2"#);
+    }
+}
