@@ -268,7 +268,7 @@ def test_uuid_and_json_keep_their_types(con):
 def test_computed_columns_of_one_name(con):
     result = con.sql("select a.x, b.x from (select 1 as x) a, (select 2 as x) b")
     assert list(result.fetchnumpy()) == ["x", "x_1"]
-    assert list(result.df().columns) == ["x", "x"]
+    assert list(result.df().columns) == ["x", "x_1"]
     assert result.pl().columns == ["x", "x_1"]
 
 

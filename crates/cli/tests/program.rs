@@ -176,7 +176,6 @@ fn a_closed_reader_ends_the_program_quietly() {
 }
 
 #[test]
-#[ignore = "an interrupted cross join keeps a worker busy, and leaving waits for it"]
 fn ctrl_c_ends_a_batch_with_status_130() {
     let long = "SELECT count(*) FROM n a, n b, n c WHERE a.x * b.x + c.x = -7";
     let mut child =

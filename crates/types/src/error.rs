@@ -117,7 +117,10 @@ impl Error {
     pub fn from_io(error: &std::io::Error, doing: impl fmt::Display) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => ErrorKind::DiskFull,
+            // A limit on the size of files (ulimit -f, some file systems) is a disk that is full.
+            std::io::ErrorKind::StorageFull
+            | std::io::ErrorKind::QuotaExceeded
+            | std::io::ErrorKind::FileTooLarge => ErrorKind::DiskFull,
             std::io::ErrorKind::ReadOnlyFilesystem => ErrorKind::ReadOnly,
             std::io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             _ => ErrorKind::Io,

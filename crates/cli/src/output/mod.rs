@@ -7,6 +7,7 @@ mod csv;
 mod json;
 mod line;
 mod markdown;
+mod plan;
 pub mod pretty;
 pub mod value;
 
@@ -81,6 +82,7 @@ pub fn writer(settings: &Settings, sink: &Sink, result: &QueryResult) -> Box<dyn
 
 pub fn columns_writer(settings: &Settings, sink: &Sink, columns: &[ColumnDescription]) -> Box<dyn Writer> {
     match settings.format {
+        Format::Box if plan::is_plan(columns) => Box::new(plan::PlanWriter),
         Format::Box => {
             Box::new(pretty::BoxWriter::new(settings, pretty::Screen::of(settings, sink), columns))
         }

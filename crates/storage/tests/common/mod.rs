@@ -1,0 +1,152 @@
+//! What the tests of the storage share: opening, appending, and rows of every type.
+
+// Each test binary uses its own part of this.
+#![allow(dead_code)]
+
+use arrow_array::builder::{Int32Builder, ListBuilder, MapBuilder, StringBuilder};
+use arrow_array::cast::AsArray;
+use arrow_array::*;
+use arrow_buffer::i256;
+use arrow_cast::cast;
+use arrow_schema::{DataType, Field, Fields, Schema};
+use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot};
+use hypostyle_types::{LogicalType, Result, TableId};
+use std::path::Path;
+use std::sync::Arc;
+
+pub fn open(path: &Path) -> Arc<Database> {
+    Database::open(path, OpenMode::ReadWrite).unwrap()
+}
+
+pub fn columns_of(batch: &RecordBatch) -> Vec<NewColumn> {
+    let column = |field: &Arc<Field>| NewColumn {
+        name: field.name().clone(),
+        logical_type: LogicalType::from_arrow(field).unwrap(),
+        nullable: field.is_nullable(),
+        default: None,
+    };
+    batch.schema().fields().iter().map(column).collect()
+}
+
+pub fn create(database: &Arc<Database>, name: &str, batches: &[RecordBatch]) -> Result<TableId> {
+    let mut writer = database.begin_write(2)?;
+    let id = writer.create_table("main", name, columns_of(&batches[0]))?;
+    batches.iter().try_for_each(|batch| writer.append(id, batch))?;
+    writer.commit()?;
+    Ok(id)
+}
+
+pub fn append(database: &Arc<Database>, id: TableId, batch: &RecordBatch) -> Result<()> {
+    let mut writer = database.begin_write(2)?;
+    writer.append(id, batch)?;
+    writer.commit().map(|_| ())
+}
+
+pub fn column(snapshot: &Snapshot, table: &str, index: usize) -> ArrayRef {
+    let table = snapshot.table("main", table).unwrap();
+    table.columns()[index].array().unwrap()
+}
+
+pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+}
+
+/// `rows` rows from `first` of every kind of column; `nulls` puts a NULL in every third row.
+pub fn every_type(first: usize, rows: usize, nulls: bool) -> RecordBatch {
+    let numbers = || (first..first + rows).map(move |row| (!nulls || row % 3 != 1).then_some(row));
+    let integers: Int64Array = numbers().map(|row| row.map(|row| row as i64 - 7)).collect();
+    let as_type = |data_type: &DataType| cast(&integers, data_type).unwrap();
+    let small: Int64Array = numbers().map(|row| row.map(|row| (row % 100) as i64)).collect();
+    let strings: LargeStringArray = numbers().map(|row| row.map(|row| format!("value {row}"))).collect();
+    let few: LargeStringArray = numbers().map(|row| row.map(|row| format!("kind {}", row % 5))).collect();
+    let mut lists = ListBuilder::new(Int32Builder::new());
+    let mut maps = MapBuilder::new(None, StringBuilder::new(), Int32Builder::new());
+    for row in numbers() {
+        for item in 0..row.unwrap_or(0) % 4 {
+            lists.values().append_option((item != 2).then_some(item as i32));
+            maps.keys().append_value(format!("k{item}"));
+            maps.values().append_value(item as i32);
+        }
+        lists.append(row.is_some());
+        maps.append(row.is_some()).unwrap();
+    }
+    let lists: ArrayRef = Arc::new(lists.finish());
+    let large_lists =
+        cast(&lists, &DataType::LargeList(Arc::new(Field::new("item", DataType::Int32, true)))).unwrap();
+    let members = Fields::from(vec![
+        Field::new("a", DataType::Int64, true),
+        Field::new("b", DataType::LargeUtf8, true),
+    ]);
+    let validity = integers.nulls().cloned();
+    let structs = StructArray::new(
+        members,
+        vec![Arc::new(integers.clone()), Arc::new(strings.clone())],
+        validity.clone(),
+    );
+    let floats = Float64Array::from_iter(numbers().map(|row| row.map(|row| row as f64 / 3.0)));
+    let item = Arc::new(Field::new("item", DataType::Int64, true));
+    let triples: Int64Array = (0..rows * 3).map(|element| Some((first * 3 + element) as i64)).collect();
+    let arrays = FixedSizeListArray::new(item, 3, Arc::new(triples), validity);
+    let wide = Decimal256Array::from_iter(numbers().map(|row| row.map(|row| i256::from_i128(row as i128))))
+        .with_precision_and_scale(76, 3)
+        .unwrap();
+    let binary: LargeBinaryArray = numbers().map(|row| row.map(|row| vec![row as u8; row % 7])).collect();
+    let uuids = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
+        numbers().map(|row| row.map(|row| (row as u128).to_be_bytes())),
+        16,
+    )
+    .unwrap();
+    let booleans: BooleanArray = numbers().map(|row| row.map(|row| row % 2 == 0)).collect();
+    batch(vec![
+        ("i8", cast(&small, &DataType::Int8).unwrap()),
+        ("u16", cast(&small, &DataType::UInt16).unwrap()),
+        ("i32", as_type(&DataType::Int32)),
+        ("i64", Arc::new(integers.clone())),
+        ("f32", as_type(&DataType::Float32)),
+        ("f64", Arc::new(floats)),
+        (
+            "date",
+            as_type(&DataType::Int32)
+                .as_primitive::<arrow_array::types::Int32Type>()
+                .reinterpret_cast::<arrow_array::types::Date32Type>()
+                .into_array(),
+        ),
+        ("decimal", cast(&small, &DataType::Decimal64(15, 2)).unwrap()),
+        ("decimal128", cast(&small, &DataType::Decimal128(30, 4)).unwrap()),
+        ("decimal256", Arc::new(wide)),
+        ("bool", Arc::new(booleans)),
+        ("text", Arc::new(strings)),
+        ("few", Arc::new(few)),
+        ("blob", Arc::new(binary)),
+        ("uuid", Arc::new(uuids)),
+        ("list", large_lists),
+        ("map", Arc::new(maps.finish())),
+        ("struct", Arc::new(structs)),
+        ("array", Arc::new(arrays)),
+    ])
+}
+
+trait IntoArray {
+    fn into_array(self) -> ArrayRef;
+}
+
+impl<T: Array + 'static> IntoArray for T {
+    fn into_array(self) -> ArrayRef {
+        Arc::new(self)
+    }
+}
+
+pub fn assert_same(found: &ArrayRef, expected: &ArrayRef, name: &str) {
+    let found = match found.data_type() {
+        DataType::Dictionary(_, _) => cast(found, expected.data_type()).unwrap(),
+        _ => cast(found, expected.data_type()).unwrap(),
+    };
+    assert_eq!(found.len(), expected.len(), "{name}");
+    for row in 0..found.len() {
+        let (left, right) = (found.slice(row, 1), expected.slice(row, 1));
+        assert_eq!(&left, &right, "column {name}, row {row}");
+    }
+}
