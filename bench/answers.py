@@ -8,9 +8,9 @@ from itertools import zip_longest
 from math import isclose
 from typing import Any
 
-# Averages are decimals here and doubles there; this is far above either's rounding, and far below
-# what a lost row or fraction does.
-RELATIVE_TOLERANCE = 1e-5
+# Sums of doubles, and the last digits of quotients, depend on the order of the rows; this is far
+# below what a lost row or fraction does.
+RELATIVE_TOLERANCE = 1e-9
 
 Rows = Sequence[Sequence[Any]]
 

@@ -4,10 +4,10 @@
 //! are wrapped here: integers are added as 128-bit decimals, and a sum that BIGINT does not hold is an
 //! error; the average of decimals is the DOUBLE nearest to exact sum ÷ count, as in DuckDB.
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
 use arrow::compute::{CastOptions, cast, cast_with_options, sum};
-use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, FieldRef, Float64Type};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Float64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::{average::avg_udaf, sum::sum_udaf};
@@ -117,8 +117,9 @@ impl Adapter {
                 let sums = only(evaluated(false)?)?;
                 let strict = CastOptions { safe: false, ..CastOptions::default() };
                 cast_with_options(&sums, data_type, &strict).map_err(|_| {
+                    let name = if data_type.is_unsigned_integer() { "UBIGINT" } else { "BIGINT" };
                     let message =
-                        format!("sum({data_type}) is out of range; add up DECIMALs or DOUBLEs instead");
+                        format!("a sum is out of range of {name}; add up DECIMALs or DOUBLEs instead");
                     DataFusionError::ArrowError(
                         Box::new(arrow::error::ArrowError::ArithmeticOverflow(message)),
                         None,
@@ -143,9 +144,17 @@ fn quotients(counts: &ArrayRef, sums: &ArrayRef) -> Result<ArrayRef> {
 fn list_averages(lists: &ArrayRef) -> Result<Float64Array> {
     let averages = lists.as_list::<i32>().iter().map(|list| {
         let Some(list) = list.filter(|list| list.len() > list.null_count()) else { return Ok(None) };
-        let values = cast(&list, &DataType::Float64)?;
-        let count = (values.len() - values.null_count()) as f64;
-        Ok(sum(values.as_primitive::<Float64Type>()).map(|sum| sum / count))
+        let count = (list.len() - list.null_count()) as f64;
+        let total = match list.data_type() {
+            // Exactly, and so whatever the order of the values.
+            data_type @ DataType::Decimal128(..) => {
+                let total = sum(list.as_primitive::<Decimal128Type>());
+                let total = Decimal128Array::from(vec![total]).with_data_type(data_type.clone());
+                cast(&total, &DataType::Float64)?.as_primitive::<Float64Type>().iter().next().flatten()
+            }
+            _ => sum(cast(&list, &DataType::Float64)?.as_primitive::<Float64Type>()),
+        };
+        Ok(total.map(|total| total / count))
     });
     averages.collect()
 }

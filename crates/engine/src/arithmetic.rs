@@ -1,33 +1,107 @@
-//! Integer arithmetic that fails on overflow.
+//! Arithmetic that is exact or fails.
 //!
-//! DataFusion's `+`, `-` and `*` wrap around silently. An analyzer rule, after the types are known and
-//! before constants are folded, puts checked functions in their places; they keep the operators' names,
-//! so that nothing else in a plan changes.
+//! DataFusion's `+`, `-` and `*` wrap around on integers and run out of a decimal's digits without a
+//! word, and its quotient of decimals is cut after four more digits. Two analyzer rules put functions in
+//! the operators' places, under the operators' names, so that nothing else in a plan changes. Before the
+//! types are coerced, `/` of decimals becomes the DOUBLE nearest to the quotient, as in DuckDB; after
+//! that, and before constants are folded, what may overflow becomes checked.
 
-use arrow::compute::kernels::numeric::{add, mul, sub};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::array::{Array, AsArray};
+use arrow::compute::kernels::numeric::{add, div, mul, sub};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field,
+    FieldRef, Float64Type,
+};
+use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, plan_datafusion_err};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_expr_common::datum::apply;
 use std::sync::Arc;
 
+/// The analyzer rules of DataFusion with ours in their places.
+pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    let coercion = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
+    rules.insert(coercion, Arc::new(DecimalDivision::new()));
+    rules.push(Arc::new(CheckedArithmetic::new()));
+    rules
+}
+
+/// Rewrites every expression of a plan by a function that may ask for types.
+fn rewrite(plan: LogicalPlan, rewrite: impl Fn(Expr, &DFSchema) -> Transformed<Expr>) -> Result<LogicalPlan> {
+    let mut changed = false;
+    let plan = plan.transform_up_with_subqueries(|plan| {
+        let mut schema = merge_schema(&plan.inputs());
+        if let LogicalPlan::TableScan(scan) = &plan {
+            let source = scan.source.schema();
+            schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
+        }
+        let plan = plan.map_expressions(|expression| {
+            expression.transform_up(|expression| Ok(rewrite(expression, &schema)))
+        })?;
+        changed |= plan.transformed;
+        // A type that changed below changes the types above, whether or not anything changes here.
+        if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
+    })?;
+    Ok(plan.data)
+}
+
 #[derive(Debug)]
-pub(crate) struct CheckedArithmetic {
+struct DecimalDivision {
+    function: Arc<ScalarUDF>,
+}
+
+impl DecimalDivision {
+    fn new() -> Self {
+        Self { function: Arc::new(ScalarUDF::from(Arithmetic::new(Operator::Divide, "divide"))) }
+    }
+}
+
+impl AnalyzerRule for DecimalDivision {
+    fn name(&self) -> &str {
+        "decimal_division"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        rewrite(plan, |expression, schema| match expression {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
+                if exact_quotient(&left, &right, schema) =>
+            {
+                let function = ScalarFunction::new_udf(self.function.clone(), vec![*left, *right]);
+                Transformed::yes(Expr::ScalarFunction(function))
+            }
+            other => Transformed::no(other),
+        })
+    }
+}
+
+/// Whether a quotient is one of a decimal and a decimal or an integer.
+fn exact_quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
+    let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
+    match (left.get_type(schema), right.get_type(schema)) {
+        (Ok(left), Ok(right)) => (left.is_decimal() || right.is_decimal()) && exact(&left) && exact(&right),
+        _ => false,
+    }
+}
+
+#[derive(Debug)]
+struct CheckedArithmetic {
     functions: [Arc<ScalarUDF>; 3],
 }
 
 impl CheckedArithmetic {
-    pub fn new() -> Self {
-        let function = |operator, name| Arc::new(ScalarUDF::from(Checked::new(operator, name)));
+    fn new() -> Self {
+        let function = |operator, name| Arc::new(ScalarUDF::from(Arithmetic::new(operator, name)));
         Self {
             functions: [
                 function(Operator::Plus, "checked_add"),
@@ -48,14 +122,28 @@ impl CheckedArithmetic {
             _ => return Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
         };
         // An expression whose type cannot be told is one that planning refuses.
-        match (left.get_type(schema), right.get_type(schema)) {
-            (Ok(one), Ok(other)) if one == other && one.is_integer() => {
-                let function = ScalarFunction::new_udf(function.clone(), vec![*left, *right]);
-                Transformed::yes(Expr::ScalarFunction(function))
-            }
-            _ => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
+        let result = match (left.get_type(schema), right.get_type(schema)) {
+            (Ok(left), Ok(right)) if exact(&left) && exact(&right) => result_type(op, &left, &right).ok(),
+            _ => None,
+        };
+        let may_overflow = result.is_some_and(|result| match result {
+            DataType::Decimal128(precision, _) => precision == DECIMAL128_MAX_PRECISION,
+            DataType::Decimal256(precision, _) => precision == DECIMAL256_MAX_PRECISION,
+            other => other.is_integer(),
+        });
+        if may_overflow {
+            let function = ScalarFunction::new_udf(function.clone(), vec![*left, *right]);
+            Transformed::yes(Expr::ScalarFunction(function))
+        } else {
+            Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
     }
+}
+
+/// The type of `left operator right`, for operands that have been coerced.
+fn result_type(operator: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
+    BinaryTypeCoercer::new(left, &operator, right).get_result_type()
 }
 
 impl AnalyzerRule for CheckedArithmetic {
@@ -64,34 +152,24 @@ impl AnalyzerRule for CheckedArithmetic {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let plan = plan.transform_up_with_subqueries(|plan| {
-            let mut schema = merge_schema(&plan.inputs());
-            if let LogicalPlan::TableScan(scan) = &plan {
-                let source = scan.source.schema();
-                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
-            }
-            plan.map_expressions(|expression| {
-                expression.transform_up(|expression| Ok(self.checked(expression, &schema)))
-            })
-        })?;
-        Ok(plan.data)
+        rewrite(plan, |expression, schema| self.checked(expression, schema))
     }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Checked {
+struct Arithmetic {
     operator: Operator,
     name: &'static str,
     signature: Signature,
 }
 
-impl Checked {
+impl Arithmetic {
     fn new(operator: Operator, name: &'static str) -> Self {
         Self { operator, name, signature: Signature::any(2, Volatility::Immutable) }
     }
 }
 
-impl ScalarUDFImpl for Checked {
+impl ScalarUDFImpl for Arithmetic {
     fn name(&self) -> &str {
         self.name
     }
@@ -109,8 +187,9 @@ impl ScalarUDFImpl for Checked {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [one, other] if one == other && one.is_integer() => Ok(one.clone()),
-            _ => Err(plan_datafusion_err!("{} takes two integers of one type", self.name)),
+            [_, _] if self.operator == Operator::Divide => Ok(DataType::Float64),
+            [left, right] => result_type(self.operator, left, right),
+            _ => Err(plan_datafusion_err!("{} takes two arguments", self.name)),
         }
     }
 
@@ -124,10 +203,47 @@ impl ScalarUDFImpl for Checked {
         let [left, right] = args.args.as_slice() else {
             return Err(plan_datafusion_err!("{} takes two arguments", self.name));
         };
-        match self.operator {
+        let result = match self.operator {
             Operator::Plus => apply(left, right, add),
             Operator::Minus => apply(left, right, sub),
-            _ => apply(left, right, mul),
-        }
+            Operator::Multiply => apply(left, right, mul),
+            _ => quotient(left, right),
+        }?;
+        check_digits(&result)?;
+        Ok(result)
     }
+}
+
+fn quotient(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+    let double = |value: &ColumnarValue| value.cast_to(&DataType::Float64, None);
+    apply(&double(left)?, &double(right)?, |left, right| {
+        let divisors = right.get().0.as_primitive::<Float64Type>();
+        // A NULL is no division by zero, and what lies under it may be 0.
+        if divisors.iter().flatten().any(|divisor| divisor == 0.0) {
+            return Err(ArrowError::DivideByZero);
+        }
+        div(left, right)
+    })
+}
+
+/// Refuses decimals with more digits than their type has.
+fn check_digits(value: &ColumnarValue) -> Result<()> {
+    let array = match value {
+        ColumnarValue::Array(array) => array.clone(),
+        ColumnarValue::Scalar(scalar) => scalar.to_array()?,
+    };
+    let checked = match array.data_type() {
+        DataType::Decimal128(precision, _) => {
+            array.as_primitive::<Decimal128Type>().validate_decimal_precision(*precision)
+        }
+        DataType::Decimal256(precision, _) => {
+            array.as_primitive::<Decimal256Type>().validate_decimal_precision(*precision)
+        }
+        _ => Ok(()),
+    };
+    checked.map_err(|error| {
+        let message = error.to_string();
+        let message = message.trim_start_matches("Invalid argument error: ");
+        DataFusionError::ArrowError(Box::new(ArrowError::ArithmeticOverflow(message.into())), None)
+    })
 }

@@ -10,6 +10,7 @@ mod arithmetic;
 mod catalog;
 mod error;
 mod file;
+mod function;
 mod information_schema;
 mod scan;
 mod session;
@@ -18,5 +19,7 @@ pub mod tpch;
 
 pub use catalog::{ExternalTable, TableResolver};
 pub use error::from_datafusion;
-pub use session::{Engine, EngineOptions, Outcome, Parameters, Poll, Progress, Session, StoredResult};
+pub use session::{
+    Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Session, StoredResult,
+};
 pub use statement::{parse_bytes, split_statements, statement_is_complete, system_memory};

@@ -5,11 +5,11 @@
 //! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
 //! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
 
-use crate::aggregate;
-use crate::arithmetic::CheckedArithmetic;
 use crate::catalog::{CATALOG, Scope, SnapshotCatalog, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
+use crate::statement::TypeNames;
+use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -174,7 +174,8 @@ impl Outcome {
     }
 }
 
-type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
+/// Called by the thread that waits for a statement, every 50 ms.
+pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
 /// One conversation with a database.
 pub struct Session {
@@ -200,14 +201,15 @@ impl Session {
             .with_default_catalog_and_schema(CATALOG, SCHEMA_MAIN)
             .with_extension(counters.clone());
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
-        // 12345678901234.5678 has more digits than a double keeps.
-        config.options_mut().sql_parser.parse_float_as_decimal = true;
+        // What TIMESTAMP WITH TIME ZONE means where no zone is given.
+        config.options_mut().execution.time_zone = Some("UTC".into());
         config.options_mut().execution.parquet.pushdown_filters = false;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(engine.environment.read().clone())
             .with_default_features()
-            .with_analyzer_rule(Arc::new(CheckedArithmetic::new()))
+            .with_analyzer_rules(arithmetic::analyzer_rules())
+            .with_type_planner(Arc::new(TypeNames))
             .build();
         let mut context = SessionContext::new_with_state(state);
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
@@ -215,6 +217,7 @@ impl Session {
         for function in aggregate::functions() {
             context.register_udaf(function);
         }
+        function::register_aliases(&context);
         context.register_catalog(CATALOG, Arc::new(SnapshotCatalog(scope.clone())));
         scope.bind(context.state_weak_ref());
         Ok(Arc::new(Self {

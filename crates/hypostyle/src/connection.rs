@@ -1,6 +1,6 @@
 //! Connections: statements in, results out.
 
-use crate::{Database, Parameters, Poll, Progress, QueryResult, TableResolver};
+use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_engine::{Outcome, Session};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -163,7 +163,7 @@ impl Connection {
 
     /// Has `poll` called about every 50 ms, on the thread that waits, during each blocking call of
     /// this connection and its results.
-    pub fn set_poll(&self, poll: Option<Arc<dyn Fn(&Progress) -> Poll + Send + Sync>>) {
+    pub fn set_poll(&self, poll: Option<PollHook>) {
         if let Some(session) = self.session.read().as_ref() {
             session.set_poll(poll);
         }

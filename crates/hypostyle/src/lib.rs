@@ -25,7 +25,7 @@ pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
 pub use hypostyle_engine::tpch;
 pub use hypostyle_engine::{
-    ExternalTable, Parameters, Poll, Progress, TableResolver, parse_bytes, split_statements,
+    ExternalTable, Parameters, Poll, PollHook, Progress, TableResolver, parse_bytes, split_statements,
     statement_is_complete,
 };
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};

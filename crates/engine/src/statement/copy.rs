@@ -61,10 +61,7 @@ fn parse_with(parser: &mut Parser<'_>) -> Result<Copy, ParserError> {
         };
         Source::Table { name, columns }
     };
-    let from = match parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::TO])? {
-        Keyword::FROM => true,
-        _ => false,
-    };
+    let from = parser.expect_one_of_keywords(&[Keyword::FROM, Keyword::TO])? == Keyword::FROM;
     let path = parser.parse_literal_string()?;
     let with = parser.parse_keyword(Keyword::WITH);
     let mut options = Vec::new();

@@ -3,6 +3,7 @@
 mod copy;
 mod ddl;
 mod describe;
+mod multiset;
 mod names;
 mod query;
 mod settings;
@@ -12,6 +13,7 @@ mod types;
 
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
+pub(crate) use types::TypeNames;
 
 use crate::error::from_datafusion;
 use crate::session::{Outcome, Parameters, Session};
@@ -514,14 +516,32 @@ fn parse_query(sql: &str) -> Result<Query> {
     Err(Error::new(ErrorKind::Syntax, "a query was expected"))
 }
 
-/// Numbers with an exponent are DOUBLEs; DataFusion would make decimals of negative scale of them.
-fn exponents_as_doubles(sql: &str) -> Cow<'_, str> {
-    let is_double = |token: &Token| matches!(token, Token::Number(number, _) if number.contains(['e', 'E']));
+/// Digits that every DOUBLE keeps, and that BIGINT always holds.
+const DOUBLE_DIGITS: usize = 15;
+const BIGINT_DIGITS: usize = 18;
+
+/// The type of a number that neither DOUBLE nor BIGINT would keep all digits of.
+fn decimal_of(number: &str) -> Option<String> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
+    let kept = if number.contains('.') { DOUBLE_DIGITS } else { BIGINT_DIGITS };
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    // Up to the largest UBIGINT, integers need no decimal.
+    (plain && digits > kept && number.parse::<u64>().is_err())
+        .then(|| format!("DECIMAL({digits},{})", fraction.len()))
+}
+
+/// Numbers of many digits as the decimals they are; DataFusion would make DOUBLEs of them.
+fn exact_numbers(sql: &str) -> Cow<'_, str> {
+    let decimal = |token: &Token| match token {
+        Token::Number(number, _) => decimal_of(number),
+        _ => None,
+    };
     match Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() {
-        Ok(tokens) if tokens.iter().any(is_double) => {
-            let text = |token: &Token| match is_double(token) {
-                true => format!("CAST('{token}' AS DOUBLE)"),
-                false => token.to_string(),
+        Ok(tokens) if tokens.iter().any(|token| decimal(token).is_some()) => {
+            let text = |token: &Token| match decimal(token) {
+                Some(decimal) => format!("CAST('{token}' AS {decimal})"),
+                None => token.to_string(),
             };
             Cow::Owned(tokens.iter().map(text).collect())
         }
@@ -533,7 +553,7 @@ fn exponents_as_doubles(sql: &str) -> Cow<'_, str> {
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas).
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
-    let sql = exponents_as_doubles(sql);
+    let sql = exact_numbers(sql);
     let with = |dialect: &dyn Dialect| {
         DFParserBuilder::new(sql.as_ref())
             .with_dialect(dialect)

@@ -1,5 +1,6 @@
 //! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
 
+use super::multiset::refuse_multisets;
 use crate::catalog::CATALOG;
 use crate::error::from_datafusion;
 use crate::scan::StoredTable;
@@ -43,6 +44,9 @@ impl Session {
     }
 
     pub(crate) fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
+        if let DfStatement::Statement(statement) = &statement {
+            refuse_multisets(statement)?;
+        }
         let context = self.context.clone();
         let snapshot = self.scope.snapshot.read().clone();
         let values = match parameters {

@@ -1,7 +1,10 @@
-//! SQL type names of CREATE TABLE as logical types.
+//! SQL type names as logical types, for CREATE TABLE, and for the casts that DataFusion has no type for.
 
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as Sql, ExactNumberInfo, TimezoneInfo};
 use hypostyle_types::{Error, LogicalType, Result, StructField, TimeUnit, did_you_mean};
+use std::sync::Arc;
 
 const DECIMAL_PRECISION_DEFAULT: u64 = 18;
 const DECIMAL_SCALE_DEFAULT: i64 = 3;
@@ -34,16 +37,35 @@ const NAMES: [&str; 24] = [
     "STRING",
 ];
 
+/// Gives casts the types that DataFusion's planner does not know.
+#[derive(Debug)]
+pub(crate) struct TypeNames;
+
+impl TypePlanner for TypeNames {
+    fn plan_type_field(&self, sql: &Sql) -> datafusion::error::Result<Option<FieldRef>> {
+        let (logical_type, data_type) = match sql {
+            Sql::JSON | Sql::JSONB => (LogicalType::Json, DataType::Utf8View),
+            // Computed UUIDs are text.
+            Sql::Uuid => (LogicalType::Varchar, DataType::Utf8View),
+            Sql::Blob(_) | Sql::Varbinary(_) => (LogicalType::Blob, DataType::LargeBinary),
+            _ => return Ok(None),
+        };
+        let metadata = logical_type.arrow_field("", true).metadata().clone();
+        Ok(Some(Arc::new(Field::new("", data_type, true).with_metadata(metadata))))
+    }
+}
+
 /// # Errors
 /// `Unsupported` for a type that Hypostyle has not, with the nearest that it has.
 pub(crate) fn logical_type(sql: &Sql) -> Result<LogicalType> {
     use LogicalType::*;
     Ok(match sql {
         Sql::Boolean | Sql::Bool => Boolean,
-        Sql::TinyInt(_) | Sql::Int8(_) => TinyInt,
+        Sql::TinyInt(_) => TinyInt,
         Sql::SmallInt(_) | Sql::Int2(_) | Sql::Int16 => SmallInt,
         Sql::Int(_) | Sql::Integer(_) | Sql::Int4(_) | Sql::Int32 | Sql::MediumInt(_) => Integer,
-        Sql::BigInt(_) | Sql::Int64 => BigInt,
+        // INT8 counts bytes, as in PostgreSQL.
+        Sql::BigInt(_) | Sql::Int64 | Sql::Int8(_) => BigInt,
         Sql::TinyIntUnsigned(_) | Sql::UTinyInt | Sql::UInt8 => UTinyInt,
         Sql::SmallIntUnsigned(_) | Sql::USmallInt | Sql::UInt16 | Sql::Int2Unsigned(_) => USmallInt,
         Sql::IntUnsigned(_) | Sql::IntegerUnsigned(_) | Sql::UInt32 | Sql::Int4Unsigned(_) => UInteger,

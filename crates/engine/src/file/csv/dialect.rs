@@ -68,8 +68,11 @@ impl Dialect {
             at = found + 1;
             let opens =
                 found == 0 || matches!(bytes[found - 1], b'\n' | b'\r') || bytes[found - 1] == self.delimiter;
+            if !opens {
+                continue;
+            }
             // Inside quotes, up to a quote that is not the first half of a doubled one.
-            while opens {
+            loop {
                 let Some(found) = find(quote, bytes, at) else { return (end, true) };
                 at = found + 1;
                 if bytes.get(at) != Some(&quote) {
