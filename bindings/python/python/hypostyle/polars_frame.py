@@ -13,14 +13,15 @@ from hypostyle.optional import require
 
 
 def to_polars(native: _native.QueryResult, names: list[str]) -> Any:
-    """A frame of the whole result: native conversions on other threads while Polars imports on this."""
+    """A frame of the whole result, its columns converted and imported in parallel."""
     pl = require("polars", "pl()")
     native.materialize()
+
+    def series(index: int) -> Any:
+        return pl.Series(readable_column(native, index)).alias(names[index])
+
     with ThreadPoolExecutor(native.threads) as pool:
-        pending = [pool.submit(readable_column, native, index) for index in range(len(names))]
-        return pl.DataFrame(
-            [pl.Series(column.result()).alias(name) for name, column in zip(names, pending, strict=True)]
-        )
+        return pl.DataFrame(list(pool.map(series, range(len(names)))))
 
 
 def readable_column(native: _native.QueryResult, index: int) -> _native.Column:

@@ -8,7 +8,7 @@ use super::parallel;
 use arrow::array::types::IntervalMonthDayNanoType;
 use arrow::array::types::{Decimal32Type, Decimal64Type, DecimalType, Int32Type, Int64Type};
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, LargeStringArray, StringViewArray};
-use arrow::array::{PrimitiveArray, StructArray};
+use arrow::array::{PrimitiveArray, StructArray, make_array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, IntervalUnit};
@@ -24,6 +24,7 @@ pub fn readable(array: &ArrayRef, field: &Field, threads: usize) -> Result<(Arra
         DataType::LargeUtf8 => views(array.as_string(), threads)?,
         DataType::Decimal32(precision, scale) => widen::<Decimal32Type>(array, *precision, *scale, threads)?,
         DataType::Decimal64(precision, scale) => widen::<Decimal64Type>(array, *precision, *scale, threads)?,
+        DataType::Dictionary(codes, strings) => unsigned_codes(array, codes, strings),
         data_type => {
             let target = readable_type(data_type);
             if target == *data_type {
@@ -79,6 +80,21 @@ where
     let wide = parallel::collect(values.len(), threads, |row| -> i128 { values[row].into() });
     let wide = Decimal128Array::try_new(wide.into(), narrow.nulls().cloned())?;
     Ok(Arc::new(wide.with_precision_and_scale(precision, scale)?))
+}
+
+/// The same dictionary with its codes as unsigned numbers, which Polars takes over without looking at
+/// each. The −1 under a NULL becomes the largest of them, and stays under its NULL.
+fn unsigned_codes(array: &ArrayRef, codes: &DataType, strings: &DataType) -> ArrayRef {
+    let codes = match codes {
+        DataType::Int8 => DataType::UInt8,
+        DataType::Int16 => DataType::UInt16,
+        DataType::Int32 => DataType::UInt32,
+        _ => return array.clone(),
+    };
+    let data_type = DataType::Dictionary(Box::new(codes), Box::new(strings.clone()));
+    let data = array.to_data().into_builder().data_type(data_type);
+    // SAFETY: the codes have the same width and, but under a NULL, are places in the same dictionary.
+    make_array(unsafe { data.build_unchecked() })
 }
 
 fn interval_struct(array: &PrimitiveArray<IntervalMonthDayNanoType>, fields: &Fields) -> ArrayRef {
