@@ -7,7 +7,7 @@ export SF ?= 1
 export RUNS ?= 5
 BENCHES ?= export append tpch open
 
-.PHONY: help setup build demo test bench lint format clean
+.PHONY: help setup build demo test bench fuzz lint format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -29,6 +29,9 @@ bench: build ## Measure against the peers and the bars (SF=1 RUNS=5 BENCHES="exp
 	@. scripts/env.sh && for bench in $(BENCHES); do \
 		"$$VENV/bin/python" bench/$$bench.py --sf $(SF) --runs $(RUNS) || exit 1; \
 	done
+
+fuzz: setup ## Fuzz what parses bytes, each target for FUZZ_SECONDS (30)
+	@scripts/fuzz.sh
 
 lint: setup ## Check formatting and lints of Rust and Python
 	@scripts/lint.sh

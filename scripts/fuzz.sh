@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Fuzzes what parses bytes, each target for FUZZ_SECONDS (30). What is found stays under
+# fuzz/artifacts, and cargo-fuzz says how to run it again. Needs a nightly compiler.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
+cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
+
+corpus="$HYPOSTYLE_CACHE/fuzz"
+golden=tests/golden/format-v1
+mkdir -p "$corpus"/{superblock,block,log,database}
+cp "$golden/HYPOSTYLE" "$corpus/superblock/golden"
+cp "$golden"/log-* "$golden"/catalog-* "$corpus/log/"
+for target in superblock block log database; do
+    printf '\n== %s\n' "$target"
+    cargo +nightly fuzz run "$target" "$corpus/$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048
+done
