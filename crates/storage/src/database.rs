@@ -1,5 +1,6 @@
 //! Opening a database, its published snapshot, recovery and checkpoints (format.md §1, §7).
 
+use crate::column::check_shape;
 use crate::table::TableData;
 use crate::transaction::WriteTransaction;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Superblock, TableEntry, read_log};
@@ -204,6 +205,7 @@ impl Database {
         } else {
             (0, None)
         };
+        catalog.tables.iter().try_for_each(check_shape)?;
         if mode == OpenMode::ReadWrite {
             remove_leftovers(&store, &names, newest, &catalog)?;
         }

@@ -8,6 +8,7 @@ mod files;
 mod layout;
 mod node_writer;
 mod reader;
+mod shape;
 mod writer;
 
 pub use bounds::{BlockSynopsis, Bound};
@@ -16,4 +17,5 @@ pub use reader::ColumnData;
 
 pub(crate) use files::GenerationFiles;
 pub(crate) use layout::node_count;
+pub(crate) use shape::check_shape;
 pub(crate) use writer::ColumnWriter;

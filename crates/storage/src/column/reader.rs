@@ -15,7 +15,7 @@ use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, ColumnEntry, Encoding, G
 use hypostyle_io::{File, Mapping};
 use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// A column as one snapshot sees it.
@@ -26,15 +26,26 @@ pub struct ColumnData {
     /// The array that scans share; made at first use.
     shared: OnceLock<ArrayRef>,
     synopses: OnceLock<Vec<BlockSynopsis>>,
-    /// One bit a block: its checksum has matched in this process.
-    verified: Vec<AtomicU64>,
+    layout: OnceLock<Vec<Node>>,
+    /// For each node one bit a block: its checksum has matched in this process.
+    verified: Vec<Vec<AtomicU64>>,
+    dictionary_verified: AtomicBool,
 }
 
 impl ColumnData {
     pub(crate) fn new(entry: ColumnEntry, files: Arc<GenerationFiles>) -> Self {
-        let blocks = entry.generation.nodes[0].length.div_ceil(BLOCK_ROWS);
-        let verified = (0..blocks.div_ceil(64)).map(|_| AtomicU64::new(0)).collect();
-        Self { entry, files, shared: OnceLock::new(), synopses: OnceLock::new(), verified }
+        let words = |node: &NodeEntry| node.length.div_ceil(BLOCK_ROWS).div_ceil(64);
+        let bits = |node| (0..words(node)).map(|_| AtomicU64::new(0)).collect();
+        let verified = entry.generation.nodes.iter().map(bits).collect();
+        Self {
+            entry,
+            files,
+            shared: OnceLock::new(),
+            synopses: OnceLock::new(),
+            layout: OnceLock::new(),
+            verified,
+            dictionary_verified: AtomicBool::new(false),
+        }
     }
 
     pub fn entry(&self) -> &ColumnEntry {
@@ -86,7 +97,7 @@ impl ColumnData {
 
     fn bounds_kind(&self) -> BoundsKind {
         match self.entry.generation.encoding {
-            Encoding::Plain => nodes(&self.entry.logical_type.arrow_type())[0].bounds,
+            Encoding::Plain => self.layout()[0].bounds,
             _ => BoundsKind::Bytes,
         }
     }
@@ -102,7 +113,14 @@ impl ColumnData {
         Ok(self.synopses.get_or_init(|| synopses))
     }
 
-    /// Checks the checksums of the blocks that hold these rows, each once in this process.
+    fn layout(&self) -> &[Node] {
+        self.layout.get_or_init(|| {
+            nodes(&arrow_type_at_rest(&self.entry.logical_type, self.entry.generation.encoding))
+        })
+    }
+
+    /// Checks the checksums of all that these rows are made of: their blocks, the blocks of the
+    /// elements within them, and the dictionary. Each is read once in this process.
     ///
     /// # Errors
     /// `Corrupt` naming the column and the block.
@@ -110,16 +128,50 @@ impl ColumnData {
         if self.files.store.path().is_none() || rows.is_empty() {
             return Ok(());
         }
-        for block in rows.start / BLOCK_ROWS..rows.end.div_ceil(BLOCK_ROWS) {
-            let Some(word) = self.verified.get((block / 64) as usize) else { break };
+        self.verify_elements(0, rows)?;
+        if self.entry.generation.encoding.is_dictionary() && !self.dictionary_verified.load(Ordering::Acquire)
+        {
+            self.verify_dictionary(&self.entry.generation.nodes[0])?;
+            self.dictionary_verified.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    fn verify_elements(&self, node: usize, elements: Range<u64>) -> Result<()> {
+        if elements.is_empty() {
+            return Ok(());
+        }
+        for block in elements.start / BLOCK_ROWS..elements.end.div_ceil(BLOCK_ROWS) {
+            let Some(word) = self.verified[node].get((block / 64) as usize) else { break };
             let bit = 1 << (block % 64);
             if word.load(Ordering::Acquire) & bit != 0 {
                 continue;
             }
-            self.verify_block(0, block)?;
+            self.verify_block(node, block)?;
             word.fetch_or(bit, Ordering::AcqRel);
         }
+        let shape = &self.layout()[node];
+        for child in &shape.children {
+            let within = match (&shape.buffers, &shape.data_type) {
+                (Buffers::Offsets { width }, _) => {
+                    self.offset(node, *width, elements.start)?..self.offset(node, *width, elements.end)?
+                }
+                (_, DataType::FixedSizeList(_, length)) => {
+                    let length = *length as u64;
+                    elements.start * length..elements.end * length
+                }
+                _ => elements.clone(),
+            };
+            self.verify_elements(*child, within)?;
+        }
         Ok(())
+    }
+
+    /// Where an element of a list or map begins among the child's elements.
+    fn offset(&self, node: usize, width: usize, element: u64) -> Result<u64> {
+        let mut bytes = [0; 8];
+        self.files.open(node, Role::Offsets)?.read_at(element * width as u64, &mut bytes[..width])?;
+        Ok(u64::from_le_bytes(bytes))
     }
 
     /// Calls back for every block of every node, with the error if it is damaged.
@@ -136,8 +188,6 @@ impl ColumnData {
 
     fn verify_block(&self, node: usize, block: u64) -> Result<()> {
         let entry = &self.entry.generation.nodes[node];
-        let data_type = arrow_type_at_rest(&self.entry.logical_type, self.entry.generation.encoding);
-        let layout = nodes(&data_type);
         let (from, to) = (block * BLOCK_ROWS, ((block + 1) * BLOCK_ROWS).min(entry.length));
         let record = match &entry.tail {
             Some(tail) if block == sealed_blocks(entry.length) => *tail,
@@ -148,7 +198,7 @@ impl ColumnData {
                 BlockRecord::decode(&bytes)?
             }
         };
-        let found = checksum(&self.files, node, &layout[node], entry, from..to)?;
+        let found = checksum(&self.files, node, &self.layout()[node], entry, from..to)?;
         if found != record.checksum {
             return Err(Error::corrupt(format!(
                 "column \"{}\": block {block} (rows {from} to {}) is damaged: its checksum does not match; restore it from a backup",
@@ -210,8 +260,16 @@ fn checksum(
     let mut hash = BlockHash::new();
     let (from, to) = (elements.start, elements.end);
     let read = |role, start: u64, end: u64| -> Result<Vec<u8>> {
+        let file = files.open(node, role)?;
+        // What is not there is found before memory is taken for it.
+        if file.length()? < end {
+            return Err(Error::corrupt(format!(
+                "\"{}\" is truncated: it ends before byte {end}",
+                file.name()
+            )));
+        }
         let mut bytes = vec![0; (end - start) as usize];
-        files.open(node, role)?.read_at(start, &mut bytes)?;
+        file.read_at(start, &mut bytes)?;
         Ok(bytes)
     };
     let bits = (to - from) as usize;

@@ -1,0 +1,73 @@
+//! What the catalog says of a column's nodes, checked before anything relies on it (format.md §3, §5).
+//!
+//! The catalog's decoder knows no Arrow layout. After this check the nodes are as many as the type
+//! has, parents and children agree in length, every block has its record, and no length overflows
+//! when it is turned into bytes or bits.
+
+use super::layout::{Node, arrow_type_at_rest, nodes};
+use arrow_schema::DataType;
+use hypostyle_format::{ColumnEntry, NodeEntry, TableEntry};
+use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};
+
+/// Elements of a node: more than the largest file holds, and small enough to multiply by every width.
+const ELEMENTS_MAX: u64 = 1 << 44;
+
+/// # Errors
+/// `Corrupt` naming the column whose nodes are not those of its type.
+pub(crate) fn check_shape(table: &TableEntry) -> Result<()> {
+    for column in &table.columns {
+        if !fits(column) {
+            return Err(Error::corrupt(format!(
+                "column \"{}\" of table \"{}\" has files that its type {} cannot have",
+                column.name, table.name, column.logical_type
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn fits(column: &ColumnEntry) -> bool {
+    if !has_layout(&column.logical_type) {
+        return false;
+    }
+    let layout = nodes(&arrow_type_at_rest(&column.logical_type, column.generation.encoding));
+    let entries = &column.generation.nodes;
+    layout.len() == entries.len()
+        && layout.iter().zip(entries).all(|(shape, entry)| node_fits(shape, entry, entries))
+}
+
+fn node_fits(shape: &Node, entry: &NodeEntry, entries: &[NodeEntry]) -> bool {
+    let tail_rows = entry.length % BLOCK_ROWS;
+    let tail_fits = match &entry.tail {
+        Some(tail) => tail_rows > 0 && u64::from(tail.elements) == tail_rows,
+        None => tail_rows == 0,
+    };
+    let children_fit = shape.children.iter().all(|child| {
+        let found = entries[*child].length;
+        match &shape.data_type {
+            DataType::Struct(_) => found == entry.length,
+            DataType::FixedSizeList(_, length) => entry.length.checked_mul(*length as u64) == Some(found),
+            _ => true,
+        }
+    });
+    // Heaps are as long as an i64 offset can say.
+    let offset_fits = |bytes: u64| i64::try_from(bytes).is_ok();
+    entry.length.max(entry.dictionary_length) <= ELEMENTS_MAX
+        && offset_fits(entry.heap_bytes)
+        && offset_fits(entry.dictionary_heap_bytes)
+        && entry.nulls <= entry.length
+        && tail_fits
+        && children_fit
+}
+
+/// No length within the type is negative.
+fn has_layout(logical_type: &LogicalType) -> bool {
+    match logical_type {
+        LogicalType::FixedBinary { bytes } => *bytes >= 0,
+        LogicalType::List { element } => has_layout(element),
+        LogicalType::Array { element, length } => *length >= 0 && has_layout(element),
+        LogicalType::Struct { fields } => fields.iter().all(|field| has_layout(&field.logical_type)),
+        LogicalType::Map { key, value } => has_layout(key) && has_layout(value),
+        _ => true,
+    }
+}
