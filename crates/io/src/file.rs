@@ -57,8 +57,8 @@ impl File {
         self.inner.sync_data().map_err(|error| self.error("cannot sync", &error))
     }
 
-    /// Cuts the file. Only for files that are never mapped: the log.
-    pub fn truncate_unmapped(&self, length: u64) -> Result<()> {
+    /// Cuts the file, but never below what anybody may have mapped: its page would be gone.
+    pub fn truncate(&self, length: u64) -> Result<()> {
         self.inner.set_len(length).map_err(|error| self.error("cannot truncate", &error))
     }
 

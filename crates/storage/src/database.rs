@@ -1,13 +1,13 @@
 //! Opening a database, its published snapshot, recovery and checkpoints (format.md §1, §7).
 
-use crate::column::check_shape;
+use crate::column::{check_shape, committed_files};
 use crate::table::TableData;
 use crate::transaction::WriteTransaction;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Superblock, TableEntry, read_log};
 use hypostyle_io::{File, Lock, Store};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -198,7 +198,7 @@ impl Database {
             let log = store.open(&log_name(newest))?;
             let end = read_log(&log.read_all()?, &mut catalog)?;
             if end.torn && mode == OpenMode::ReadWrite {
-                log.truncate_unmapped(end.offset as u64)?;
+                log.truncate(end.offset as u64)?;
                 log.sync()?;
             }
             (end.offset as u64, Some(log))
@@ -331,7 +331,8 @@ fn log_name(version: Version) -> String {
     format!("log-{:020}", version.0)
 }
 
-/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4).
+/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else has the
+/// database open.
 fn remove_leftovers(store: &Store, names: &[String], newest: Version, catalog: &Catalog) -> Result<()> {
     for name in names {
         let stale = |prefix: &str| name.starts_with(prefix) && *name != format!("{prefix}{:020}", newest.0);
@@ -348,15 +349,18 @@ fn remove_leftovers(store: &Store, names: &[String], newest: Version, catalog: &
             store.remove_directory(&path)?;
             continue;
         };
-        let live: HashSet<String> = table
-            .columns
-            .iter()
-            .map(|column| format!("{}-{}", column.id, column.generation.number))
-            .collect();
-        for file in store.list(&path)? {
-            let generation = file.rsplit_once('-').map(|(generation, _)| generation);
-            if !generation.is_some_and(|generation| live.contains(generation)) {
-                store.remove(&format!("{path}/{file}"))?;
+        let committed = committed_files(table);
+        for name in store.list(&path)? {
+            let file = format!("{path}/{name}");
+            match committed.get(&name) {
+                None => store.remove(&file)?,
+                // A file that is too short is for its readers to report.
+                Some(length) => {
+                    let file = store.open(&file)?;
+                    if file.length()? > *length {
+                        file.truncate(*length)?;
+                    }
+                }
             }
         }
     }

@@ -119,20 +119,21 @@ fn check_history(snapshot: &Snapshot) -> u64 {
     rows
 }
 
-/// Files of column generations and the directories they lie in.
-fn column_files(path: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for table in fs::read_dir(path.join("columns")).unwrap() {
-        let table = table.unwrap().path();
-        files.extend(fs::read_dir(&table).unwrap().map(|file| file.unwrap().path()));
-        files.push(table);
-    }
-    files.sort();
-    files
+/// How long the column files of each table are; tables' numbers and generations tell of their past.
+fn column_files(path: &Path) -> Vec<Vec<u64>> {
+    let length = |file: std::io::Result<fs::DirEntry>| file.unwrap().metadata().unwrap().len();
+    let lengths = |table: std::io::Result<fs::DirEntry>| {
+        let mut lengths: Vec<u64> = fs::read_dir(table.unwrap().path()).unwrap().map(length).collect();
+        lengths.sort();
+        lengths
+    };
+    let mut tables: Vec<_> = fs::read_dir(path.join("columns")).unwrap().map(lengths).collect();
+    tables.sort();
+    tables
 }
 
 /// The files that a database with this history has when nobody was killed while making it.
-fn files_of_a_calm_life(rows: u64) -> usize {
+fn files_of_a_calm_life(rows: u64) -> Vec<Vec<u64>> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("calm.hypo");
     let database = open(&path);
@@ -141,7 +142,7 @@ fn files_of_a_calm_life(rows: u64) -> usize {
     }
     drop(database);
     drop(open(&path));
-    column_files(&path).len()
+    column_files(&path)
 }
 
 /// A small generator of pseudo-random numbers (xorshift64*), so that a seed repeats a run.
@@ -198,7 +199,7 @@ fn a_killed_writer_loses_nothing_and_leaves_nothing() {
         rows = found;
         if rows > 200_000 {
             drop(database);
-            assert_eq!(column_files(&path).len(), files_of_a_calm_life(rows), "files are left behind");
+            assert_eq!(column_files(&path), files_of_a_calm_life(rows), "files are left behind");
             fs::remove_dir_all(&path).unwrap();
             rows = 0;
         }
@@ -208,7 +209,7 @@ fn a_killed_writer_loses_nothing_and_leaves_nothing() {
     );
     drop(open(&path));
     if rows > 0 {
-        assert_eq!(column_files(&path).len(), files_of_a_calm_life(rows), "files are left behind");
+        assert_eq!(column_files(&path), files_of_a_calm_life(rows), "files are left behind");
     }
 }
 
@@ -238,5 +239,5 @@ fn a_full_disk_stops_an_append_and_nothing_else() {
     assert_eq!(check_history(&database.snapshot()), rows);
     drop(database);
     drop(open(&path));
-    assert_eq!(column_files(&path).len(), files_of_a_calm_life(rows), "files are left behind");
+    assert_eq!(column_files(&path), files_of_a_calm_life(rows), "files are left behind");
 }

@@ -6,17 +6,27 @@
 
 mod common;
 
-use arrow_array::Array;
+use arrow_array::{Array, ArrayRef, BooleanArray, LargeStringArray, RecordBatch};
 use arrow_select::concat::concat;
-use common::{append, assert_same, column, columns_of, create, every_type, open};
-
+use common::{append, assert_same, batch, column, columns_of, create, every_type, open};
 use hypostyle_storage::{Database, OpenMode, ViewEntry};
+use hypostyle_types::BLOCK_ROWS;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Rows of the two appends: the second starts inside a byte of a bitmap, and has NULLs.
 const FIRST: (usize, bool) = (13, false);
 const SECOND: (usize, bool) = (60, true);
+
+/// More than a block, few distinct strings: block records and a dictionary.
+fn long() -> RecordBatch {
+    let rows = || 0..BLOCK_ROWS + 30;
+    let kinds: LargeStringArray =
+        rows().map(|row| (row % 1000 != 999).then(|| format!("kind {}", row / 30_000))).collect();
+    let flags: BooleanArray = rows().map(|row| Some(row % 3 == 0)).collect();
+    batch(vec![("kind", Arc::new(kinds) as ArrayRef), ("flag", Arc::new(flags))])
+}
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/format-v1")
@@ -30,6 +40,7 @@ fn write_golden_files() {
     let (first, second) = (every_type(0, FIRST.0, FIRST.1), every_type(FIRST.0, SECOND.0, SECOND.1));
     let id = create(&database, "every_type", &[first]).unwrap();
     append(&database, id, &second).unwrap();
+    create(&database, "long", &[long()]).unwrap();
     let mut writer = database.begin_write(1).unwrap();
     let mut columns = columns_of(&second);
     columns.truncate(3);
@@ -75,6 +86,13 @@ fn format_version_1_is_read_checked_and_continued() {
         let parts: Vec<&dyn Array> = pieces.iter().map(|piece| piece.column(index).as_ref()).collect();
         assert_same(&column(&snapshot, "every_type", index), &concat(&parts).unwrap(), field.name());
     }
+    let long = long();
+    for (index, field) in long.schema().fields().iter().enumerate() {
+        assert_same(&column(&snapshot, "long", index), long.column(index), field.name());
+    }
+    let kinds = snapshot.table("main", "long").unwrap().column("kind").unwrap();
+    assert!(kinds.entry().generation.encoding.is_dictionary());
+    assert_eq!(kinds.synopses().unwrap().len(), 2);
     let empty = snapshot.table("other", "empty").unwrap();
     let columns = &empty.entry().columns;
     assert_eq!((empty.rows(), columns.len()), (0, 3));

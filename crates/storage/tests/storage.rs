@@ -263,3 +263,42 @@ fn synopses_bound_their_blocks() {
     let text = |text: &str| Bound::Bytes { prefix: text.as_bytes().to_vec(), exact: true };
     assert_eq!(few[0].bounds, Some((text("kind 0"), text("kind 4"))));
 }
+
+/// Names and lengths of the files of the first table's columns.
+fn column_files(path: &Path) -> Vec<(String, u64)> {
+    let file = |file: std::io::Result<fs::DirEntry>| {
+        let file = file.unwrap();
+        (file.file_name().into_string().unwrap(), file.metadata().unwrap().len())
+    };
+    let mut files: Vec<_> = fs::read_dir(path.join("columns/1")).unwrap().map(file).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_an_abandoned_append_took_is_given_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.hypo");
+    let id = create(&open(&path), "t", &[every_type(0, 100, false)]).unwrap();
+    let committed = column_files(&path);
+    {
+        let database = open(&path);
+        let mut writer = database.begin_write(2).unwrap();
+        // With NULLs, so that there are new files, too; and more than a block, for its record.
+        writer.append(id, &every_type(100, 70_000, true)).unwrap();
+    }
+    assert_ne!(column_files(&path), committed);
+    let database = open(&path);
+    assert_eq!(column_files(&path), committed);
+    assert!(database.snapshot().check(|_| true).is_empty());
+    append(&database, id, &every_type(100, 50, true)).unwrap();
+    drop(database);
+    let grown = column_files(&path);
+    let snapshot = open(&path).snapshot();
+    assert_eq!(column_files(&path), grown, "opening cut what was committed");
+    let both = [every_type(0, 100, false), every_type(100, 50, true)];
+    for (index, field) in both[0].schema().fields().iter().enumerate() {
+        let expected = concat(&[both[0].column(index), both[1].column(index)]).unwrap();
+        assert_same(&column(&snapshot, "t", index), &expected, field.name());
+    }
+}

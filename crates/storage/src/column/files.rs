@@ -35,6 +35,11 @@ impl Role {
     }
 }
 
+/// The name of a file within the table's directory.
+pub(crate) fn file_name(column: ColumnId, generation: Generation, node: usize, role: Role) -> String {
+    format!("{column}-{generation}-{node}.{}", role.suffix())
+}
+
 /// The files of one generation of a column. When it is obsolete, dropping the last handle, and so
 /// the last snapshot that could open them, unlinks them.
 #[derive(Debug)]
@@ -56,7 +61,8 @@ impl GenerationFiles {
     }
 
     fn name(&self, node: usize, role: Role) -> String {
-        format!("{}/{}{node}.{}", table_directory(self.table), self.prefix(), role.suffix())
+        let file = file_name(self.column, self.generation, node, role);
+        format!("{}/{file}", table_directory(self.table))
     }
 
     pub fn open(&self, node: usize, role: Role) -> Result<File> {

@@ -17,5 +17,5 @@ pub use reader::ColumnData;
 
 pub(crate) use files::GenerationFiles;
 pub(crate) use layout::node_count;
-pub(crate) use shape::check_shape;
+pub(crate) use shape::{check_shape, committed_files};
 pub(crate) use writer::ColumnWriter;

@@ -129,8 +129,16 @@ impl ColumnData {
             return Ok(());
         }
         self.verify_elements(0, rows)?;
-        if self.entry.generation.encoding.is_dictionary() && !self.dictionary_verified.load(Ordering::Acquire)
-        {
+        self.verify_dictionary_once()
+    }
+
+    /// Checks the dictionary, if there is one, for those who read it before any row.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the column.
+    pub fn verify_dictionary_once(&self) -> Result<()> {
+        let has_dictionary = self.files.store.path().is_some() && self.entry.generation.encoding.is_dictionary();
+        if has_dictionary && !self.dictionary_verified.load(Ordering::Acquire) {
             self.verify_dictionary(&self.entry.generation.nodes[0])?;
             self.dictionary_verified.store(true, Ordering::Release);
         }

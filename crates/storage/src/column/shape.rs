@@ -4,10 +4,12 @@
 //! has, parents and children agree in length, every block has its record, and no length overflows
 //! when it is turned into bytes or bits.
 
-use super::layout::{Node, arrow_type_at_rest, nodes};
+use super::files::{Role, file_name};
+use super::layout::{Buffers, Node, arrow_type_at_rest, nodes, sealed_blocks};
 use arrow_schema::DataType;
-use hypostyle_format::{ColumnEntry, NodeEntry, TableEntry};
+use hypostyle_format::{BLOCK_RECORD_BYTES, ColumnEntry, Encoding, NodeEntry, TableEntry};
 use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};
+use std::collections::HashMap;
 
 /// Elements of a node: more than the largest file holds, and small enough to multiply by every width.
 const ELEMENTS_MAX: u64 = 1 << 44;
@@ -70,4 +72,45 @@ fn has_layout(logical_type: &LogicalType) -> bool {
         LogicalType::Map { key, value } => has_layout(key) && has_layout(value),
         _ => true,
     }
+}
+
+/// The files that a table's columns are made of and their committed lengths in bytes, by name.
+pub(crate) fn committed_files(table: &TableEntry) -> HashMap<String, u64> {
+    let mut files = HashMap::new();
+    for column in &table.columns {
+        let generation = &column.generation;
+        let layout = nodes(&arrow_type_at_rest(&column.logical_type, generation.encoding));
+        for (number, (node, entry)) in layout.iter().zip(&generation.nodes).enumerate() {
+            for (role, bytes) in committed_roles(node, entry, generation.encoding) {
+                files.insert(file_name(column.id, generation.number, number, role), bytes);
+            }
+        }
+    }
+    files
+}
+
+/// A node without elements is as good as without files: its next writer makes them anew.
+fn committed_roles(node: &Node, entry: &NodeEntry, encoding: Encoding) -> Vec<(Role, u64)> {
+    let length = entry.length;
+    if length == 0 {
+        return Vec::new();
+    }
+    let mut roles = match &node.buffers {
+        Buffers::None => vec![],
+        Buffers::Fixed { width, .. } => vec![(Role::Values, length * *width as u64)],
+        Buffers::Bitmap => vec![(Role::Values, length.div_ceil(8))],
+        Buffers::Variable => vec![(Role::Offsets, (length + 1) * 8), (Role::Heap, entry.heap_bytes)],
+        Buffers::Offsets { width } => vec![(Role::Offsets, (length + 1) * *width as u64)],
+    };
+    if entry.validity {
+        roles.push((Role::Validity, length.div_ceil(8)));
+    }
+    if encoding.is_dictionary() {
+        roles.push((Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8));
+        roles.push((Role::DictionaryHeap, entry.dictionary_heap_bytes));
+    }
+    if length >= BLOCK_ROWS {
+        roles.push((Role::Blocks, sealed_blocks(length) * BLOCK_RECORD_BYTES as u64));
+    }
+    roles
 }

@@ -6,9 +6,9 @@
 use arrow_array::builder::{Int32Builder, ListBuilder, MapBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
 use arrow_array::*;
-use arrow_buffer::i256;
+use arrow_buffer::{IntervalMonthDayNano, i256};
 use arrow_cast::cast;
-use arrow_schema::{DataType, Field, Fields, Schema};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
 use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot};
 use hypostyle_types::{LogicalType, Result, TableId};
 use std::path::Path;
@@ -21,7 +21,11 @@ pub fn open(path: &Path) -> Arc<Database> {
 pub fn columns_of(batch: &RecordBatch) -> Vec<NewColumn> {
     let column = |field: &Arc<Field>| NewColumn {
         name: field.name().clone(),
-        logical_type: LogicalType::from_arrow(field).unwrap(),
+        logical_type: match field.name().as_str() {
+            "json" => LogicalType::Json,
+            "uuid" => LogicalType::Uuid,
+            _ => LogicalType::from_arrow(field).unwrap(),
+        },
         nullable: field.is_nullable(),
         default: None,
     };
@@ -99,6 +103,11 @@ pub fn every_type(first: usize, rows: usize, nulls: bool) -> RecordBatch {
         16,
     )
     .unwrap();
+    let intervals: IntervalMonthDayNanoArray = numbers()
+        .map(|row| row.map(|row| IntervalMonthDayNano::new(row as i32, -3, row as i64 * 1_000_000)))
+        .collect();
+    let documents: LargeStringArray =
+        numbers().map(|row| row.map(|row| format!("{{\"row\": [{row}, null]}}"))).collect();
     let booleans: BooleanArray = numbers().map(|row| row.map(|row| row % 2 == 0)).collect();
     batch(vec![
         ("i8", cast(&small, &DataType::Int8).unwrap()),
@@ -126,6 +135,17 @@ pub fn every_type(first: usize, rows: usize, nulls: bool) -> RecordBatch {
         ("map", Arc::new(maps.finish())),
         ("struct", Arc::new(structs)),
         ("array", Arc::new(arrays)),
+        ("i16", as_type(&DataType::Int16)),
+        ("u8", cast(&small, &DataType::UInt8).unwrap()),
+        ("u32", cast(&small, &DataType::UInt32).unwrap()),
+        ("u64", cast(&small, &DataType::UInt64).unwrap()),
+        ("decimal32", cast(&small, &DataType::Decimal32(6, 1)).unwrap()),
+        ("time", cast(&small, &DataType::Time64(TimeUnit::Microsecond)).unwrap()),
+        ("timestamp", as_type(&DataType::Timestamp(TimeUnit::Microsecond, None))),
+        ("instant", as_type(&DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Amsterdam".into())))),
+        ("interval", Arc::new(intervals)),
+        ("duration", as_type(&DataType::Duration(TimeUnit::Microsecond))),
+        ("json", Arc::new(documents)),
     ])
 }
 
