@@ -3,3 +3,11 @@
 export HYPOSTYLE_CACHE="${HYPOSTYLE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hypostyle}"
 export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$HYPOSTYLE_CACHE/target}"
 export VENV="${VENV:-$HYPOSTYLE_CACHE/venv}"
+
+# Cargo goes by modification times, so after a build of another clone it would take that clone's crates for
+# this one's: what belongs to this clone is made new.
+if [[ $(cat "$CARGO_TARGET_DIR/.clone" 2>/dev/null) != "$PWD" ]]; then
+    mkdir -p "$CARGO_TARGET_DIR"
+    git ls-files -z '*.rs' '*.toml' | xargs -0 touch
+    printf '%s\n' "$PWD" >"$CARGO_TARGET_DIR/.clone"
+fi
