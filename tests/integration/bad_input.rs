@@ -80,3 +80,45 @@ fn a_database_survives_reopening_after_a_failed_statement() {
     assert_eq!(error.kind(), ErrorKind::ReadOnly);
     assert_eq!(connection.execute("CHECK DATABASE").unwrap().row_count().unwrap(), 0);
 }
+
+#[test]
+fn damaged_values_are_an_error_to_whoever_reads_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("damaged.hypo");
+    let open = || Database::open(&path, OpenOptions::default()).unwrap().connect().unwrap();
+    open()
+        .execute(
+            "CREATE TABLE t AS SELECT value AS n, 'kind ' || (value % 3) AS k, [value, 1] AS l \
+             FROM generate_series(1, 1000) AS g (value)",
+        )
+        .unwrap();
+    let files: Vec<_> =
+        std::fs::read_dir(path.join("columns/1")).unwrap().map(|file| file.unwrap().path()).collect();
+    let mut damaged = 0;
+    for file in files {
+        let sound = std::fs::read(&file).unwrap();
+        if sound.len() < 16 {
+            continue;
+        }
+        let mut bytes = sound.clone();
+        bytes[9] ^= 0x40;
+        std::fs::write(&file, bytes).unwrap();
+        let connection = open();
+        // Read as it lies, copied, and computed with.
+        let stored = connection.execute("SELECT * FROM t").unwrap();
+        let corrupt = [
+            stored.verify_rows(0..1000).map_err(|error| error.kind()).err(),
+            connection.execute("CREATE TABLE copy AS SELECT * FROM t").map_err(|error| error.kind()).err(),
+            connection
+                .execute("SELECT n, k, l FROM t WHERE n >= 0 AND k <> '' AND l[2] = 1")
+                .and_then(|result| result.row_count())
+                .map_err(|error| error.kind())
+                .err(),
+        ];
+        assert_eq!(corrupt, [Some(ErrorKind::Corrupt); 3], "{}", file.display());
+        damaged += 1;
+        std::fs::write(&file, sound).unwrap();
+    }
+    assert!(damaged >= 5, "only {damaged} files were damaged");
+    assert_eq!(open().execute("SELECT * FROM t").unwrap().row_count().unwrap(), 1000);
+}

@@ -129,6 +129,7 @@ impl QueryResult {
                 Some(converters) => converters,
                 none => none.insert(Converter::for_batch(py, &batch)?),
             };
+            self.verify(py, start, count)?;
             rows_to_list(converters, start..start + count, &rows)?;
             left -= count;
             py.check_signals()?;
@@ -147,6 +148,7 @@ impl QueryResult {
             skip -= first;
             left -= taken;
             if taken > 0 {
+                self.verify(py, first, taken)?;
                 rows_to_list(&mut Converter::for_batch(py, &batch)?, first..first + taken, &rows)?;
             }
         }
@@ -184,6 +186,12 @@ impl QueryResult {
 }
 
 impl QueryResult {
+    /// Before rows are read here; a stored result is one batch, so its rows are the batch's.
+    fn verify(&self, py: Python<'_>, start: usize, count: usize) -> PyResult<()> {
+        let rows = start as u64..(start + count) as u64;
+        py.detach(|| self.inner.verify_rows(rows)).map_err(|error| to_exception(py, error))
+    }
+
     fn wrap(&self, index: usize, array: arrow::array::ArrayRef) -> Column {
         let field = self.inner.schema().field(index).clone().with_data_type(array.data_type().clone());
         Column::new(array, Arc::new(field), self.inner.is_stored(), self.threads)

@@ -7,8 +7,9 @@ use crate::output::{self, Settings};
 use crate::progress::Display;
 use crate::sink::Sink;
 use crate::token::first_keyword;
-use hypostyle::{Connection, Database, Error, OpenOptions, Poll};
+use hypostyle::{Connection, Database, Error, OpenOptions, Poll, QueryResult};
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -116,9 +117,15 @@ impl Session {
             );
         }
         let mut writer = output::writer(&self.settings, &self.output, &result);
+        let mut printed = 0;
         while let Some(batch) = result.next_batch()? {
             for piece in output::pieces(&batch) {
                 self.interrupt.check()?;
+                let rows = printed..printed + piece.num_rows() as u64;
+                if self.shows(&result, &rows, writer.streams())? {
+                    result.verify_rows(rows.clone())?;
+                }
+                printed = rows.end;
                 if self.output.is_terminal() && writer.streams() {
                     self.progress.end();
                 }
@@ -127,6 +134,16 @@ impl Session {
         }
         self.progress.end();
         writer.end(&mut self.output, started.elapsed())
+    }
+
+    /// Whether any of these rows is printed: a box shows the first and the last only, and rows of a stored
+    /// table that are not shown need not be read.
+    fn shows(&self, result: &QueryResult, rows: &Range<u64>, streams: bool) -> hypostyle::Result<bool> {
+        let shown = self.settings.rows_max as u64;
+        if streams || shown == 0 || !result.is_stored() {
+            return Ok(true);
+        }
+        Ok(rows.start < shown || rows.end > result.row_count()?.saturating_sub(shown))
     }
 
     /// The COPY that does the query's work when `--parquet` was given.

@@ -24,6 +24,7 @@ use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, RwLock};
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -410,6 +411,16 @@ impl StoredResult {
         let fields: Vec<_> =
             self.columns.iter().map(|(name, column)| column.field().with_name(name)).collect();
         Arc::new(Schema::new(fields))
+    }
+
+    /// Checks the checksums of rows of the result, for those who read them here: a mapping is handed
+    /// over unread.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block.
+    pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
+        let rows = self.offset + rows.start..self.offset + rows.end.min(self.rows);
+        self.columns.iter().try_for_each(|(_, column)| column.verify_rows(rows.clone()))
     }
 }
 

@@ -11,6 +11,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_types::{Error, Result};
 use parking_lot::Mutex;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What a statement gave. Rows of a computed result are computed as they are asked for; a result
@@ -93,6 +94,16 @@ impl QueryResult {
                 self.session.next_batch(stream)
             }
         }
+    }
+
+    /// Checks the checksums of these rows of a stored result. Its arrays are mappings that nobody has
+    /// read: who reads values out of them here checks them first, or damage on disk may be taken for
+    /// values. Computed results have been checked while they were computed.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block.
+    pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
+        self.stored.as_ref().map_or(Ok(()), |stored| stored.verify_rows(rows))
     }
 
     /// Computes all rows and keeps them; free the second time.

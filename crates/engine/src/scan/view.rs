@@ -41,6 +41,8 @@ impl EngineColumn {
     pub fn open(column: &ColumnData) -> hypostyle_types::Result<Self> {
         let array = column.array()?;
         if let Some(dictionary) = array.as_any_dictionary_opt() {
+            // Its strings are read here, before any row is.
+            column.verify_dictionary_once()?;
             let values = cast(dictionary.values(), &DataType::Utf8View).map_err(|error| {
                 hypostyle_types::Error::internal(format!("cannot view a dictionary: {error}"))
             })?;

@@ -228,6 +228,7 @@ impl Session {
             Outcome::Stream { schema, stream } => Ok((schema, self.collect(stream)?)),
             Outcome::Batches { schema, batches } => Ok((schema, batches)),
             Outcome::Stored(stored) => {
+                stored.verify_rows(0..stored.rows)?;
                 let schema = stored.schema();
                 let (offset, rows) = (stored.offset as usize, stored.rows as usize);
                 let arrays = stored
