@@ -137,7 +137,8 @@ impl ColumnData {
     /// # Errors
     /// `Corrupt` naming the column.
     pub fn verify_dictionary_once(&self) -> Result<()> {
-        let has_dictionary = self.files.store.path().is_some() && self.entry.generation.encoding.is_dictionary();
+        let has_dictionary =
+            self.files.store.path().is_some() && self.entry.generation.encoding.is_dictionary();
         if has_dictionary && !self.dictionary_verified.load(Ordering::Acquire) {
             self.verify_dictionary(&self.entry.generation.nodes[0])?;
             self.dictionary_verified.store(true, Ordering::Release);
