@@ -59,7 +59,7 @@ fuzz_target!(|input: (u8, u16, bool, bool, &[u8])| {
         fs::write(target, content).unwrap();
     }
     let Ok(database) = Database::open(&copy.path().join("d"), OpenMode::ReadWrite) else { return };
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     for table in snapshot.tables() {
         for column in table.columns() {
             let _synopses = column.synopses();

@@ -10,6 +10,7 @@ use hypostyle_types::{
     Version,
 };
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,8 +18,27 @@ pub struct Catalog {
     pub version: Version,
     pub next_table_id: TableId,
     pub schemas: Vec<SchemaEntry>,
-    pub tables: Vec<TableEntry>,
+    /// Shared with the catalogs before, as long as they are the same.
+    #[serde(with = "in_arcs")]
+    pub tables: Vec<Arc<TableEntry>>,
     pub views: Vec<ViewEntry>,
+}
+
+mod in_arcs {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::sync::Arc;
+
+    pub fn serialize<T: Serialize, S: Serializer>(items: &[Arc<T>], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(items.iter().map(Arc::as_ref))
+    }
+
+    pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<Arc<T>>, D::Error>
+    where
+        T: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        Ok(Vec::<T>::deserialize(deserializer)?.into_iter().map(Arc::new).collect())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +57,18 @@ pub struct TableEntry {
     pub rows: u64,
     pub next_column_id: ColumnId,
     pub columns: Vec<ColumnEntry>,
+    /// The deleted rows as of the checkpoint; only in a checkpoint.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<DeletedEntry>,
+}
+
+/// Where the positions of a table's deleted rows are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeletedEntry {
+    /// Names the file.
+    pub version: Version,
+    pub rows: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,10 +160,16 @@ pub struct ViewEntry {
 }
 
 /// What one commit does.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Commit {
+    /// A version that was known to be durable when this was written.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub durable: Version,
     pub changes: Vec<Change>,
+    /// What goes with the changes that have `bytes`, in their order.
+    #[serde(skip)]
+    pub attachments: Vec<Vec<u8>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,9 +179,40 @@ pub enum Change {
     DropSchema(SchemaEntry),
     CreateTable { table: TableEntry },
     DropTable { id: TableId },
-    Append { id: TableId, rows: u64, generations: Vec<ColumnGeneration> },
+    /// Rows in the column files: the first `absorbed` rows of the log, then new ones.
+    Append {
+        id: TableId,
+        rows: u64,
+        #[serde(default, skip_serializing_if = "is_default")]
+        absorbed: u64,
+        generations: Vec<ColumnGeneration>,
+    },
+    /// Rows that only the log has; attached as a record batch message of the Arrow IPC format.
+    Insert { id: TableId, rows: u64, bytes: u64 },
+    /// Positions of rows; attached as a 64-bit Roaring bitmap.
+    Delete { id: TableId, rows: u64, bytes: u64 },
+    /// A new definition or new files of a table.
+    ReplaceTable {
+        table: TableEntry,
+        /// Rows of the log, all it has of the table, that the files now have.
+        #[serde(default, skip_serializing_if = "is_default")]
+        absorbed: u64,
+        /// The files have the rows that are not deleted, and no others.
+        #[serde(default, skip_serializing_if = "is_default")]
+        compacted: bool,
+    },
     CreateView { view: ViewEntry },
     DropView { schema: String, name: String },
+}
+
+impl Change {
+    /// Bytes of what is attached to the change.
+    pub fn attachment_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Insert { bytes, .. } | Self::Delete { bytes, .. } => Some(*bytes),
+            _ => None,
+        }
+    }
 }
 
 /// The state of a column's files after an append.
@@ -172,7 +241,7 @@ impl Catalog {
         self.schemas.iter().any(|schema| schema.name == name)
     }
 
-    pub fn table(&self, schema: &str, name: &str) -> Option<&TableEntry> {
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableEntry>> {
         self.tables.iter().find(|table| table.schema == schema && table.name == name)
     }
 
@@ -220,19 +289,18 @@ impl Catalog {
             Change::CreateTable { table } => {
                 self.check_new_relation(&table.schema, &table.name)?;
                 table.validate()?;
-                if table.id < self.next_table_id {
+                if self.table_by_id(table.id).is_some() {
                     return Err(Error::corrupt(format!("table id {} is used twice", table.id)));
                 }
-                self.next_table_id = table.id.next();
-                self.tables.push(table.clone());
+                // Transactions commit in another order than they take ids.
+                self.next_table_id = self.next_table_id.max(table.id.next());
+                self.tables.push(Arc::new(table.clone()));
             }
             Change::DropTable { id } => {
                 remove(&mut self.tables, |table| table.id == *id, "table with id", &id.to_string())?;
             }
-            Change::Append { id, rows, generations } => {
-                let Some(table) = self.tables.iter_mut().find(|table| table.id == *id) else {
-                    return Err(Error::corrupt(format!("an append to the unknown table {id}")));
-                };
+            Change::Append { id, rows, generations, .. } => {
+                let table = self.table_mut(*id)?;
                 table.rows = *rows;
                 for change in generations {
                     let Some(column) = table.columns.iter_mut().find(|column| column.id == change.column)
@@ -246,6 +314,17 @@ impl Catalog {
                 }
                 table.validate()?;
             }
+            // Rows are the storage's.
+            Change::Insert { id, .. } | Change::Delete { id, .. } => drop(self.table_mut(*id)?),
+            Change::ReplaceTable { table, .. } => {
+                let old = self.table_mut(table.id)?;
+                let same_name = old.schema == table.schema && old.name == table.name;
+                if !same_name {
+                    self.check_new_relation(&table.schema, &table.name)?;
+                }
+                table.validate()?;
+                *self.table_mut(table.id)? = table.clone();
+            }
             Change::CreateView { view } => {
                 self.check_new_relation(&view.schema, &view.name)?;
                 self.views.push(view.clone());
@@ -255,6 +334,15 @@ impl Catalog {
             }
         }
         Ok(())
+    }
+
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableEntry>> {
+        self.tables.iter().find(|table| table.id == id)
+    }
+
+    fn table_mut(&mut self, id: TableId) -> Result<&mut TableEntry> {
+        let table = self.tables.iter_mut().find(|table| table.id == id);
+        table.map(Arc::make_mut).ok_or_else(|| Error::corrupt(format!("a change of the unknown table {id}")))
     }
 
     /// Checks what a decoded catalog must hold.

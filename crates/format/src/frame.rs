@@ -1,6 +1,6 @@
 //! Frames and the log (format.md §6, §7).
 
-use crate::{Catalog, Commit, u16_at, u64_at};
+use crate::{Catalog, Change, Commit, u16_at, u64_at};
 use hypostyle_types::{Error, ErrorKind, Result, Version};
 use serde::de::DeserializeOwned;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -20,6 +20,8 @@ const _: () = assert!(FRAME_HEADER_BYTES == 32);
 pub enum FrameKind {
     Checkpoint = 1,
     Commit = 2,
+    /// A commit whose JSON is followed by attachments.
+    CommitWithAttachments = 3,
 }
 
 /// A frame whose checksum has been verified.
@@ -30,13 +32,6 @@ pub struct Frame<'a> {
     payload: &'a [u8],
     /// Header, payload and padding.
     pub bytes: usize,
-}
-
-/// Where the whole frames of a log end, and whether unfinished bytes follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogEnd {
-    pub offset: usize,
-    pub torn: bool,
 }
 
 pub fn encode_frame(kind: FrameKind, version: Version, payload: &[u8]) -> Result<Vec<u8>> {
@@ -84,6 +79,7 @@ impl<'a> Frame<'a> {
         let kind = match u16_at(bytes, KIND) {
             1 => FrameKind::Checkpoint,
             2 => FrameKind::Commit,
+            3 => FrameKind::CommitWithAttachments,
             other => {
                 return Some(Err(Error::new(
                     ErrorKind::Version,
@@ -95,10 +91,11 @@ impl<'a> Frame<'a> {
         Some(Ok(Self { kind, version, payload, bytes: end.next_multiple_of(ALIGNMENT).min(bytes.len()) }))
     }
 
-    fn json<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_slice(self.payload)
-            .map_err(|error| Error::corrupt(format!("catalog version {}: {error}", self.version)))
-    }
+}
+
+fn from_json<T: DeserializeOwned>(json: &[u8], version: Version) -> Result<T> {
+    serde_json::from_slice(json)
+        .map_err(|error| Error::corrupt(format!("catalog version {version}: {error}")))
 }
 
 impl Catalog {
@@ -114,7 +111,7 @@ impl Catalog {
         if frame.kind != FrameKind::Checkpoint || frame.bytes != bytes.len() {
             return Err(Error::corrupt("the checkpoint is not one checkpoint frame"));
         }
-        let catalog: Self = frame.json()?;
+        let catalog: Self = from_json(frame.payload, frame.version)?;
         if catalog.version != frame.version {
             return Err(Error::corrupt("the checkpoint's version is not that of its frame"));
         }
@@ -128,8 +125,50 @@ impl Catalog {
 }
 
 impl Commit {
+    /// The frame of a commit that makes `version`.
+    ///
+    /// # Errors
+    /// `InvalidInput` when it is too large for a frame.
     pub fn encode(&self, version: Version) -> Result<Vec<u8>> {
-        encode_frame(FrameKind::Commit, version, &to_json(self)?)
+        let json = to_json(self)?;
+        if self.attachments.is_empty() {
+            return encode_frame(FrameKind::Commit, version, &json);
+        }
+        let attached: usize = self.attachments.iter().map(Vec::len).sum();
+        let mut payload = Vec::with_capacity(8 + json.len() + attached);
+        payload.extend_from_slice(&(json.len() as u64).to_le_bytes());
+        payload.extend_from_slice(&json);
+        self.attachments.iter().for_each(|attachment| payload.extend_from_slice(attachment));
+        encode_frame(FrameKind::CommitWithAttachments, version, &payload)
+    }
+
+    fn decode(frame: &Frame<'_>) -> Result<Self> {
+        let damaged = || Error::corrupt(format!("catalog version {}: a commit is damaged", frame.version));
+        let (json, mut attached) = match frame.kind {
+            FrameKind::Commit => (frame.payload, &[][..]),
+            FrameKind::CommitWithAttachments if frame.payload.len() >= 8 => {
+                let json_bytes = usize::try_from(u64_at(frame.payload, 0)).map_err(|_| damaged())?;
+                frame.payload[8..].split_at_checked(json_bytes).ok_or_else(damaged)?
+            }
+            _ => return Err(damaged()),
+        };
+        let mut commit: Self = from_json(json, frame.version)?;
+        for bytes in commit.changes.iter().filter_map(Change::attachment_bytes) {
+            let bytes = usize::try_from(bytes).map_err(|_| damaged())?;
+            let (attachment, rest) = attached.split_at_checked(bytes).ok_or_else(damaged)?;
+            commit.attachments.push(attachment.to_vec());
+            attached = rest;
+        }
+        if attached.is_empty() { Ok(commit) } else { Err(damaged()) }
+    }
+
+    /// Each change with what is attached to it.
+    pub fn with_attachments(&self) -> impl Iterator<Item = (&Change, &[u8])> {
+        let mut attachments = self.attachments.iter();
+        self.changes.iter().map(move |change| {
+            let attachment = change.attachment_bytes().and_then(|_| attachments.next());
+            (change, attachment.map(Vec::as_slice).unwrap_or_default())
+        })
     }
 }
 
@@ -137,88 +176,149 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|error| Error::internal(format!("cannot encode the catalog: {error}")))
 }
 
-/// Applies a log's commits to `catalog`, in order, and says where the whole ones end (§7 rule 2).
-///
-/// # Errors
-/// `Corrupt` when a damaged frame has whole ones behind it, or a commit does not fit the catalog.
-pub fn read_log(bytes: &[u8], catalog: &mut Catalog) -> Result<LogEnd> {
-    let mut offset = 0;
-    while let Some(frame) = Frame::decode(&bytes[offset..]) {
-        let frame = frame?;
-        if frame.kind != FrameKind::Commit || frame.version != catalog.version.next() {
-            return Err(Error::corrupt(format!(
-                "the log has version {} where {} must follow",
-                frame.version,
-                catalog.version.next()
-            )));
+/// The whole frames of a log, or of a part of it that starts with a frame, in order (§7 rule 2).
+#[derive(Debug)]
+pub struct LogReader<'a> {
+    bytes: &'a [u8],
+    offset: usize,
+    version: Version,
+}
+
+impl<'a> LogReader<'a> {
+    /// `version` is the one that the first frame follows.
+    pub fn new(bytes: &'a [u8], version: Version) -> Self {
+        Self { bytes, offset: 0, version }
+    }
+
+    /// Where the whole frames that have been read end.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The next commit; `None` at the end of the log.
+    ///
+    /// # Errors
+    /// `Corrupt` when a frame that was durable is missing, or a commit does not decode.
+    pub fn next(&mut self) -> Result<Option<Commit>> {
+        let rest = &self.bytes[self.offset..];
+        let next = self.version.next();
+        if let Some(frame) = Frame::decode(rest) {
+            let frame = frame?;
+            if frame.version == next {
+                let commit = Commit::decode(&frame)?;
+                self.offset += frame.bytes;
+                self.version = next;
+                return Ok(Some(commit));
+            }
         }
-        let commit: Commit = frame.json()?;
-        catalog.apply(&commit)?;
-        offset += frame.bytes;
+        self.check_end(rest).map(|()| None)
     }
-    let rest = &bytes[offset..];
-    let whole_frame_follows = (ALIGNMENT..rest.len())
-        .step_by(ALIGNMENT)
-        .filter_map(|start| Frame::decode(&rest[start..]))
-        .any(|frame| frame.is_ok_and(|frame| frame.version > catalog.version));
-    if whole_frame_follows {
-        return Err(Error::corrupt(format!("the log is damaged at byte {offset}, and commits follow")));
+
+    /// Whether what is missing here never was durable.
+    fn check_end(&self, rest: &[u8]) -> Result<()> {
+        let mut start = 0;
+        while let Some(found) = rest.get(start..).and_then(|rest| position_of(rest, &MAGIC)) {
+            start += found;
+            if let Some(Ok(frame)) = Frame::decode(&rest[start..])
+                && frame.version > self.version
+                && frame.kind != FrameKind::Checkpoint
+                && Commit::decode(&frame).is_ok_and(|commit| commit.durable > self.version)
+            {
+                return Err(Error::corrupt(format!(
+                    "the log is damaged at byte {}: version {} is missing, and version {} follows",
+                    self.offset,
+                    self.version.next(),
+                    frame.version
+                )));
+            }
+            start += MAGIC.len();
+        }
+        Ok(())
     }
-    Ok(LogEnd { offset, torn: !rest.is_empty() })
+}
+
+fn position_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, SchemaEntry};
+    use crate::SchemaEntry;
+    use hypostyle_types::TableId;
     use proptest::prelude::*;
 
+    /// Each commit knows that the one before it is durable.
     fn log_of(names: &[&str]) -> (Vec<u8>, Vec<usize>) {
         let mut bytes = Vec::new();
         let mut ends = vec![0];
-        for (index, name) in names.iter().enumerate() {
-            let commit = Commit { changes: vec![Change::CreateSchema(SchemaEntry { name: (*name).into() })] };
-            bytes.extend(commit.encode(Version(index as u64 + 1)).unwrap());
+        for (name, index) in names.iter().zip(0..) {
+            let changes = vec![
+                Change::CreateSchema(SchemaEntry { name: (*name).into() }),
+                Change::Insert { id: TableId(1), rows: 1, bytes: name.len() as u64 },
+            ];
+            let attachments = vec![name.as_bytes().to_vec()];
+            let commit = Commit { durable: Version(index), changes, attachments };
+            bytes.extend(commit.encode(Version(index + 1)).unwrap());
             ends.push(bytes.len());
         }
         (bytes, ends)
+    }
+
+    /// The attachments of the commits that are read, and where they end.
+    fn read(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, usize)> {
+        let mut reader = LogReader::new(bytes, Version(0));
+        let mut found = Vec::new();
+        while let Some(commit) = reader.next()? {
+            found.extend(commit.attachments);
+        }
+        Ok((found, reader.offset()))
     }
 
     #[test]
     fn a_log_cut_anywhere_keeps_its_whole_commits() {
         let (bytes, ends) = log_of(&["a", "bb", "ccc"]);
         for length in 0..=bytes.len() {
-            let mut catalog = Catalog::default();
-            let end = read_log(&bytes[..length], &mut catalog).unwrap();
+            let mut cut = bytes[..length].to_vec();
+            let (found, offset) = read(&cut).unwrap();
             let whole = ends.iter().filter(|end| **end <= length).count() - 1;
             // A frame without its padding is whole: the padding carries nothing.
-            assert!(catalog.version.0 == whole as u64 || catalog.version.0 == whole as u64 + 1);
-            assert_eq!(end.torn, end.offset != length);
-            assert_eq!(catalog.schemas.len() as u64, 1 + catalog.version.0);
+            assert!(found.len() == whole || found.len() == whole + 1);
+            assert!(found.iter().zip(["a", "bb", "ccc"]).all(|(found, name)| found == name.as_bytes()));
+            cut.resize(length + 100, 0);
+            assert_eq!(read(&cut).unwrap().0, found, "with zeros behind {offset}");
         }
     }
 
     #[test]
-    fn a_flipped_bit_is_a_torn_tail_only_in_the_last_commit() {
+    fn a_flipped_bit_is_a_torn_tail_only_where_nothing_was_durable() {
         let (bytes, ends) = log_of(&["a", "bb", "ccc"]);
         for offset in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[offset] ^= 0x10;
-            let mut catalog = Catalog::default();
-            let result = read_log(&damaged, &mut catalog);
+            let result = read(&damaged);
             if offset < ends[2] {
-                let padding = catalog.version.0 == 3;
+                let padding = result.as_ref().is_ok_and(|(found, _)| found.len() == 3);
                 assert!(padding || result.unwrap_err().kind() == ErrorKind::Corrupt, "bit at {offset}");
             } else {
-                assert!(result.unwrap().offset >= ends[2]);
+                assert!(result.unwrap().1 >= ends[2]);
             }
         }
+        // The second commit did not wait for the first to be durable.
+        let commit = |name: &str| Commit {
+            changes: vec![Change::CreateSchema(SchemaEntry { name: name.into() })],
+            ..Commit::default()
+        };
+        let mut bytes = commit("a").encode(Version(1)).unwrap();
+        bytes.extend(commit("b").encode(Version(2)).unwrap());
+        bytes[40] ^= 1;
+        assert_eq!(read(&bytes).unwrap(), (vec![], 0));
     }
 
     #[test]
     fn a_checkpoint_comes_back_and_a_damaged_one_does_not() {
         let mut catalog = Catalog::default();
-        read_log(&log_of(&["a"]).0, &mut catalog).unwrap();
+        catalog.schemas.push(SchemaEntry { name: "a".into() });
         let bytes = catalog.encode_checkpoint().unwrap();
         assert_eq!(Catalog::decode_checkpoint(&bytes).unwrap(), catalog);
         assert!(Catalog::decode_checkpoint(&bytes[..bytes.len() - 8]).is_err());
@@ -227,14 +327,14 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read_log(&bytes, &mut Catalog::default());
+            let _ = read(&bytes);
             let _ = Catalog::decode_checkpoint(&bytes);
         }
 
         #[test]
-        fn no_payload_panics(json in "[\\[\\]{}\":,a-z0-9_]{0,80}") {
-            let frame = encode_frame(FrameKind::Commit, Version(1), json.as_bytes()).unwrap();
-            let _ = read_log(&frame, &mut Catalog::default());
+        fn no_payload_panics(json in "[\\[\\]{}\":,a-z0-9_]{0,80}", kind in 2..=3_u16) {
+            let kind = if kind == 2 { FrameKind::Commit } else { FrameKind::CommitWithAttachments };
+            let _ = read(&encode_frame(kind, Version(1), json.as_bytes()).unwrap());
         }
     }
 }

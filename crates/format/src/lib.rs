@@ -8,16 +8,18 @@
 mod block;
 mod catalog;
 mod frame;
+mod shared;
 mod superblock;
 
 pub use block::{BLOCK_RECORD_BYTES, BlockRecord};
 pub use catalog::{
-    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry,
-    SchemaEntry, TableEntry, ViewEntry,
+    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, DeletedEntry, Encoding, GenerationEntry,
+    NodeEntry, SchemaEntry, TableEntry, ViewEntry,
 };
 pub use frame::{
-    FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogEnd, encode_frame, read_log,
+    FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogReader, encode_frame,
 };
+pub use shared::{SHARED_BYTES, Shared};
 pub use superblock::{FORMAT_VERSION, SUPERBLOCK_BYTES, Superblock};
 
 /// The schema that always exists.

@@ -16,4 +16,4 @@ mod store;
 
 pub use file::File;
 pub use mapping::Mapping;
-pub use store::{Lock, Store};
+pub use store::{Lock, LockFile, LockFileGuard, Store, boot_id};

@@ -3,11 +3,11 @@
 use crate::File;
 use hypostyle_types::{Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, MemfdFlags};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where a database keeps its files.
 #[derive(Debug)]
@@ -17,18 +17,62 @@ pub enum Store {
         read_only: bool,
     },
     /// Each file is a memfd; unlinking drops it, mappings live on.
-    Memory(Mutex<HashMap<String, File>>),
+    Memory(Mutex<HashMap<String, File>>, Arc<MemoryLocks>),
 }
 
-/// A lock on the whole store, held until dropped or until the process dies.
+/// The locks of a store in memory, by name.
+type MemoryLocks = Mutex<HashSet<String>>;
+
+/// A file whose exclusive lock is taken again and again, by one thread of the process at a time.
 #[derive(Debug)]
-pub struct Lock {
-    _file: fs::File,
+pub struct LockFile(fs::File);
+
+/// The lock of a [`LockFile`], held until dropped or until the process dies.
+#[derive(Debug)]
+pub struct LockFileGuard<'a>(&'a LockFile);
+
+impl LockFile {
+    /// Waits for the lock.
+    pub fn lock(&self) -> Result<LockFileGuard<'_>> {
+        loop {
+            match rustix::fs::flock(&self.0, FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(LockFileGuard(self)),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(Error::from_io(&error.into(), "cannot take the commit lock")),
+            }
+        }
+    }
+}
+
+impl Drop for LockFileGuard<'_> {
+    fn drop(&mut self) {
+        // Fails only for a descriptor that is none.
+        let _unlocked = rustix::fs::flock(&self.0.0, FlockOperation::Unlock);
+    }
+}
+
+/// An exclusive lock, held until dropped or until the process dies.
+#[derive(Debug)]
+pub struct Lock(Held);
+
+#[derive(Debug)]
+enum Held {
+    /// Closing the descriptor ends the `flock`.
+    File { _file: fs::File },
+    Memory(Arc<MemoryLocks>, String),
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if let Held::Memory(locks, name) = &self.0 {
+            lock(locks).remove(name);
+        }
+    }
 }
 
 impl Store {
     pub fn memory() -> Self {
-        Self::Memory(Mutex::new(HashMap::new()))
+        Self::Memory(Mutex::new(HashMap::new()), Arc::default())
     }
 
     pub fn directory(path: impl Into<PathBuf>, read_only: bool) -> Self {
@@ -38,7 +82,7 @@ impl Store {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Directory { path, .. } => Some(path),
-            Self::Memory(_) => None,
+            Self::Memory(..) => None,
         }
     }
 
@@ -62,7 +106,7 @@ impl Store {
                     .map_err(|error| Error::from_io(&error, doing()))?;
                 Ok(File::new(file, &path.to_string_lossy()))
             }
-            Self::Memory(files) => {
+            Self::Memory(files, _) => {
                 let descriptor = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC)
                     .map_err(|error| Error::from_io(&error.into(), "cannot create a memory file"))?;
                 let file = File::new(fs::File::from(descriptor), name);
@@ -82,7 +126,7 @@ impl Store {
                 })?;
                 Ok(File::new(file, &path.to_string_lossy()))
             }
-            Self::Memory(files) => lock(files)
+            Self::Memory(files, _) => lock(files)
                 .get(name)
                 .cloned()
                 .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("no file \"{name}\" in memory"))),
@@ -101,8 +145,23 @@ impl Store {
                     _ => Ok(()),
                 }
             }
-            Self::Memory(files) => {
+            Self::Memory(files, _) => {
                 lock(files).remove(name);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives a file another name, in the place of a file that has it; not durable by itself.
+    pub fn rename(&self, from: &str, to: &str) -> Result<()> {
+        match self {
+            Self::Directory { path, .. } => fs::rename(path.join(from), path.join(to)).map_err(|error| {
+                Error::from_io(&error, format_args!("cannot rename \"{}\"", path.join(from).display()))
+            }),
+            Self::Memory(files, _) => {
+                let mut files = lock(files);
+                let file = files.remove(from);
+                files.extend(file.map(|file| (to.to_string(), file)));
                 Ok(())
             }
         }
@@ -114,21 +173,8 @@ impl Store {
         let file = self.create(&temporary)?;
         file.write_at(0, bytes)?;
         file.sync()?;
-        match self {
-            Self::Directory { path, .. } => {
-                let (from, to) = (path.join(&temporary), path.join(name));
-                fs::rename(&from, &to).map_err(|error| {
-                    Error::from_io(&error, format_args!("cannot rename \"{}\"", from.display()))
-                })?;
-                self.sync_directory("")
-            }
-            Self::Memory(files) => {
-                let mut files = lock(files);
-                files.remove(&temporary);
-                files.insert(name.to_string(), file);
-                Ok(())
-            }
-        }
+        self.rename(&temporary, name)?;
+        self.sync_directory("")
     }
 
     /// The names of the files in a directory of the store (`""` is its root).
@@ -144,7 +190,7 @@ impl Store {
                 }
                 Ok(names)
             }
-            Self::Memory(files) => {
+            Self::Memory(files, _) => {
                 let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
                 let names = lock(files)
                     .keys()
@@ -179,7 +225,7 @@ impl Store {
                     _ => Ok(()),
                 }
             }
-            Self::Memory(files) => {
+            Self::Memory(files, _) => {
                 let prefix = format!("{name}/");
                 lock(files).retain(|file, _| !file.starts_with(&prefix));
                 Ok(())
@@ -198,42 +244,108 @@ impl Store {
         Ok(())
     }
 
-    /// Takes the lock of `name`: shared or exclusive. It dies with its owner (`flock`, never `fcntl`,
-    /// whose locks vanish when any descriptor of the file closes).
-    ///
-    /// # Errors
-    /// `Busy` when another process, or another handle of this one, holds it.
-    pub fn lock(&self, name: &str, exclusive: bool) -> Result<Option<Lock>> {
-        let Self::Directory { path, .. } = self else { return Ok(None) };
-        let file = fs::File::open(path.join(name)).map_err(|error| {
-            Error::from_io(&error, format_args!("cannot open \"{}\"", path.join(name).display()))
-        })?;
-        let operation = if exclusive {
-            FlockOperation::NonBlockingLockExclusive
-        } else {
-            FlockOperation::NonBlockingLockShared
-        };
-        match rustix::fs::flock(&file, operation) {
-            Ok(()) => Ok(Some(Lock { _file: file })),
-            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::new(
-                ErrorKind::Busy,
-                format!(
-                    "\"{}\" is open {}; close it there first{}",
-                    path.display(),
-                    if exclusive { "elsewhere" } else { "for writing elsewhere" },
-                    if exclusive { ", or open it with read_only where that is enough" } else { "" }
-                ),
-            )),
-            Err(error) => {
-                Err(Error::from_io(&error.into(), format_args!("cannot lock \"{}\"", path.display())))
+    /// A file to be locked; `None` for a store in memory, which no other process has.
+    pub fn lock_file(&self, name: &str) -> Result<Option<LockFile>> {
+        match self {
+            Self::Directory { .. } => Ok(Some(LockFile(self.open_for_lock(name)?))),
+            Self::Memory(..) => Ok(None),
+        }
+    }
+
+    /// Takes the exclusive lock of a file or directory; `None` when someone has it. It dies with its owner
+    /// (`flock`, never `fcntl`, whose locks vanish when any descriptor of the file closes).
+    pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
+        match self {
+            Self::Directory { .. } => {
+                let file = self.open_for_lock(name)?;
+                match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                    Ok(()) => Ok(Some(Lock(Held::File { _file: file }))),
+                    Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+                    Err(error) => Err(lock_error(error, name)),
+                }
+            }
+            Self::Memory(_, locks) => {
+                let free = lock(locks).insert(name.to_string());
+                Ok(free.then(|| Lock(Held::Memory(locks.clone(), name.to_string()))))
             }
         }
     }
+
+    fn open_for_lock(&self, name: &str) -> Result<fs::File> {
+        let path = self.path().unwrap_or(Path::new("")).join(name);
+        fs::File::open(&path)
+            .map_err(|error| Error::from_io(&error, format_args!("cannot open \"{}\"", path.display())))
+    }
+
+    /// Opens a file for reading and writing, and makes an empty one where there is none.
+    pub fn open_or_create(&self, name: &str) -> Result<File> {
+        match self {
+            Self::Directory { path, .. } => {
+                let path = path.join(name);
+                let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+                let file = options.map_err(|error| {
+                    Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
+                })?;
+                Ok(File::new(file, &path.to_string_lossy()))
+            }
+            Self::Memory(files, _) => {
+                let found = lock(files).get(name).cloned();
+                found.map_or_else(|| self.create(name), Ok)
+            }
+        }
+    }
+
+    /// Creates a directory; false when there is one of that name.
+    ///
+    /// A store in memory has no directories, and says that there was none.
+    pub fn create_new_directory(&self, name: &str) -> Result<bool> {
+        let Self::Directory { path, .. } = self else { return Ok(true) };
+        let path = path.join(name);
+        match fs::create_dir(&path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(Error::from_io(
+                &error,
+                format_args!("cannot create the directory \"{}\"", path.display()),
+            )),
+        }
+    }
+
+    /// Whether the store is on a network file system, whose locks and mappings cannot be relied on; its name.
+    pub fn network_file_system(&self) -> Option<&'static str> {
+        /// Magic numbers of statfs(2).
+        const NETWORK: [(u32, &str); 7] = [
+            (0x6969, "NFS"),
+            (0xFF53_4D42, "CIFS"),
+            (0xFE53_4D42, "SMB"),
+            (0x517B, "SMB"),
+            (0x0102_1997, "9P"),
+            (0x00C3_6400, "Ceph"),
+            (0x6573_5546, "FUSE"),
+        ];
+        let found = rustix::fs::statfs(self.path()?).ok()?.f_type as u32;
+        NETWORK.iter().find(|(magic, _)| *magic == found).map(|(_, name)| *name)
+    }
 }
 
-fn lock(files: &Mutex<HashMap<String, File>>) -> std::sync::MutexGuard<'_, HashMap<String, File>> {
-    // The map is whole after any panic: each operation on it is one call.
-    files.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_error(error: rustix::io::Errno, name: &str) -> Error {
+    Error::from_io(&error.into(), format_args!("cannot lock \"{name}\""))
+}
+
+/// A number that changes with every restart of the machine.
+pub fn boot_id() -> [u8; 16] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut id = [0; 16];
+    let digits = text.bytes().filter_map(|byte| char::from(byte).to_digit(16));
+    for (position, digit) in digits.take(32).enumerate() {
+        id[position / 2] = id[position / 2] << 4 | digit as u8;
+    }
+    id
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is in it is whole after any panic: each operation on it is one call.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -285,15 +397,43 @@ mod tests {
     }
 
     #[test]
-    fn an_exclusive_lock_keeps_others_out_until_it_is_dropped() {
+    fn a_lock_keeps_others_out_until_it_is_dropped() {
+        let (_directory, stores) = stores();
+        for store in stores {
+            store.create("L").unwrap();
+            let held = store.try_lock("L").unwrap().unwrap();
+            assert!(store.try_lock("L").unwrap().is_none());
+            drop(held);
+            assert!(store.try_lock("L").unwrap().is_some());
+        }
+    }
+
+    #[test]
+    fn a_lock_file_waits_for_its_lock() {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::directory(directory.path(), false);
         store.create("L").unwrap();
-        let held = store.lock("L", true).unwrap();
-        assert_eq!(store.lock("L", false).unwrap_err().kind(), ErrorKind::Busy);
-        drop(held);
-        let _first = store.lock("L", false).unwrap();
-        let _second = store.lock("L", false).unwrap();
-        assert_eq!(store.lock("L", true).unwrap_err().kind(), ErrorKind::Busy);
+        let (one, other) = (store.lock_file("L").unwrap().unwrap(), store.lock_file("L").unwrap().unwrap());
+        let held = one.lock().unwrap();
+        assert!(store.try_lock("L").unwrap().is_none());
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| other.lock().is_ok());
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!waiting.is_finished());
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn directories_can_be_locked_and_are_made_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), false);
+        assert!(store.create_new_directory("d").unwrap());
+        assert!(!store.create_new_directory("d").unwrap());
+        let _held = store.try_lock("d").unwrap().unwrap();
+        assert!(store.try_lock("d").unwrap().is_none());
+        assert_eq!(store.network_file_system(), None);
+        assert_ne!(boot_id(), [0; 16]);
     }
 }

@@ -1,21 +1,36 @@
-//! Opening a database, its published snapshot, recovery and checkpoints (format.md §1, §7).
+//! Opening a database, publishing its versions to the processes that have it open, recovery and
+//! checkpoints (format.md §1, §7, §8).
 
-use crate::column::{check_shape, committed_files};
-use crate::table::TableData;
-use crate::transaction::WriteTransaction;
-use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Superblock, TableEntry, read_log};
-use hypostyle_io::{File, Lock, Store};
-use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
-use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::collections::HashMap;
+use crate::column::{GenerationFiles, committed_files, table_directory};
+use crate::readers::{Garbage, Readers};
+use crate::rows::encode_deleted_file;
+use crate::snapshot::{Snapshot, State, deleted_file_name};
+use crate::transaction::{Transaction, finish_columns, open_columns, sync_columns};
+use hypostyle_format::{
+    Catalog, Change, Commit, DeletedEntry, LogReader, SHARED_BYTES, SUPERBLOCK_BYTES, Shared,
+    Superblock,
+};
+use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Store, boot_id};
+use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use uuid::Uuid;
 
 const SUPERBLOCK: &str = "HYPOSTYLE";
+const SHARED: &str = "shared";
 
 /// A log longer than this is folded into a checkpoint.
-const LOG_BYTES_MAX: u64 = 4 << 20;
+const LOG_BYTES_MAX: u64 = 2 << 20;
+
+/// The log grows by this many zero bytes at a time: overwriting them makes a sync cheaper than growing
+/// the file does.
+const LOG_ROOM: u64 = 256 << 10;
+
+/// Times to try again what another process has changed meanwhile.
+const ATTEMPTS: usize = 1000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
@@ -23,48 +38,28 @@ pub enum OpenMode {
     ReadWrite,
 }
 
-/// A published state of the database; it never changes.
-#[derive(Debug)]
-pub struct Snapshot {
-    catalog: Catalog,
-    tables: HashMap<TableId, Arc<TableData>>,
+/// What a commit waits for before it returns (docs/transactions.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// Everything is on the disk.
+    #[default]
+    Full,
+    /// The rows of bulk appends are; the log is at the next checkpoint.
+    Normal,
+    /// Nothing is.
+    Off,
 }
 
-impl Snapshot {
-    pub(crate) fn new(store: &Arc<Store>, catalog: Catalog, previous: Option<&Self>) -> Self {
-        let tables = catalog
-            .tables
-            .iter()
-            .map(|entry| {
-                let before = previous.and_then(|snapshot| snapshot.tables.get(&entry.id));
-                let data = match before {
-                    Some(before) if before.entry() == entry => before.clone(),
-                    _ => Arc::new(TableData::new(store, entry, before.map(Arc::as_ref))),
-                };
-                (entry.id, data)
-            })
-            .collect();
-        Self { catalog, tables }
-    }
+#[derive(Clone, Debug)]
+pub struct StorageOptions {
+    pub mode: OpenMode,
+    /// Open a database on a network file system, whose locks and mappings cannot be relied on.
+    pub allow_network_filesystem: bool,
+}
 
-    pub fn catalog(&self) -> &Catalog {
-        &self.catalog
-    }
-
-    pub fn version(&self) -> Version {
-        self.catalog.version
-    }
-
-    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableData>> {
-        self.catalog.table(schema, name).and_then(|entry: &TableEntry| self.tables.get(&entry.id))
-    }
-
-    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableData>> {
-        self.tables.get(&id)
-    }
-
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableData>> {
-        self.catalog.tables.iter().filter_map(|entry| self.tables.get(&entry.id))
+impl From<OpenMode> for StorageOptions {
+    fn from(mode: OpenMode) -> Self {
+        Self { mode, allow_network_filesystem: false }
     }
 }
 
@@ -73,39 +68,77 @@ impl Snapshot {
 pub struct Database {
     store: Arc<Store>,
     mode: OpenMode,
-    published: RwLock<Arc<Snapshot>>,
-    writer: Mutex<Writer>,
-    lock: Mutex<Option<Lock>>,
+    /// A reader may come before the first writer has made it.
+    shared: OnceLock<File>,
+    boot: [u8; 16],
+    process: u32,
+    readers: Arc<Readers>,
+    /// What is published, as far as this process has taken it in.
+    head: RwLock<View>,
+    committer: Mutex<Committer>,
+    /// Locked only by who has `committer`; `None` in memory.
+    lock_file: Option<LockFile>,
+    /// What this process has written last, with its version.
+    written: Mutex<(View, Version)>,
+    /// What is known to be durable; whoever syncs holds it, and the others wait for the result.
+    synced: Mutex<Position>,
+    durable: AtomicU64,
+    synchronous: Mutex<Synchronous>,
+    closed: AtomicBool,
+    next_table: AtomicU64,
 }
 
-/// What only the one writing transaction touches.
-#[derive(Debug)]
-pub(crate) struct Writer {
+/// A place in the log of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Position {
+    checkpoint: Version,
+    offset: u64,
+}
+
+/// A state, and the place in the log that it comes from.
+#[derive(Clone, Debug)]
+struct View {
+    snapshot: Arc<Snapshot>,
     log: Option<File>,
-    log_bytes: u64,
-    /// The database was closed.
-    closed: bool,
-    /// A sync of the log failed: nobody knows what is durable (format.md §7 rule 5).
-    poisoned: bool,
+    position: Position,
+}
+
+/// A version that this process has written, and the files that it makes superfluous.
+#[derive(Debug)]
+struct Written {
+    view: View,
+    garbage: Vec<Garbage>,
+}
+
+/// What one thread of a process works with at a time; the commit lock keeps out other processes.
+#[derive(Debug)]
+struct Committer {
+    /// Everything written, published or not.
+    view: View,
+    /// Own versions that are written but not published.
+    unpublished: VecDeque<Written>,
 }
 
 impl Database {
     /// A new database in memory; it goes with the last handle and result.
     pub fn in_memory() -> Result<Arc<Self>> {
-        Self::create(Store::memory())
+        let store = Store::memory();
+        create_files(&store)?;
+        Self::recover(store, OpenMode::ReadWrite)
     }
 
     /// Opens a directory; in read-write mode, one that is missing or empty becomes a new database.
     ///
     /// # Errors
     /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
-    /// `Corrupt`, `Busy`, `Io`.
-    pub fn open(path: &Path, mode: OpenMode) -> Result<Arc<Self>> {
+    /// `Corrupt`, `Unsupported` on a network file system, `Io`.
+    pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
+        let StorageOptions { mode, allow_network_filesystem } = options.into();
         let store = Store::directory(path, mode == OpenMode::ReadOnly);
-        match path.metadata() {
+        let missing = match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
                 store.create_directory("")?;
-                return Self::create(store);
+                true
             }
             Err(error) => {
                 return Err(Error::from_io(
@@ -119,208 +152,628 @@ impl Database {
                     path.display()
                 )));
             }
-            Ok(_) => {}
+            Ok(_) => false,
+        };
+        if let Some(kind) = store.network_file_system().filter(|_| !allow_network_filesystem) {
+            return Err(Error::unsupported(format!(
+                "\"{}\" is on a network file system ({kind}), whose locks and mappings cannot be relied on; \
+                 copy the database to a local disk, or set allow_network_filesystem at your own risk",
+                path.display()
+            )));
         }
         let names = store.list("")?;
-        if names.iter().any(|name| name == SUPERBLOCK) {
-            return Self::recover(store, mode)
-                .map_err(|error| error.context(format!("database \"{}\"", path.display())));
+        if !names.iter().any(|name| name == SUPERBLOCK) {
+            let unfinished = |name: &String| {
+                name.ends_with(".new")
+                    || ["catalog-", "log-"].iter().any(|prefix| name.starts_with(prefix))
+                    || ["columns", SHARED, "readers"].contains(&name.as_str())
+            };
+            if mode == OpenMode::ReadOnly || !(missing || names.iter().all(unfinished)) {
+                return Err(Error::invalid_input(format!(
+                    "\"{}\" is not a Hypostyle database: it has no file {SUPERBLOCK}{}",
+                    path.display(),
+                    match mode {
+                        OpenMode::ReadWrite => "; a new database needs a new or empty directory",
+                        OpenMode::ReadOnly => "",
+                    }
+                )));
+            }
+            create_files(&store)?;
         }
-        let unfinished =
-            |name: &String| name.ends_with(".new") || name.starts_with("log-") || name == "columns";
-        let ours = names.iter().all(|name| unfinished(name) || name.starts_with("catalog-"));
-        if mode == OpenMode::ReadWrite && ours {
-            return Self::create(store);
-        }
-        Err(Error::invalid_input(format!(
-            "\"{}\" is not a Hypostyle database: it has no file {SUPERBLOCK}{}",
-            path.display(),
-            if mode == OpenMode::ReadWrite { "; a new database needs a new or empty directory" } else { "" }
-        )))
-    }
-
-    fn create(store: Store) -> Result<Arc<Self>> {
-        let catalog = Catalog::default();
-        store.create_directory("columns")?;
-        let log = store.create(&log_name(catalog.version))?;
-        store.replace(&catalog_name(catalog.version), &catalog.encode_checkpoint()?)?;
-        // The superblock comes last: with it, the database exists.
-        store.replace(SUPERBLOCK, &Superblock::new(Uuid::new_v4()).encode())?;
-        let lock = store.lock(SUPERBLOCK, true)?;
-        Ok(Self::assemble(
-            store,
-            OpenMode::ReadWrite,
-            catalog,
-            lock,
-            Writer { log: Some(log), log_bytes: 0, closed: false, poisoned: false },
-        ))
-    }
-
-    fn assemble(
-        store: Store,
-        mode: OpenMode,
-        catalog: Catalog,
-        lock: Option<Lock>,
-        writer: Writer,
-    ) -> Arc<Self> {
-        let store = Arc::new(store);
-        let snapshot = Snapshot::new(&store, catalog, None);
-        Arc::new(Self {
-            store,
-            mode,
-            published: RwLock::new(Arc::new(snapshot)),
-            writer: Mutex::new(writer),
-            lock: Mutex::new(lock),
-        })
+        Self::recover(store, mode).map_err(|error| error.context(format!("database \"{}\"", path.display())))
     }
 
     fn recover(store: Store, mode: OpenMode) -> Result<Arc<Self>> {
-        let file = store.open(SUPERBLOCK)?;
-        let mut bytes = vec![0; (file.length()? as usize).min(SUPERBLOCK_BYTES)];
-        file.read_at(0, &mut bytes)?;
-        let superblock = Superblock::decode(&bytes)?;
-        if superblock.read_only && mode == OpenMode::ReadWrite {
-            return Err(Error::new(
-                ErrorKind::Version,
-                "a newer Hypostyle wrote this database; this release can only read it: open it with read_only",
-            ));
+        check_superblock(&store, mode)?;
+        let store = Arc::new(store);
+        let boot = boot_id();
+        let writable = mode == OpenMode::ReadWrite;
+        let shared = OnceLock::new();
+        let mut lock_file = None;
+        if writable {
+            let _empty = shared.set(store.open_or_create(SHARED)?);
+            lock_file = store.lock_file(SHARED)?;
         }
-        let lock = store.lock(SUPERBLOCK, mode == OpenMode::ReadWrite)?;
-        let names = store.list("")?;
-        let newest = names
-            .iter()
-            .filter_map(|name| name.strip_prefix("catalog-")?.parse().ok().map(Version))
-            .max()
-            .ok_or_else(|| Error::corrupt("the catalog is missing"))?;
-        let bytes = store.open(&catalog_name(newest))?.read_all()?;
-        let mut catalog = Catalog::decode_checkpoint(&bytes)?;
-        let (log_bytes, log) = if names.contains(&log_name(newest)) {
-            let log = store.open(&log_name(newest))?;
-            let end = read_log(&log.read_all()?, &mut catalog)?;
-            if end.torn && mode == OpenMode::ReadWrite {
-                log.truncate(end.offset as u64)?;
-                log.sync()?;
+        let readers = Readers::register(&store, writable)?;
+        let (view, durable) = match lock_file.as_ref() {
+            _ if !writable => (view_of_reader(&store, &shared, boot)?, Version(0)),
+            lock_file => {
+                let _lock = lock_file.map(LockFile::lock).transpose()?;
+                let view = recover_as_writer(&store, &shared, boot, &readers)?;
+                let durable = view.snapshot.version();
+                (view, durable)
             }
-            (end.offset as u64, Some(log))
-        } else {
-            (0, None)
         };
-        catalog.tables.iter().try_for_each(check_shape)?;
-        if mode == OpenMode::ReadWrite {
-            remove_leftovers(&store, &names, newest, &catalog)?;
-        }
-        let log = match (log, mode) {
-            (None, OpenMode::ReadWrite) => Some(store.create(&log_name(newest))?),
-            (log, _) => log,
-        };
-        Ok(Self::assemble(
-            store,
+        let position = view.position;
+        let committer =
+            Committer { view: view.clone(), unpublished: VecDeque::new() };
+        Ok(Arc::new(Self {
             mode,
-            catalog,
-            lock,
-            Writer { log, log_bytes, closed: false, poisoned: false },
-        ))
+            shared,
+            boot,
+            process: std::process::id(),
+            readers,
+            next_table: AtomicU64::new(view.snapshot.catalog().next_table_id.0),
+            written: Mutex::new((view.clone(), view.snapshot.version())),
+            head: RwLock::new(view),
+            committer: Mutex::new(committer),
+            lock_file,
+            synced: Mutex::new(position),
+            durable: AtomicU64::new(durable.0),
+            synchronous: Mutex::default(),
+            closed: AtomicBool::new(false),
+            store,
+        }))
     }
 
     pub fn path(&self) -> Option<&Path> {
         self.store.path()
     }
 
-    /// Lets go of the lock, once a running commit is done; snapshots stay readable.
+    /// Ends the use of the database through this handle; snapshots and results stay readable.
     pub fn close(&self) {
-        self.writer.lock().closed = true;
-        *self.lock.lock() = None;
+        self.closed.store(true, Ordering::Release);
     }
 
     pub fn is_read_only(&self) -> bool {
         self.mode == OpenMode::ReadOnly
     }
 
-    /// What has been committed up to now.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
-        self.published.read().clone()
+    pub fn synchronous(&self) -> Synchronous {
+        *self.synchronous.lock()
     }
 
-    /// Starts writing; waits until no other transaction of this database does. `threads` encode
-    /// columns in parallel.
+    pub fn set_synchronous(&self, synchronous: Synchronous) {
+        *self.synchronous.lock() = synchronous;
+    }
+
+    /// What has been committed up to now, by this process or another.
     ///
     /// # Errors
-    /// `ReadOnly`; `Io` after a failed sync.
-    pub fn begin_write(self: &Arc<Self>, threads: usize) -> Result<WriteTransaction<'_>> {
+    /// `Corrupt` or `Io` when what others have committed cannot be read; `Closed` in a child of `fork()`.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        if std::process::id() != self.process {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the database was opened before fork(); open it again in the child process",
+            ));
+        }
+        loop {
+            let view = self.refresh()?;
+            let (pin, first) = self.readers.pin(view.snapshot.version())?;
+            // A committer that looked at the pins before this one was there has published by now.
+            if !first || self.refresh()?.position == view.position {
+                return Ok(Arc::new(view.snapshot.pinned(Some(pin))));
+            }
+        }
+    }
+
+    /// Takes in what others have published.
+    fn refresh(&self) -> Result<View> {
+        for _ in 0..ATTEMPTS {
+            let published = match self.read_shared()? {
+                Some(shared) => Position { checkpoint: shared.checkpoint, offset: shared.published },
+                None => return Ok(self.head.read().clone()),
+            };
+            if self.head.read().position >= published {
+                return Ok(self.head.read().clone());
+            }
+            let mut head = self.head.write();
+            match advance(&self.store, &mut head, published) {
+                Ok(()) => return Ok(head.clone()),
+                // A checkpoint has removed it meanwhile.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
+    }
+
+    fn read_shared(&self) -> Result<Option<Shared>> {
+        Ok(read_shared(&self.store, &self.shared)?.filter(|shared| shared.boot == self.boot))
+    }
+
+    fn write_shared(&self, shared: &Shared) -> Result<()> {
+        let file = self.shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
+        file.write_at(0, &shared.encode())
+    }
+
+    /// Begins a transaction that reads what is committed now.
+    ///
+    /// # Errors
+    /// As [`Self::snapshot`]; `Closed` after [`Self::close`].
+    pub fn begin(self: &Arc<Self>, threads: usize) -> Result<Transaction> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed; open it again"));
+        }
+        Ok(Transaction::new(self.clone(), self.snapshot()?, threads))
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
         if self.is_read_only() {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
                 "the database is open read-only; open it without read_only to write",
             ));
         }
-        let writer = self.writer.lock();
-        if writer.closed {
-            return Err(Error::new(ErrorKind::Closed, "the database is closed; open it again"));
-        }
-        if writer.poisoned {
-            return Err(Error::new(
-                ErrorKind::Io,
-                "an earlier write could not be made durable; reopen the database before writing again",
-            ));
-        }
-        Ok(WriteTransaction::new(self, writer, threads))
+        Ok(())
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
 
-    /// Logs a commit and publishes its catalog.
-    pub(crate) fn publish(
-        &self,
-        writer: &mut MutexGuard<'_, Writer>,
-        frame: &[u8],
-        catalog: Catalog,
-    ) -> Result<Arc<Snapshot>> {
-        let Some(log) = writer.log.clone() else {
-            return Err(Error::internal("a database open for writing has no log"));
-        };
-        log.write_at(writer.log_bytes, frame)?;
-        if let Err(error) = log.sync() {
-            writer.poisoned = true;
-            return Err(error);
-        }
-        writer.log_bytes += frame.len() as u64;
-        let previous = self.snapshot();
-        let snapshot = Arc::new(Snapshot::new(&self.store, catalog, Some(&previous)));
-        for table in previous.tables() {
-            if snapshot.table_by_id(table.entry().id).is_none() {
-                table.files.mark_dropped();
+    /// A table id that nobody else uses, with its directory.
+    pub(crate) fn allocate_table(&self, next: TableId) -> Result<TableId> {
+        self.next_table.fetch_max(next.0, Ordering::Relaxed);
+        loop {
+            let id = TableId(self.next_table.fetch_add(1, Ordering::Relaxed));
+            if self.store.create_new_directory(&table_directory(id))? {
+                return Ok(id);
             }
         }
-        *self.published.write() = snapshot.clone();
-        if writer.log_bytes > LOG_BYTES_MAX {
+    }
+
+    /// Takes the append lock of a table; `None` when someone has it.
+    pub(crate) fn try_append_lock(&self, id: TableId) -> Result<Option<Lock>> {
+        self.store.create_directory(&table_directory(id))?;
+        self.store.try_lock(&table_directory(id))
+    }
+
+    fn commit_lock(&self) -> Result<Option<LockFileGuard<'_>>> {
+        self.lock_file.as_ref().map(LockFile::lock).transpose()
+    }
+
+    /// Everything that has been written, published or not; for who holds an append lock.
+    pub(crate) fn latest(&self) -> Result<Arc<Snapshot>> {
+        let mut committer = self.committer.lock();
+        let _lock = self.commit_lock()?;
+        self.catch_up(&mut committer.view)?;
+        Ok(committer.view.snapshot.clone())
+    }
+
+    /// Takes in everything that is written; under the commit lock.
+    fn catch_up(&self, view: &mut View) -> Result<Shared> {
+        let shared = self.read_shared()?.ok_or_else(|| {
+            Error::corrupt("the file \"shared\" was damaged while the database is open; close the database everywhere")
+        })?;
+        if shared.sync_failed {
+            return Err(Error::new(
+                ErrorKind::Io,
+                "an earlier commit could not be made durable; close the database in every process and open it again",
+            ));
+        }
+        advance(&self.store, view, Position { checkpoint: shared.checkpoint, offset: shared.written })?;
+        Ok(shared)
+    }
+
+    /// Commits what `build` makes of the latest state; it runs while nobody else can commit.
+    ///
+    /// # Errors
+    /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening.
+    pub(crate) fn commit_with(
+        &self,
+        build: impl FnOnce(&Snapshot) -> Result<Commit>,
+    ) -> Result<Arc<Snapshot>> {
+        self.check_writable()?;
+        let (position, log_bytes) = {
+            let mut committer = self.committer.lock();
+            let _lock = self.commit_lock()?;
+            let mut shared = self.catch_up(&mut committer.view)?;
+            let commit = build(&committer.view.snapshot)?;
+            self.write_commit(&mut committer, &mut shared, commit)?;
+            (committer.view.position, committer.view.position.offset)
+        };
+        self.sync_to(position)?;
+        let snapshot = self.publish(position)?;
+        if log_bytes > LOG_BYTES_MAX {
             // The commit is durable whatever becomes of the checkpoint.
-            if let Err(error) = self.checkpoint(writer, &snapshot) {
+            if let Err(error) = self.checkpoint() {
                 tracing::warn!(%error, "the checkpoint is put off");
             }
         }
         Ok(snapshot)
     }
 
-    fn checkpoint(&self, writer: &mut Writer, snapshot: &Snapshot) -> Result<()> {
-        let version = snapshot.version();
-        let log = self.store.create(&log_name(version))?;
-        self.store.replace(&catalog_name(version), &snapshot.catalog().encode_checkpoint()?)?;
-        writer.log = Some(log);
-        writer.log_bytes = 0;
-        for name in self.store.list("")? {
-            let old = |prefix: &str| {
-                name.strip_prefix(prefix)
-                    .and_then(|number| number.parse().ok())
-                    .is_some_and(|old: u64| old < version.0)
-            };
-            if old("catalog-") || old("log-") {
-                self.store.remove(&name)?;
-            }
+    /// Writes a commit at the end of the log; under the commit lock.
+    fn write_commit(&self, committer: &mut Committer, shared: &mut Shared, mut commit: Commit) -> Result<()> {
+        commit.durable = Version(self.durable.load(Ordering::Acquire)).max(shared.checkpoint);
+        let before = committer.view.snapshot.clone();
+        let mut state = before.state();
+        state.apply(&commit)?;
+        let version = state.catalog.version;
+        let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&before)));
+        let mut frame = commit.encode(version)?;
+        let frame_bytes = frame.len() as u64;
+        let log = committer.view.log()?.clone();
+        let (end, length) = (shared.written, log.length()?);
+        if end + frame_bytes > length {
+            let room = (end + frame_bytes).next_multiple_of(LOG_ROOM) - end;
+            frame.resize(room as usize, 0);
         }
+        // A process that was killed while it wrote a frame has written its beginning.
+        let mut next = [0; 8];
+        if end + next.len() as u64 <= length {
+            log.read_at(end, &mut next)?;
+        }
+        if next != [0; 8] {
+            clear_unfinished(&log, end, length)?;
+        }
+        log.write_at(end, &frame)?;
+        shared.written = end + frame_bytes;
+        self.write_shared(shared)?;
+        let position = Position { checkpoint: shared.checkpoint, offset: shared.written };
+        let garbage = garbage(&self.store, &before, &snapshot);
+        committer.view = View { snapshot, log: Some(log), position };
+        committer.unpublished.push_back(Written { view: committer.view.clone(), garbage });
+        *self.written.lock() = (committer.view.clone(), version);
         Ok(())
     }
+
+    /// Waits until the log is durable up to a position. One syncs for all who have written by then.
+    fn sync_to(&self, position: Position) -> Result<()> {
+        if self.store.path().is_none() || self.synchronous() != Synchronous::Full {
+            return Ok(());
+        }
+        let mut synced = self.synced.lock();
+        if *synced >= position {
+            return Ok(());
+        }
+        let (view, version) = self.written.lock().clone();
+        if let Err(error) = view.log()?.sync() {
+            return Err(self.mark_sync_failed(error));
+        }
+        *synced = view.position;
+        self.durable.fetch_max(version.0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn mark_sync_failed(&self, error: Error) -> Error {
+        let mark = || -> Result<()> {
+            let _committer = self.committer.lock();
+            let _lock = self.commit_lock()?;
+            let shared = self.read_shared()?.ok_or_else(|| Error::internal("no shared state"))?;
+            self.write_shared(&Shared { sync_failed: true, ..shared })
+        };
+        if let Err(error) = mark() {
+            tracing::error!(%error, "the failure of a sync could not be told to other processes");
+        }
+        error
+    }
+
+    /// Lets readers take in the log up to a position.
+    fn publish(&self, position: Position) -> Result<Arc<Snapshot>> {
+        let mut committer = self.committer.lock();
+        {
+            let _lock = self.commit_lock()?;
+            let shared = self.read_shared()?.ok_or_else(|| Error::internal("no shared state"))?;
+            if shared.checkpoint == position.checkpoint && shared.published < position.offset {
+                self.write_shared(&Shared { published: position.offset, ..shared })?;
+            }
+        }
+        while let Some(written) = committer.unpublished.pop_front_if(|written| written.view.position <= position) {
+            self.publish_own(written);
+        }
+        Ok(self.head.read().snapshot.clone())
+    }
+
+    /// Takes in an own version that is published.
+    fn publish_own(&self, written: Written) {
+        let version = written.view.snapshot.version();
+        let mut head = self.head.write();
+        if head.position < written.view.position {
+            *head = written.view;
+        }
+        drop(head);
+        self.readers.discard(version, written.garbage);
+    }
+
+    /// Puts the log into the column files and a new catalog file. False when another transaction is
+    /// writing the files of a table with rows in the log: the next checkpoint tries again.
+    ///
+    /// # Errors
+    /// `DiskFull` or `Io`; the database is then as it was.
+    pub fn checkpoint(&self) -> Result<bool> {
+        self.check_writable()?;
+        let mut committer = self.committer.lock();
+        let _lock = self.commit_lock()?;
+        let mut shared = self.catch_up(&mut committer.view)?;
+        if shared.written == 0 {
+            return Ok(true);
+        }
+        let before = committer.view.snapshot.clone();
+        let mut append_locks = Vec::new();
+        let mut commit = Commit::default();
+        for table in before.tables().filter(|table| table.beyond_files().tail.rows() > 0) {
+            let id = table.entry().id;
+            match self.try_append_lock(id)? {
+                Some(lock) => append_locks.push(lock),
+                None => return Ok(false),
+            }
+            let mut columns = open_columns(&self.store, table.entry())?;
+            let tail = &table.beyond_files().tail;
+            for batch in tail.batches() {
+                for (column, array) in columns.iter_mut().zip(batch.columns()) {
+                    column.append(array)?;
+                }
+            }
+            commit.changes.push(Change::Append {
+                id,
+                rows: table.rows_in_files() + tail.rows(),
+                absorbed: tail.rows(),
+                generations: finish_columns(&mut columns, table.entry())?,
+            });
+            sync_columns(&self.store, id, &columns)?;
+        }
+        if !commit.changes.is_empty() {
+            self.write_commit(&mut committer, &mut shared, commit)?;
+        }
+        committer.view.log()?.sync()?;
+        let state = committer.view.snapshot.state();
+        let version = state.catalog.version;
+        let (state, stale) = self.write_deleted_files(state)?;
+        let mut catalog = state.catalog.clone();
+        for table in &mut catalog.tables {
+            let deleted = state.rows.get(&table.id).and_then(|rows| rows.deleted_file);
+            if table.deleted != deleted {
+                Arc::make_mut(table).deleted = deleted;
+            }
+        }
+        let log = self.store.create(&log_name(version))?;
+        self.store.replace(&catalog_name(version), &catalog.encode_checkpoint()?)?;
+        let position = Position { checkpoint: version, offset: 0 };
+        self.write_shared(&Shared { checkpoint: version, written: 0, published: 0, ..shared })?;
+        let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&committer.view.snapshot)));
+        committer.view = View { snapshot, log: Some(log), position };
+        for written in std::mem::take(&mut committer.unpublished) {
+            self.publish_own(written);
+        }
+        *self.head.write() = committer.view.clone();
+        *self.written.lock() = (committer.view.clone(), version);
+        *self.synced.lock() = position;
+        self.durable.fetch_max(version.0, Ordering::AcqRel);
+        for name in stale {
+            self.store.remove(&name)?;
+        }
+        remove_old_checkpoints(&self.store, version)?;
+        Ok(true)
+    }
+
+    /// Gives every table whose deleted rows are in no file one; the state with them, and the files that
+    /// they stand for.
+    fn write_deleted_files(&self, mut state: State) -> Result<(State, Vec<String>)> {
+        let version = state.catalog.version;
+        let mut stale = Vec::new();
+        for (id, rows) in &mut state.rows {
+            if rows.deleted.is_empty() || rows.deleted_file.is_some() {
+                continue;
+            }
+            let name = deleted_file_name(*id, version);
+            let directory = table_directory(*id);
+            for other in self.store.list(&directory)? {
+                if other.starts_with("deleted-") {
+                    stale.push(format!("{directory}/{other}"));
+                }
+            }
+            let file = self.store.create(&name)?;
+            file.write_at(0, &encode_deleted_file(&rows.deleted)?)?;
+            file.sync()?;
+            self.store.sync_directory(&directory)?;
+            rows.deleted_file = Some(DeletedEntry { version, rows: rows.deleted.len() });
+        }
+        Ok((state, stale))
+    }
+}
+
+impl View {
+    fn log(&self) -> Result<&File> {
+        self.log.as_ref().ok_or_else(|| Error::internal("a writer without a log"))
+    }
+}
+
+fn create_files(store: &Store) -> Result<()> {
+    let catalog = Catalog::default();
+    store.create_directory("columns")?;
+    store.create(&log_name(catalog.version))?;
+    store.replace(&catalog_name(catalog.version), &catalog.encode_checkpoint()?)?;
+    // The superblock comes last: with it, the database exists.
+    store.replace(SUPERBLOCK, &Superblock::new(Uuid::new_v4()).encode())
+}
+
+fn check_superblock(store: &Store, mode: OpenMode) -> Result<()> {
+    let file = store.open(SUPERBLOCK)?;
+    let mut bytes = vec![0; (file.length()? as usize).min(SUPERBLOCK_BYTES)];
+    file.read_at(0, &mut bytes)?;
+    if Superblock::decode(&bytes)?.read_only && mode == OpenMode::ReadWrite {
+        return Err(Error::new(
+            ErrorKind::Version,
+            "a newer Hypostyle wrote this database; this release can only read it: open it with read_only",
+        ));
+    }
+    Ok(())
+}
+
+/// `None` when there is no whole one, after some patience with a process that is writing it.
+fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>> {
+    let file = match shared.get() {
+        Some(file) => file,
+        None => match store.open(SHARED) {
+            Ok(file) => shared.get_or_init(|| file),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        },
+    };
+    for _ in 0..ATTEMPTS {
+        if file.length()? < SHARED_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut bytes = [0; SHARED_BYTES];
+        file.read_at(0, &mut bytes)?;
+        if let Some(shared) = Shared::decode(&bytes) {
+            return Ok(Some(shared));
+        }
+        std::thread::yield_now();
+    }
+    Ok(None)
+}
+
+/// The view of a checkpoint and its log, up to an offset or as far as it is whole.
+fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<View> {
+    let bytes = store.open(&catalog_name(checkpoint))?.read_all()?;
+    let state = State::of_checkpoint(store, Catalog::decode_checkpoint(&bytes)?)?;
+    let log = match store.open(&log_name(checkpoint)) {
+        Ok(log) => Some(log),
+        Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => None,
+        Err(error) => return Err(error),
+    };
+    let snapshot = Arc::new(Snapshot::new(store, &state, None));
+    let mut view = View { snapshot, log, position: Position { checkpoint, offset: 0 } };
+    read_on(store, &mut view, end)?;
+    Ok(view)
+}
+
+/// Applies the commits of the log from where the view is.
+fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> {
+    let Some(log) = &view.log else { return Ok(()) };
+    let start = view.position.offset;
+    let end_of_file = log.length()?;
+    let until = end.unwrap_or(end_of_file);
+    if until == start {
+        return Ok(());
+    }
+    let mut bytes = vec![0; until.saturating_sub(start) as usize];
+    log.read_at(start, &mut bytes)?;
+    let mut state = view.snapshot.state();
+    let mut reader = LogReader::new(&bytes, state.catalog.version);
+    while let Some(commit) = reader.next()? {
+        let version = state.catalog.version.next();
+        state.apply(&commit).map_err(|error| error.context(format!("version {version}")))?;
+    }
+    let reached = start + reader.offset() as u64;
+    if end.is_some_and(|end| end != reached) {
+        return Err(Error::corrupt(format!("the log ends at byte {reached} instead of {until}")));
+    }
+    view.snapshot = Arc::new(Snapshot::new(store, &state, Some(&view.snapshot)));
+    view.position.offset = reached;
+    Ok(())
+}
+
+/// Brings a view to a position that another process, or another part of this one, has reached.
+///
+/// # Errors
+/// `NotFound` when a checkpoint has removed the log meanwhile.
+fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> {
+    if view.position >= target {
+        return Ok(());
+    }
+    if view.position.checkpoint != target.checkpoint {
+        // The old log leads to the new checkpoint, unless there was another one between.
+        let mut old = view.clone();
+        read_on(store, &mut old, None)?;
+        if old.snapshot.version() != target.checkpoint {
+            let loaded = load(store, target.checkpoint, Some(target.offset))?;
+            let state = loaded.snapshot.state();
+            *view = View { snapshot: Arc::new(Snapshot::new(store, &state, Some(&view.snapshot))), ..loaded };
+            return Ok(());
+        }
+        *view = View {
+            snapshot: old.snapshot,
+            log: Some(store.open(&log_name(target.checkpoint))?),
+            position: Position { checkpoint: target.checkpoint, offset: 0 },
+        };
+    }
+    read_on(store, view, Some(target.offset))
+}
+
+fn view_of_reader(store: &Arc<Store>, shared: &OnceLock<File>, boot: [u8; 16]) -> Result<View> {
+    for _ in 0..ATTEMPTS {
+        let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
+        let view = match known {
+            Some(shared) => load(store, shared.checkpoint, Some(shared.published)),
+            None => load(store, newest_checkpoint(store)?, None),
+        };
+        match view {
+            // A checkpoint has removed it meanwhile.
+            Err(error) if error.kind() == ErrorKind::NotFound && known.is_some() => {}
+            view => return view,
+        }
+    }
+    Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
+}
+
+/// Opens the log for writing, under the commit lock.
+fn recover_as_writer(
+    store: &Arc<Store>,
+    shared: &OnceLock<File>,
+    boot: [u8; 16],
+    readers: &Readers,
+) -> Result<View> {
+    let alone = readers.alone()?;
+    let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
+    let mut view = match known {
+        Some(shared) if !alone => return load(store, shared.checkpoint, Some(shared.published)),
+        // What was not published when a sync failed may or may not be on the disk.
+        Some(shared) if shared.sync_failed => load(store, shared.checkpoint, Some(shared.published))?,
+        Some(shared) => load(store, shared.checkpoint, Some(shared.written))?,
+        None => load(store, newest_checkpoint(store)?, None)?,
+    };
+    let checkpoint = view.position.checkpoint;
+    let log = match view.log.take() {
+        Some(log) => log,
+        None => store.create(&log_name(checkpoint))?,
+    };
+    let (end, length) = (view.position.offset, log.length()?);
+    if end < length {
+        clear_unfinished(&log, end, length)?;
+    }
+    log.sync()?;
+    store.sync_directory("")?;
+    view.log = Some(log);
+    let file = shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
+    let told = Shared { checkpoint, written: end, published: end, sync_failed: false, boot };
+    file.write_at(0, &told.encode())?;
+    if alone {
+        remove_leftovers(store, checkpoint, view.snapshot.catalog())?;
+    }
+    Ok(view)
+}
+
+/// Puts zeros behind the end of the log: what is left of commits that were not finished must never be
+/// taken for one that follows.
+fn clear_unfinished(log: &File, end: u64, length: u64) -> Result<()> {
+    let mut rest = vec![0; (length - end) as usize];
+    log.read_at(end, &mut rest)?;
+    if rest.iter().any(|byte| *byte != 0) {
+        rest.fill(0);
+        log.write_at(end, &rest)?;
+    }
+    Ok(())
+}
+
+fn newest_checkpoint(store: &Store) -> Result<Version> {
+    let names = store.list("")?;
+    let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok().map(Version));
+    versions.max().ok_or_else(|| Error::corrupt("the catalog is missing"))
 }
 
 fn catalog_name(version: Version) -> String {
@@ -331,28 +784,68 @@ fn log_name(version: Version) -> String {
     format!("log-{:020}", version.0)
 }
 
-/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else has the
-/// database open.
-fn remove_leftovers(store: &Store, names: &[String], newest: Version, catalog: &Catalog) -> Result<()> {
-    for name in names {
-        let stale = |prefix: &str| name.starts_with(prefix) && *name != format!("{prefix}{:020}", newest.0);
-        if name.ends_with(".new") || stale("catalog-") || stale("log-") {
-            store.remove(name)?;
+/// The files of one version that the next one does not have.
+fn garbage(store: &Arc<Store>, before: &Snapshot, after: &Snapshot) -> Vec<Garbage> {
+    let mut garbage = Vec::new();
+    for table in before.tables() {
+        let id = table.entry().id;
+        let Some(kept) = after.table_by_id(id) else {
+            garbage.push(Garbage::Table(id));
+            continue;
+        };
+        if Arc::ptr_eq(table, kept) {
+            continue;
+        }
+        for column in &table.entry().columns {
+            let now = kept.entry().columns.iter().find(|now| now.id == column.id);
+            let first = column.generation.number.0;
+            // Generations between were never committed.
+            let end = now.map_or(first + 1, |now| now.generation.number.0);
+            for number in first..end {
+                let files = GenerationFiles::new(store.clone(), id, column.id, Generation(number));
+                garbage.push(Garbage::Generation(files));
+            }
         }
     }
+    garbage
+}
+
+fn remove_old_checkpoints(store: &Store, newest: Version) -> Result<()> {
+    for name in store.list("")? {
+        let old = ["catalog-", "log-"].iter().any(|prefix| {
+            let number = name.strip_prefix(prefix).and_then(|number| number.parse().ok());
+            number.is_some_and(|number: u64| number != newest.0)
+        });
+        if old {
+            store.remove(&name)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else has the
+/// database open.
+fn remove_leftovers(store: &Store, checkpoint: Version, catalog: &Catalog) -> Result<()> {
+    for name in store.list("")? {
+        if name.ends_with(".new") {
+            store.remove(&name)?;
+        }
+    }
+    remove_old_checkpoints(store, checkpoint)?;
     store.create_directory("columns")?;
     for directory in store.list("columns")? {
-        let table =
-            directory.parse().ok().and_then(|id| catalog.tables.iter().find(|table| table.id == TableId(id)));
+        let table = directory.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
         let path = format!("columns/{directory}");
         let Some(table) = table else {
             store.remove_directory(&path)?;
             continue;
         };
         let committed = committed_files(table);
+        let deleted = table.deleted.map(|deleted| deleted_file_name(table.id, deleted.version));
         for name in store.list(&path)? {
             let file = format!("{path}/{name}");
             match committed.get(&name) {
+                None if Some(&file) == deleted.as_ref() => {}
                 None => store.remove(&file)?,
                 // A file that is too short is for its readers to report.
                 Some(length) => {

@@ -1,20 +1,26 @@
-//! Columns, catalog, log and recovery: everything of a database but its SQL.
+//! Columns, catalog, log, transactions and recovery: everything of a database but its SQL.
 //!
 //! A column is a file, a snapshot is a length, a result is a mapping. [`Database`] publishes
-//! immutable [`Snapshot`]s; a [`WriteTransaction`] appends past the published lengths and publishes
-//! the next one at commit. Readers take no lock while they read.
+//! immutable [`Snapshot`]s, to other processes, too; a [`Transaction`] stages changes and publishes the
+//! next one at commit. Readers take no lock while they read.
 //!
-//! Knows neither SQL nor DataFusion. Bytes on disk are those of docs/format.md.
+//! Knows neither SQL nor DataFusion. Bytes on disk are those of docs/format.md, what is promised is in
+//! docs/transactions.md.
 
 mod check;
 mod column;
 mod database;
+mod readers;
+mod rows;
+mod snapshot;
 mod table;
 mod transaction;
 
 pub use check::{CheckProgress, Damage};
 pub use column::{BlockSynopsis, Bound, ColumnData, convert};
-pub use database::{Database, OpenMode, Snapshot};
+pub use database::{Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{Catalog, ColumnEntry, Encoding, SCHEMA_MAIN, TableEntry, ViewEntry};
+pub use rows::{Rows, Tail};
+pub use snapshot::Snapshot;
 pub use table::TableData;
-pub use transaction::{NewColumn, WriteTransaction, unknown_table};
+pub use transaction::{NewColumn, Savepoint, Transaction, unknown_table};

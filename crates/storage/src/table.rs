@@ -1,56 +1,30 @@
 //! A table of a snapshot.
 
 use crate::column::{ColumnData, GenerationFiles, convert};
+use crate::rows::Rows;
 use hypostyle_format::TableEntry;
 use hypostyle_io::Store;
-use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use roaring::RoaringTreemap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The directory of a table's files; removed with the last snapshot that has the table.
-#[derive(Debug)]
-pub(crate) struct TableFiles {
-    store: Arc<Store>,
-    directory: String,
-    dropped: AtomicBool,
-}
-
-impl TableFiles {
-    pub fn new(store: Arc<Store>, table: TableId) -> Arc<Self> {
-        let directory = format!("columns/{table}");
-        Arc::new(Self { store, directory, dropped: AtomicBool::new(false) })
-    }
-
-    pub fn mark_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
-    }
-}
-
-impl Drop for TableFiles {
-    fn drop(&mut self) {
-        if self.dropped.load(Ordering::Acquire)
-            && let Err(error) = self.store.remove_directory(&self.directory)
-        {
-            tracing::warn!(%error, "the files of a dropped table stay behind");
-        }
-    }
-}
-
-/// A table as one snapshot sees it.
+/// A table as one snapshot sees it: rows in column files, then rows that only the log has, but for
+/// those that are deleted. A row's position counts through both.
 #[derive(Debug)]
 pub struct TableData {
-    entry: TableEntry,
+    entry: Arc<TableEntry>,
     columns: Vec<Arc<ColumnData>>,
-    pub(crate) files: Arc<TableFiles>,
+    rows: Rows,
 }
 
 impl TableData {
     /// `previous` is the same table in the snapshot before: what has not changed is shared with it.
-    pub(crate) fn new(store: &Arc<Store>, entry: &TableEntry, previous: Option<&Self>) -> Self {
-        let files = match previous {
-            Some(previous) => previous.files.clone(),
-            None => TableFiles::new(store.clone(), entry.id),
-        };
+    pub(crate) fn new(
+        store: &Arc<Store>,
+        entry: &Arc<TableEntry>,
+        rows: &Rows,
+        previous: Option<&Self>,
+    ) -> Self {
         let columns = entry
             .columns
             .iter()
@@ -62,10 +36,7 @@ impl TableData {
                 match (before, same_generation) {
                     (Some(before), _) if before.entry() == column => before.clone(),
                     (_, Some(before)) => Arc::new(ColumnData::new(column.clone(), before.files.clone())),
-                    (old, None) => {
-                        if let Some(old) = old {
-                            old.files.mark_obsolete();
-                        }
+                    (_, None) => {
                         let number = column.generation.number;
                         let files = GenerationFiles::new(store.clone(), entry.id, column.id, number);
                         Arc::new(ColumnData::new(column.clone(), files))
@@ -73,15 +44,49 @@ impl TableData {
                 }
             })
             .collect();
-        Self { entry: entry.clone(), columns, files }
+        Self { entry: entry.clone(), columns, rows: rows.clone() }
+    }
+
+    pub(crate) fn same(&self, entry: &Arc<TableEntry>, rows: &Rows) -> bool {
+        (Arc::ptr_eq(&self.entry, entry) || self.entry == *entry) && self.rows.same(rows)
     }
 
     pub fn entry(&self) -> &TableEntry {
         &self.entry
     }
 
-    pub fn rows(&self) -> u64 {
+    pub(crate) fn shared_entry(&self) -> &Arc<TableEntry> {
+        &self.entry
+    }
+
+    /// What the column files do not tell.
+    pub fn beyond_files(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// Rows in the column files, the deleted ones included.
+    pub fn rows_in_files(&self) -> u64 {
         self.entry.rows
+    }
+
+    /// One more than the last position.
+    pub fn positions(&self) -> u64 {
+        self.entry.rows + self.rows.tail.rows()
+    }
+
+    /// Positions of the deleted rows.
+    pub fn deleted(&self) -> &RoaringTreemap {
+        &self.rows.deleted
+    }
+
+    /// Rows that are not deleted.
+    pub fn rows(&self) -> u64 {
+        self.positions() - self.rows.deleted.len()
+    }
+
+    /// Whether the column files are the table.
+    pub fn is_in_files(&self) -> bool {
+        self.rows.tail.rows() == 0 && self.rows.deleted.is_empty()
     }
 
     pub fn columns(&self) -> &[Arc<ColumnData>] {

@@ -1,19 +1,25 @@
-//! One writing transaction: staged changes, appended rows, commit.
+//! Transactions: staged changes, rows and deletions, and what a commit compares them with.
 //!
-//! Rows go straight past the committed lengths of the column files, so a bulk append is written
-//! once. Until the commit frame is durable no reader looks there; a transaction that is dropped
-//! leaves bytes that the next one overwrites.
+//! Few rows wait in memory and go into the log at commit. Many go straight past the committed
+//! lengths of the column files, if no other transaction is doing that with the same table, so that
+//! a bulk append is written once; nobody looks there before the commit says how far they reach.
 
-use crate::column::{ColumnWriter, GenerationFiles, node_count};
-use crate::database::{Database, Snapshot, Writer};
-use crate::table::accept;
-use arrow_array::{ArrayRef, RecordBatch};
+use crate::column::{ColumnWriter, GenerationFiles, node_count, table_directory};
+use crate::database::{Database, Synchronous};
+use crate::rows::{encode_positions, encode_rows, row_schema};
+use crate::snapshot::{Snapshot, State};
+use crate::table::{TableData, accept};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_cast::cast;
+use arrow_select::filter::filter_record_batch;
 use hypostyle_format::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry,
     SchemaEntry, TableEntry, ViewEntry,
 };
+use hypostyle_io::{Lock, Store};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, LogicalType, Result, TableId, did_you_mean};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
+use roaring::RoaringTreemap;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +28,12 @@ const APPEND_ROWS: usize = 256 * 1024;
 
 /// Cells below which more threads cost more than they bring.
 const PARALLEL_CELLS_MIN: usize = 64 * 1024;
+
+/// More bytes of rows than this go to the column files instead of the log.
+const LOG_ROWS_BYTES_MAX: usize = 256 << 10;
+
+/// Files synced at a time.
+const SYNCS_AT_ONCE: usize = 4;
 
 /// A column of a table to be created.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,43 +46,141 @@ pub struct NewColumn {
 }
 
 /// Changes that become visible together, or not at all.
-pub struct WriteTransaction<'a> {
-    database: &'a Arc<Database>,
-    writer: MutexGuard<'a, Writer>,
-    catalog: Catalog,
-    changes: Vec<Change>,
-    appends: BTreeMap<TableId, TableAppend>,
+pub struct Transaction {
+    database: Arc<Database>,
+    base: Arc<Snapshot>,
+    staged: Staged,
+    /// Append locks, until the end.
+    locks: BTreeMap<TableId, Lock>,
+    /// Column files that the running statement writes.
+    writers: BTreeMap<TableId, Vec<ColumnWriter>>,
+    /// Tables whose directories this transaction has made.
+    created: Vec<TableId>,
     threads: usize,
+    /// Statements after this one may read what is staged.
+    reads_own: bool,
 }
 
-struct TableAppend {
-    entry: TableEntry,
+/// What a transaction has changed up to some moment.
+#[derive(Clone, Debug)]
+pub struct Savepoint(Staged);
+
+#[derive(Clone, Debug)]
+struct Staged {
+    /// The base's, with the changes of definitions.
+    catalog: Catalog,
+    /// Changes of definitions, in order.
+    changes: Vec<Change>,
+    tables: BTreeMap<TableId, StagedTable>,
+}
+
+/// Rows and deletions of one table. Positions are those that the transaction sees: the base's rows,
+/// then its own, first those in the column files.
+#[derive(Clone, Debug, Default)]
+struct StagedTable {
+    in_files: Option<InFiles>,
+    rows: Vec<RecordBatch>,
+    bytes: usize,
+    deleted: RoaringTreemap,
+}
+
+/// Own rows in the column files.
+#[derive(Clone, Debug)]
+struct InFiles {
+    /// The table with them.
+    entry: Arc<TableEntry>,
+    /// Rows in the files before.
+    before: u64,
+    /// Rows of the log that come first.
+    absorbed: u64,
+    /// Own rows behind them.
     rows: u64,
-    columns: Vec<ColumnWriter>,
-    new_directory: bool,
 }
 
-impl<'a> WriteTransaction<'a> {
-    pub(crate) fn new(database: &'a Arc<Database>, writer: MutexGuard<'a, Writer>, threads: usize) -> Self {
-        let catalog = database.snapshot().catalog().clone();
+impl Transaction {
+    pub(crate) fn new(database: Arc<Database>, base: Arc<Snapshot>, threads: usize) -> Self {
+        let staged =
+            Staged { catalog: base.catalog().clone(), changes: Vec::new(), tables: BTreeMap::new() };
         Self {
             database,
-            writer,
-            catalog,
-            changes: Vec::new(),
-            appends: BTreeMap::new(),
+            base,
+            staged,
+            locks: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            created: Vec::new(),
             threads: threads.max(1),
+            reads_own: false,
         }
     }
 
-    /// The catalog with this transaction's changes, but for appended rows.
+    /// Makes this a transaction of several statements, which see what those before them have changed.
+    pub fn of_statements(mut self) -> Self {
+        self.reads_own = true;
+        self
+    }
+
+    /// What the transaction found when it began.
+    pub fn base(&self) -> &Arc<Snapshot> {
+        &self.base
+    }
+
+    /// The definitions with this transaction's changes; row counts may be behind.
     pub fn catalog(&self) -> &Catalog {
-        &self.catalog
+        &self.staged.catalog
+    }
+
+    /// Whether there is anything to commit.
+    pub fn is_empty(&self) -> bool {
+        self.staged.changes.is_empty() && self.staged.tables.is_empty()
+    }
+
+    /// What the transaction sees: the base with its own changes.
+    ///
+    /// # Errors
+    /// Those of ending the running statement's writing.
+    pub fn snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        if self.is_empty() {
+            return Ok(self.base.clone());
+        }
+        self.end_statement()?;
+        let version = self.base.version();
+        let mut state: State = self.base.state();
+        for change in &self.staged.changes {
+            state.apply_change(change, &[], version)?;
+        }
+        for (id, staged) in &self.staged.tables {
+            let Some(rows) = state.rows.get_mut(id) else { continue };
+            if let Some(in_files) = &staged.in_files {
+                rows.tail = Default::default();
+                let tables = state.catalog.tables.iter_mut();
+                tables.filter(|table| table.id == *id).for_each(|table| *table = in_files.entry.clone());
+            }
+            for batch in &staged.rows {
+                rows.tail.push(batch.clone())?;
+            }
+            if !staged.deleted.is_empty() {
+                *Arc::make_mut(&mut rows.deleted) |= &staged.deleted;
+            }
+        }
+        let snapshot = Snapshot::new(self.database.store(), &state, Some(&self.base));
+        Ok(Arc::new(snapshot.pinned(self.base.pin().cloned())))
+    }
+
+    pub fn savepoint(&mut self) -> Result<Savepoint> {
+        self.end_statement()?;
+        Ok(Savepoint(self.staged.clone()))
+    }
+
+    /// Forgets what came after a savepoint. A failed statement is undone by this, too.
+    pub fn roll_back_to(&mut self, savepoint: &Savepoint) {
+        self.writers.clear();
+        self.staged = savepoint.0.clone();
     }
 
     fn change(&mut self, change: Change) -> Result<()> {
-        self.catalog.apply_change(&change)?;
-        self.changes.push(change);
+        self.database.check_writable()?;
+        self.staged.catalog.apply_change(&change)?;
+        self.staged.changes.push(change);
         Ok(())
     }
 
@@ -83,7 +193,10 @@ impl<'a> WriteTransaction<'a> {
     }
 
     pub fn create_table(&mut self, schema: &str, name: &str, columns: Vec<NewColumn>) -> Result<TableId> {
-        let id = self.catalog.next_table_id;
+        self.database.check_writable()?;
+        let id = self.database.allocate_table(self.staged.catalog.next_table_id)?;
+        self.created.push(id);
+        self.locks.extend(self.database.try_append_lock(id)?.map(|lock| (id, lock)));
         let columns: Vec<ColumnEntry> = columns
             .into_iter()
             .zip(0..)
@@ -101,14 +214,15 @@ impl<'a> WriteTransaction<'a> {
             })
             .collect();
         let next_column_id = ColumnId(columns.len() as u32);
-        let table =
-            TableEntry { id, schema: schema.into(), name: name.into(), rows: 0, next_column_id, columns };
+        let (schema, name) = (schema.into(), name.into());
+        let table = TableEntry { id, schema, name, rows: 0, next_column_id, columns, deleted: None };
         self.change(Change::CreateTable { table })?;
         Ok(id)
     }
 
     pub fn drop_table(&mut self, id: TableId) -> Result<()> {
-        self.appends.remove(&id);
+        self.writers.remove(&id);
+        self.staged.tables.remove(&id);
         self.change(Change::DropTable { id })
     }
 
@@ -123,107 +237,364 @@ impl<'a> WriteTransaction<'a> {
     /// Appends rows; the batch's columns are the table's, in order.
     ///
     /// # Errors
-    /// `InvalidInput` or `Constraint` naming column, row and value; `DiskFull`, `Io`. The transaction
-    /// must then be dropped.
+    /// `InvalidInput` or `Constraint` naming column, row and value; `DiskFull`, `Io`. The statement
+    /// must then be undone, by [`Self::roll_back_to`] or by dropping the transaction.
     pub fn append(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
-        self.open_append(table)?;
-        let threads = self.threads;
-        let Some(append) = self.appends.get_mut(&table) else {
-            return Err(Error::internal("an append without a table"));
-        };
-        if batch.num_columns() != append.columns.len() {
+        self.database.check_writable()?;
+        let entry = self.entry(table)?;
+        if batch.num_columns() != entry.columns.len() {
             return Err(Error::invalid_input(format!(
                 "table \"{}\" has {} columns, but the data has {}",
-                append.entry.name,
-                append.columns.len(),
+                entry.name,
+                entry.columns.len(),
                 batch.num_columns()
             )));
         }
         for start in (0..batch.num_rows()).step_by(APPEND_ROWS) {
-            append.append(&batch.slice(start, APPEND_ROWS.min(batch.num_rows() - start)), threads)?;
+            self.append_piece(&entry, &batch.slice(start, APPEND_ROWS.min(batch.num_rows() - start)))?;
         }
         Ok(())
     }
 
-    fn open_append(&mut self, table: TableId) -> Result<()> {
-        if self.appends.contains_key(&table) {
+    fn entry(&self, id: TableId) -> Result<Arc<TableEntry>> {
+        let entry = self.staged.catalog.table_by_id(id).cloned();
+        entry.ok_or_else(|| Error::new(ErrorKind::UnknownName, format!("no table with id {id}")))
+    }
+
+    fn append_piece(&mut self, entry: &Arc<TableEntry>, batch: &RecordBatch) -> Result<()> {
+        let first_row = self.own_rows(entry.id);
+        let work: Vec<(&ColumnEntry, &ArrayRef)> = entry.columns.iter().zip(batch.columns()).collect();
+        let threads = if batch.num_rows() * work.len() < PARALLEL_CELLS_MIN { 1 } else { self.threads };
+        if let Some(writers) = self.writers.get_mut(&entry.id) {
+            let work = writers.iter_mut().zip(work).collect();
+            in_parallel(work, threads, |(writer, (column, array)): (&mut ColumnWriter, (_, _))| {
+                writer.append(&accept(array, column, &entry.name, first_row)?)
+            })?;
+            let staged = self.staged.tables.get_mut(&entry.id);
+            if let Some(in_files) = staged.and_then(|staged| staged.in_files.as_mut()) {
+                in_files.rows += batch.num_rows() as u64;
+            }
             return Ok(());
         }
-        let Some(entry) = self.catalog.tables.iter().find(|entry| entry.id == table) else {
-            return Err(Error::new(ErrorKind::UnknownName, format!("no table with id {table}")));
-        };
-        let store = self.database.store();
-        let snapshot = self.database.snapshot();
-        let published = snapshot.table_by_id(table);
-        let new_directory = published.is_none_or(|table| table.rows() == 0);
-        if new_directory {
-            store.create_directory(&format!("columns/{table}"))?;
+        let accepted = Mutex::new(vec![None; work.len()]);
+        in_parallel(work.into_iter().enumerate().collect(), threads, |(index, (column, array))| {
+            let array = accept(array, column, &entry.name, first_row)?;
+            let plain = cast(&array, &column.logical_type.arrow_type())
+                .map_err(|error| Error::internal(format!("cannot stage rows: {error}")))?;
+            accepted.lock()[index] = Some(plain);
+            Ok(())
+        })?;
+        let arrays: Vec<ArrayRef> = accepted.into_inner().into_iter().flatten().collect();
+        let bytes: usize =
+            arrays.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+        let rows = RecordBatch::try_new(row_schema(entry), arrays)
+            .map_err(|error| Error::internal(format!("cannot stage rows: {error}")))?;
+        let staged = self.staged.tables.entry(entry.id).or_default();
+        staged.rows.push(rows);
+        staged.bytes += bytes;
+        if staged.bytes > LOG_ROWS_BYTES_MAX { self.open_files(entry.id) } else { Ok(()) }
+    }
+
+    /// Own rows of a table, the deleted ones included.
+    fn own_rows(&self, id: TableId) -> u64 {
+        let Some(staged) = self.staged.tables.get(&id) else { return 0 };
+        let in_files = staged.in_files.as_ref().map_or(0, |in_files| in_files.rows);
+        in_files + staged.rows.iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
+    }
+
+    /// Moves staged rows to the column files, if nobody else is writing them and their rows are those
+    /// that the transaction sees.
+    fn open_files(&mut self, id: TableId) -> Result<()> {
+        if !self.locks.contains_key(&id) {
+            match self.database.try_append_lock(id)? {
+                Some(lock) => drop(self.locks.insert(id, lock)),
+                None => return Ok(()),
+            }
         }
-        let columns = entry
-            .columns
-            .iter()
-            .map(|column| {
-                // A handle of its own: what the writer abandons is not what the snapshot holds.
-                let files = GenerationFiles::new(store.clone(), table, column.id, column.generation.number);
-                ColumnWriter::open(column, files)
-                    .map_err(|error| error.context(format!("column \"{}\"", column.name)))
-            })
-            .collect::<Result<_>>()?;
-        let append = TableAppend { entry: entry.clone(), rows: entry.rows, columns, new_directory };
-        self.appends.insert(table, append);
+        let (entry, absorbed) = match self.files_to_append_to(id)? {
+            Some(found) => found,
+            None => return Ok(()),
+        };
+        let threads = self.threads;
+        let Some(staged) = self.staged.tables.get_mut(&id) else { return Ok(()) };
+        let absorbed_rows = absorbed.iter().map(|batch| batch.num_rows() as u64).sum();
+        let mut columns = open_columns(self.database.store(), &entry)?;
+        for batch in absorbed.iter().chain(&staged.rows) {
+            let work = columns.iter_mut().zip(batch.columns()).collect();
+            in_parallel(work, threads, |(writer, array): (&mut ColumnWriter, &ArrayRef)| writer.append(array))?;
+        }
+        let rows: u64 = staged.rows.iter().map(|batch| batch.num_rows() as u64).sum();
+        staged.rows.clear();
+        staged.bytes = 0;
+        match &mut staged.in_files {
+            Some(in_files) => in_files.rows += rows,
+            none => *none = Some(InFiles { before: entry.rows, absorbed: absorbed_rows, rows, entry }),
+        }
+        self.writers.insert(id, columns);
         Ok(())
     }
 
-    /// Makes everything durable, then visible.
+    /// The table as its files are now, and the rows of the log that come first in them.
+    fn files_to_append_to(&self, id: TableId) -> Result<Option<(Arc<TableEntry>, Vec<RecordBatch>)>> {
+        let staged = self.staged.tables.get(&id);
+        if let Some(in_files) = staged.and_then(|staged| staged.in_files.as_ref()) {
+            return Ok(Some((in_files.entry.clone(), Vec::new())));
+        }
+        let Some(base) = self.base.table_by_id(id) else {
+            return Ok(self.staged.catalog.table_by_id(id).map(|new| (new.clone(), Vec::new())));
+        };
+        let latest = self.database.latest()?;
+        let Some(now) = latest.table_by_id(id) else { return Ok(None) };
+        if now.beyond_files().moved > self.base.version() {
+            return Ok(None);
+        }
+        // What others have committed since the base must not come between what this transaction sees.
+        let seen = if self.reads_own { base } else { now };
+        let same = seen.rows_in_files() == now.rows_in_files();
+        let batches = seen.beyond_files().tail.batches().to_vec();
+        Ok(same.then(|| (now.shared_entry().clone(), batches)))
+    }
+
+    /// Ends writing to column files, so that what was written can be read.
+    fn end_statement(&mut self) -> Result<()> {
+        for (id, mut columns) in std::mem::take(&mut self.writers) {
+            let Some(in_files) =
+                self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut())
+            else {
+                continue;
+            };
+            let generations = finish_columns(&mut columns, &in_files.entry)?;
+            let entry = Arc::make_mut(&mut in_files.entry);
+            for (column, generation) in entry.columns.iter_mut().zip(generations) {
+                column.generation = generation.generation;
+            }
+            entry.rows = entry.columns[0].generation.nodes[0].length;
+            if self.database.synchronous() != Synchronous::Off {
+                sync_columns(self.database.store(), id, &columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes rows, by their positions in [`Self::snapshot`]; those that are deleted already are left out.
     ///
     /// # Errors
-    /// `DiskFull` or `Io`; nothing of the transaction is then visible, now or after reopening.
+    /// `ReadOnly`; `Internal` for a position past the end.
+    pub fn delete(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<u64> {
+        self.database.check_writable()?;
+        self.end_statement()?;
+        let base = self.base.table_by_id(id);
+        let end = base.map_or(0, |table| table.positions()) + self.own_rows(id);
+        if positions.max().is_some_and(|last| last >= end) {
+            return Err(Error::internal("a row past the end of its table is to be deleted"));
+        }
+        let staged = self.staged.tables.entry(id).or_default();
+        let mut new = positions - &staged.deleted;
+        if let Some(base) = base {
+            new -= base.deleted();
+        }
+        staged.deleted |= &new;
+        Ok(new.len())
+    }
+
+    /// Makes the changes durable and visible.
+    ///
+    /// # Errors
+    /// `Conflict` when another transaction has changed the same first; `DiskFull`, `Io`. Nothing of the
+    /// transaction is then visible, now or after reopening.
     pub fn commit(mut self) -> Result<Arc<Snapshot>> {
-        for (id, mut append) in std::mem::take(&mut self.appends) {
-            let generations = append.finish(self.threads)?;
-            if append.new_directory {
-                self.database.store().sync_directory("columns")?;
-            }
-            self.database.store().sync_directory(&format!("columns/{id}"))?;
-            self.change(Change::Append { id, rows: append.rows, generations })?;
+        self.end_statement()?;
+        if self.is_empty() {
+            return self.database.snapshot();
         }
-        if self.changes.is_empty() {
-            return Ok(self.database.snapshot());
+        let tables = self.staged.tables.iter();
+        let many = tables.filter(|(_, staged)| staged.bytes > LOG_ROWS_BYTES_MAX).map(|(id, _)| *id);
+        for id in many.collect::<Vec<_>>() {
+            self.open_files(id)?;
         }
-        self.catalog.version = self.catalog.version.next();
-        let frame = Commit { changes: self.changes }.encode(self.catalog.version)?;
-        self.database.publish(&mut self.writer, &frame, self.catalog)
+        self.end_statement()?;
+        let (staged, base) = (&self.staged, &self.base);
+        let snapshot = self.database.commit_with(|latest| staged.against(base, latest))?;
+        self.created.retain(|id| snapshot.table_by_id(*id).is_none());
+        Ok(snapshot)
     }
 }
 
-impl TableAppend {
-    fn append(&mut self, batch: &RecordBatch, threads: usize) -> Result<()> {
-        let (table, first_row) = (&self.entry.name, self.rows - self.entry.rows);
-        let work: Vec<(&mut ColumnWriter, &ColumnEntry, &ArrayRef)> = self
-            .columns
-            .iter_mut()
-            .zip(&self.entry.columns)
-            .zip(batch.columns())
-            .map(|((writer, column), array)| (writer, column, array))
-            .collect();
-        let threads = if batch.num_rows() * work.len() < PARALLEL_CELLS_MIN { 1 } else { threads };
-        in_parallel(work, threads, |(writer, column, array)| {
-            writer.append(&accept(array, column, table, first_row)?)
-        })?;
-        self.rows += batch.num_rows() as u64;
-        Ok(())
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.writers.clear();
+        for id in &self.created {
+            // What stays is a leftover that a writer removes when it opens the database.
+            if let Err(error) = self.database.store().remove_directory(&table_directory(*id)) {
+                tracing::warn!(%error, "the files of a table that was never committed stay behind");
+            }
+        }
+    }
+}
+
+fn conflict(table: &str, why: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!("table \"{table}\" {why} by a transaction that committed first; roll back and try again"),
+    )
+}
+
+impl Staged {
+    /// The commit of these changes on top of the latest state.
+    ///
+    /// # Errors
+    /// `Conflict` when they do not fit it.
+    fn against(&self, base: &Snapshot, latest: &Snapshot) -> Result<Commit> {
+        let mut commit = Commit { changes: self.changes.clone(), ..Commit::default() };
+        let mut catalog = latest.catalog().clone();
+        for change in &self.changes {
+            self.check_definition(change, base, latest)?;
+            catalog.apply_change(change).map_err(|error| match latest.version() > base.version() {
+                true => Error::new(
+                    ErrorKind::Conflict,
+                    format!("{}, since a transaction that committed first; roll back and try again", error.message()),
+                ),
+                false => error,
+            })?;
+        }
+        for (id, staged) in &self.tables {
+            staged.against(*id, base.table_by_id(*id), latest.table_by_id(*id), base, &catalog, &mut commit)?;
+        }
+        Ok(commit)
     }
 
-    fn finish(&mut self, threads: usize) -> Result<Vec<ColumnGeneration>> {
-        let mut generations = Vec::with_capacity(self.columns.len());
-        for (writer, column) in self.columns.iter_mut().zip(&self.entry.columns) {
-            let generation = writer.finish()?;
-            generations.push(ColumnGeneration { column: column.id, generation });
+    /// A table that is dropped or replaced must be as it was.
+    fn check_definition(&self, change: &Change, base: &Snapshot, latest: &Snapshot) -> Result<()> {
+        let id = match change {
+            Change::DropTable { id } => *id,
+            Change::ReplaceTable { table, .. } => table.id,
+            _ => return Ok(()),
+        };
+        let (Some(before), Some(now)) = (base.table_by_id(id), latest.table_by_id(id)) else { return Ok(()) };
+        if now.beyond_files().moved > base.version() {
+            return Err(conflict(&before.entry().name, "was altered or compacted"));
         }
-        // A device takes several syncs at once better than one after the other.
-        in_parallel(self.columns.iter().collect(), threads.max(4), ColumnWriter::sync)?;
-        Ok(generations)
+        Ok(())
     }
+}
+
+impl StagedTable {
+    fn against(
+        &self,
+        id: TableId,
+        before: Option<&Arc<TableData>>,
+        now: Option<&Arc<TableData>>,
+        base: &Snapshot,
+        catalog: &Catalog,
+        commit: &mut Commit,
+    ) -> Result<()> {
+        let own_start = before.map_or(0, |before| before.positions());
+        if let Some(before) = before {
+            let name = &before.entry().name;
+            let Some(now) = now else { return Err(conflict(name, "was dropped")) };
+            let beyond = now.beyond_files();
+            let deleted = up_to(&self.deleted, own_start);
+            // Rows may be put behind any others, as long as they still fit.
+            let moved = beyond.moved > base.version();
+            if moved && !(deleted.is_empty() && same_definition(before.entry(), now.entry())) {
+                return Err(conflict(name, "was altered or compacted"));
+            }
+            if !deleted.is_disjoint(now.deleted()) {
+                return Err(conflict(name, "had the same row deleted or updated"));
+            }
+            let in_log = deleted.max().is_some_and(|last| last >= before.rows_in_files());
+            if in_log && beyond.shifted > base.version() {
+                return Err(conflict(name, "had the row to be deleted or updated moved"));
+            }
+            push_delete(commit, id, &deleted)?;
+        }
+        let mut own_deleted: RoaringTreemap =
+            self.deleted.iter().skip_while(|position| *position < own_start).map(|p| p - own_start).collect();
+        if let Some(in_files) = &self.in_files {
+            let in_files_before = now.map_or(0, |now| now.rows_in_files());
+            if in_files_before != in_files.before {
+                return Err(Error::internal("a table's files have grown under the append lock"));
+            }
+            let entry = &in_files.entry;
+            let generations = entry.columns.iter().map(|column| ColumnGeneration {
+                column: column.id,
+                generation: column.generation.clone(),
+            });
+            commit.changes.push(Change::Append {
+                id,
+                rows: entry.rows,
+                absorbed: in_files.absorbed,
+                generations: generations.collect(),
+            });
+            let (first, count) = (in_files.before + in_files.absorbed, in_files.rows);
+            let deleted = up_to(&own_deleted, count).iter().map(|index| index + first).collect();
+            push_delete(commit, id, &deleted)?;
+            own_deleted = own_deleted.iter().skip_while(|index| *index < count).map(|index| index - count).collect();
+        }
+        let mut first = 0;
+        for batch in &self.rows {
+            let rows = batch.num_rows() as u64;
+            let kept = if own_deleted.range_cardinality(first..first + rows) == 0 {
+                batch.clone()
+            } else {
+                let keep: BooleanArray =
+                    (first..first + rows).map(|row| Some(!own_deleted.contains(row))).collect();
+                filter_record_batch(batch, &keep)
+                    .map_err(|error| Error::internal(format!("cannot filter staged rows: {error}")))?
+            };
+            first += rows;
+            if kept.num_rows() > 0 && catalog.table_by_id(id).is_some() {
+                let bytes = encode_rows(&kept)?;
+                let rows = kept.num_rows() as u64;
+                commit.changes.push(Change::Insert { id, rows, bytes: bytes.len() as u64 });
+                commit.attachments.push(bytes);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn same_definition(one: &TableEntry, other: &TableEntry) -> bool {
+    let definition = |column: &ColumnEntry| (column.id, column.logical_type.clone(), column.nullable);
+    one.columns.iter().map(definition).eq(other.columns.iter().map(definition))
+}
+
+fn up_to(positions: &RoaringTreemap, end: u64) -> RoaringTreemap {
+    positions.iter().take_while(|position| *position < end).collect()
+}
+
+fn push_delete(commit: &mut Commit, id: TableId, positions: &RoaringTreemap) -> Result<()> {
+    if !positions.is_empty() {
+        let bytes = encode_positions(positions)?;
+        commit.changes.push(Change::Delete { id, rows: positions.len(), bytes: bytes.len() as u64 });
+        commit.attachments.push(bytes);
+    }
+    Ok(())
+}
+
+/// Writers behind the rows of a table's column files.
+pub(crate) fn open_columns(store: &Arc<Store>, table: &TableEntry) -> Result<Vec<ColumnWriter>> {
+    let open = |column: &ColumnEntry| {
+        let files = GenerationFiles::new(store.clone(), table.id, column.id, column.generation.number);
+        ColumnWriter::open(column, files).map_err(|error| error.context(format!("column \"{}\"", column.name)))
+    };
+    table.columns.iter().map(open).collect()
+}
+
+/// Writes what is pending; not yet durable.
+pub(crate) fn finish_columns(columns: &mut [ColumnWriter], table: &TableEntry) -> Result<Vec<ColumnGeneration>> {
+    let finished = columns.iter_mut().zip(&table.columns);
+    finished
+        .map(|(writer, column)| Ok(ColumnGeneration { column: column.id, generation: writer.finish()? }))
+        .collect()
+}
+
+/// Makes finished columns durable.
+pub(crate) fn sync_columns(store: &Store, id: TableId, columns: &[ColumnWriter]) -> Result<()> {
+    // A device takes several syncs at once better than one after the other.
+    in_parallel(columns.iter().collect(), SYNCS_AT_ONCE, ColumnWriter::sync)?;
+    store.sync_directory("columns")?;
+    store.sync_directory(&table_directory(id))
 }
 
 /// Runs `task` over the items on up to `threads` threads; the first error in item order wins.

@@ -42,9 +42,9 @@ fn marker(rows: u64) -> String {
 
 /// One transaction: rows into `t`, and a marker table in the place of the one before.
 fn commit_next(database: &Arc<Database>) -> hypostyle_types::Result<u64> {
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     let found = snapshot.table("main", "t").map(|table| (table.entry().id, table.rows()));
-    let mut writer = database.begin_write(2)?;
+    let mut writer = database.begin(2)?;
     let rows = found.map_or(0, |(_, rows)| rows);
     let piece = content(rows, next_append(rows));
     let id = match found {
@@ -137,7 +137,7 @@ fn files_of_a_calm_life(rows: u64) -> Vec<Vec<u64>> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("calm.hypo");
     let database = open(&path);
-    while database.snapshot().table("main", "t").map_or(0, |table| table.rows()) < rows {
+    while database.snapshot().unwrap().table("main", "t").map_or(0, |table| table.rows()) < rows {
         commit_next(&database).unwrap();
     }
     drop(database);
@@ -189,7 +189,7 @@ fn a_killed_writer_loses_nothing_and_leaves_nothing() {
         killer.join().unwrap();
         child.wait().unwrap();
         let database = open(&path);
-        let found = check_history(&database.snapshot());
+        let found = check_history(&database.snapshot().unwrap());
         assert!(found >= acknowledged, "round {round}: {acknowledged} rows acknowledged, {found} found");
         assert!(
             found <= acknowledged + next_append(acknowledged),
@@ -231,12 +231,12 @@ fn a_full_disk_stops_an_append_and_nothing_else() {
     assert!(failure.starts_with(&format!("failed {:?}", ErrorKind::DiskFull)), "{failure}");
 
     let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
-    assert_eq!(check_history(&reader.snapshot()), acknowledged);
+    assert_eq!(check_history(&reader.snapshot().unwrap()), acknowledged);
     drop(reader);
     // With space again, the database goes on.
     let database = open(&path);
     let rows = commit_next(&database).unwrap();
-    assert_eq!(check_history(&database.snapshot()), rows);
+    assert_eq!(check_history(&database.snapshot().unwrap()), rows);
     drop(database);
     drop(open(&path));
     assert_eq!(column_files(&path), files_of_a_calm_life(rows), "files are left behind");

@@ -4,10 +4,11 @@
 mod common;
 
 use common::{create, every_type, open};
-use hypostyle_format::{Catalog, ColumnEntry};
+use hypostyle_format::{Catalog, ColumnEntry, TableEntry};
 use hypostyle_storage::{Database, OpenMode};
 use hypostyle_types::{ErrorKind, LogicalType};
 use std::fs;
+use std::sync::Arc;
 
 const ROWS: u64 = 3000;
 
@@ -25,7 +26,7 @@ fn reading_rows_verifies_every_file_they_come_from() {
         changed[sound.len() / 2] ^= 16;
         fs::write(&file, &changed).unwrap();
         let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
-        let snapshot = database.snapshot();
+        let snapshot = database.snapshot().unwrap();
         let index: usize = name.split('-').next().unwrap().parse().unwrap();
         for (position, column) in snapshot.table("main", "t").unwrap().columns().iter().enumerate() {
             let found = column.verify_rows(0..ROWS).map_err(|error| error.kind());
@@ -46,7 +47,7 @@ fn rows_are_verified_without_the_elements_of_others() {
     let rows = 2 * hypostyle_types::BLOCK_ROWS;
     create(&open(&path), "t", &[every_type(0, rows as usize, false)]).unwrap();
     let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     let column = snapshot.table("main", "t").unwrap().column("array").unwrap();
     let file = path.join("columns/1/18-0-1.values");
     let mut bytes = fs::read(&file).unwrap();
@@ -64,7 +65,7 @@ fn open_with(change: impl Fn(&mut Catalog)) -> hypostyle_types::Result<()> {
     let path = directory.path().join("d");
     let database = open(&path);
     create(&database, "t", &[every_type(0, 50, true)]).unwrap();
-    let mut catalog = database.snapshot().catalog().clone();
+    let mut catalog = database.snapshot().unwrap().catalog().clone();
     drop(database);
     change(&mut catalog);
     let name = format!("catalog-{:020}", catalog.version.0);
@@ -72,8 +73,12 @@ fn open_with(change: impl Fn(&mut Catalog)) -> hypostyle_types::Result<()> {
     Database::open(&path, OpenMode::ReadOnly).map(drop)
 }
 
+fn table(catalog: &mut Catalog) -> &mut TableEntry {
+    Arc::make_mut(&mut catalog.tables[0])
+}
+
 fn column<'a>(catalog: &'a mut Catalog, name: &str) -> &'a mut ColumnEntry {
-    catalog.tables[0].columns.iter_mut().find(|column| column.name == name).unwrap()
+    table(catalog).columns.iter_mut().find(|column| column.name == name).unwrap()
 }
 
 #[test]
@@ -86,8 +91,8 @@ fn a_sealed_catalog_that_describes_impossible_files_is_refused() {
         }),
         ("a node too few", &|catalog| column(catalog, "struct").generation.nodes.truncate(2)),
         ("rows without end", &|catalog| {
-            catalog.tables[0].rows = u64::MAX;
-            catalog.tables[0]
+            table(catalog).rows = u64::MAX;
+            table(catalog)
                 .columns
                 .iter_mut()
                 .for_each(|column| column.generation.nodes[0].length = u64::MAX);

@@ -41,7 +41,7 @@ fn write_golden_files() {
     let id = create(&database, "every_type", &[first]).unwrap();
     append(&database, id, &second).unwrap();
     create(&database, "long", &[long()]).unwrap();
-    let mut writer = database.begin_write(1).unwrap();
+    let mut writer = database.begin(1).unwrap();
     let mut columns = columns_of(&second);
     columns.truncate(3);
     columns[0].nullable = false;
@@ -77,7 +77,7 @@ fn format_version_1_is_read_checked_and_continued() {
     copy(&golden(), &path);
 
     let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     let pieces = [every_type(0, FIRST.0, FIRST.1), every_type(FIRST.0, SECOND.0, SECOND.1)];
     let table = snapshot.table("main", "every_type").unwrap();
     assert_eq!(table.rows(), (FIRST.0 + SECOND.0) as u64);
@@ -110,7 +110,7 @@ fn format_version_1_is_read_checked_and_continued() {
     let more = every_type(FIRST.0 + SECOND.0, 200, true);
     append(&database, id, &more).unwrap();
     drop(database);
-    let snapshot = open(&path).snapshot();
+    let snapshot = open(&path).snapshot().unwrap();
     for (index, field) in more.schema().fields().iter().enumerate() {
         let whole = column(&snapshot, "every_type", index);
         let tail = whole.slice(FIRST.0 + SECOND.0, 200);

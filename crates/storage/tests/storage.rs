@@ -7,7 +7,7 @@ use arrow_array::types::{Int8Type, Int64Type};
 use arrow_array::*;
 use arrow_schema::DataType;
 use arrow_select::concat::concat;
-use common::{append, assert_same, batch, column, create, every_type, open};
+use common::{append, append_to_log, assert_same, batch, column, create, create_in_log, every_type, open};
 use hypostyle_storage::{Bound, Database, NewColumn, OpenMode};
 use hypostyle_types::{BLOCK_ROWS, ErrorKind, LogicalType};
 use std::fs;
@@ -26,14 +26,14 @@ fn every_type_comes_back_across_appends_blocks_and_reopening() {
         let piece = every_type(first, rows, nulls);
         first += rows;
         let database = open(&path);
-        match database.snapshot().table("main", "t").map(|table| table.entry().id) {
+        match database.snapshot().unwrap().table("main", "t").map(|table| table.entry().id) {
             None => drop(create(&database, "t", std::slice::from_ref(&piece)).unwrap()),
             Some(id) => append(&database, id, &piece).unwrap(),
         }
         written.push(piece);
     }
     let database = open(&path);
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     assert_eq!(snapshot.table("main", "t").unwrap().rows(), first as u64);
     for (index, field) in written[0].schema().fields().iter().enumerate() {
         let parts: Vec<&dyn Array> = written.iter().map(|piece| piece.column(index).as_ref()).collect();
@@ -48,7 +48,7 @@ fn every_type_comes_back_across_appends_blocks_and_reopening() {
 fn the_value_under_a_null_is_the_missing_value_of_numpy() {
     let database = Database::in_memory().unwrap();
     create(&database, "t", &[every_type(0, 200, true)]).unwrap();
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     let values = |name: &str| snapshot.table("main", "t").unwrap().column(name).unwrap().array().unwrap();
     assert_eq!(values("i64").as_primitive::<Int64Type>().values()[1], i64::MIN);
     assert_eq!(values("i8").as_primitive::<Int8Type>().values()[1], i8::MIN);
@@ -67,7 +67,8 @@ fn a_dictionary_widens_and_then_gives_way_to_plain_strings() {
     };
     let directory = tempfile::tempdir().unwrap();
     let database = open(&directory.path().join("d"));
-    let key_type = || match column(&database.snapshot(), "t", 0).data_type() {
+    let stored = || database.snapshot().unwrap().table("main", "t").unwrap().columns()[0].clone();
+    let key_type = || match stored().array().unwrap().data_type() {
         DataType::Dictionary(key, _) => Some(key.as_ref().clone()),
         _ => None,
     };
@@ -77,11 +78,11 @@ fn a_dictionary_widens_and_then_gives_way_to_plain_strings() {
     assert_eq!(key_type(), Some(DataType::Int16));
     append(&database, id, &strings(60_000, 60_000)).unwrap();
     assert_eq!(key_type(), None);
-    let all = column(&database.snapshot(), "t", 0);
+    let all = column(&database.snapshot().unwrap(), "t", 0);
     let all = all.as_string::<i64>();
     assert_eq!(all.len(), 84_000);
     assert_eq!((all.value(0), all.value(4999), all.value(83_999)), ("v0", "v999", "v59999"));
-    assert!(database.snapshot().check(|_| true).is_empty());
+    assert!(database.snapshot().unwrap().check(|_| true).is_empty());
     // Only the last generation's files are left.
     let names = fs::read_dir(directory.path().join("d/columns/1")).unwrap().count();
     assert_eq!(names, 3, "offsets, heap and blocks");
@@ -94,12 +95,12 @@ fn a_transaction_that_fails_or_is_dropped_leaves_the_old_rows() {
     let numbers = |values: Vec<i64>| batch(vec![("n", Arc::new(Int64Array::from(values)))]);
     let database = open(&path);
     let id = create(&database, "t", &[numbers(vec![1, 2, 3])]).unwrap();
-    let mut writer = database.begin_write(1).unwrap();
+    let mut writer = database.begin(1).unwrap();
     writer.append(id, &numbers(vec![8; 100_000])).unwrap();
     drop(writer);
     append(&database, id, &numbers(vec![4])).unwrap();
     drop(database);
-    let snapshot = open(&path).snapshot();
+    let snapshot = open(&path).snapshot().unwrap();
     assert_eq!(column(&snapshot, "t", 0).as_primitive::<Int64Type>().values().to_vec(), [1, 2, 3, 4]);
 }
 
@@ -109,18 +110,22 @@ fn a_log_cut_anywhere_opens_with_the_commits_that_are_whole() {
     let path = directory.path().join("d");
     let numbers = |value: i64| batch(vec![("n", Arc::new(Int64Array::from(vec![value])))]);
     let database = open(&path);
-    let id = create(&database, "t", &[numbers(0)]).unwrap();
+    let id = create_in_log(&database, "t", &[numbers(0)]).unwrap();
     for value in 1..4 {
-        append(&database, id, &numbers(value)).unwrap();
+        append_to_log(&database, id, &numbers(value)).unwrap();
     }
     drop(database);
+    // As after a restart of the machine.
+    fs::remove_file(path.join("shared")).unwrap();
     let log = path.join(format!("log-{:020}", 0));
-    let whole = fs::read(&log).unwrap();
+    let mut whole = fs::read(&log).unwrap();
+    // A frame may end with zeros, too.
+    whole.truncate(whole.iter().rposition(|byte| *byte != 0).unwrap() + 64);
     let mut seen = std::collections::BTreeSet::new();
     for length in (0..=whole.len()).rev() {
         fs::write(&log, &whole[..length]).unwrap();
         let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
-        let snapshot = database.snapshot();
+        let snapshot = database.snapshot().unwrap();
         let rows = snapshot.table("main", "t").map_or(0, |table| table.rows());
         if rows > 0 {
             let values: Vec<i64> = (0..rows as i64).collect();
@@ -151,13 +156,13 @@ fn damage_is_found_and_named() {
         damaged[middle] ^= 4;
         fs::write(&file, &damaged).unwrap();
         let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
-        let damages = database.snapshot().check(|_| true);
+        let damages = database.snapshot().unwrap().check(|_| true);
         assert_eq!(damages.len(), 1, "a flipped bit in {name}: {damages:?}");
         assert_eq!(damages[0].error.kind(), ErrorKind::Corrupt);
         drop(database);
         fs::write(&file, &sound[..sound.len() / 2]).unwrap();
         let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
-        let snapshot = database.snapshot();
+        let snapshot = database.snapshot().unwrap();
         assert!(!snapshot.check(|_| true).is_empty(), "{name} truncated");
         let failures: Vec<_> = snapshot
             .table("main", "t")
@@ -179,9 +184,6 @@ fn opening_what_is_not_a_sound_database_says_why() {
     let kind = |path: &Path, mode| Database::open(path, mode).unwrap_err().kind();
     assert_eq!(kind(&path, OpenMode::ReadOnly), ErrorKind::NotFound);
     drop(open(&path));
-    let held = open(&path);
-    assert_eq!(kind(&path, OpenMode::ReadWrite), ErrorKind::Busy);
-    drop(held);
     let superblock = fs::read(path.join("HYPOSTYLE")).unwrap();
     for (byte, value, expected) in
         [(0, b'X', ErrorKind::InvalidInput), (8, 9, ErrorKind::Version), (99, 1, ErrorKind::Corrupt)]
@@ -201,7 +203,7 @@ fn opening_what_is_not_a_sound_database_says_why() {
 #[test]
 fn values_that_do_not_fit_are_named_and_nothing_is_appended() {
     let database = Database::in_memory().unwrap();
-    let mut writer = database.begin_write(1).unwrap();
+    let mut writer = database.begin(1).unwrap();
     let new = |name: &str, logical_type, nullable| NewColumn {
         name: name.into(),
         logical_type,
@@ -224,7 +226,7 @@ fn values_that_do_not_fit_are_named_and_nothing_is_appended() {
     let error = try_append(Arc::new(Int64Array::from(vec![1, 2, 3])), &name);
     assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Constraint, "23502"));
     assert!(error.message().contains("row 2"), "{error}");
-    assert_eq!(database.snapshot().table("main", "t").unwrap().rows(), 0);
+    assert_eq!(database.snapshot().unwrap().table("main", "t").unwrap().rows(), 0);
 }
 
 #[test]
@@ -233,11 +235,11 @@ fn a_private_array_is_the_callers_and_outlives_the_table() {
     let database = open(&directory.path().join("d"));
     let values: Vec<i64> = (0..100_000).collect();
     let id = create(&database, "t", &[batch(vec![("n", Arc::new(Int64Array::from(values)))])]).unwrap();
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     let data = snapshot.table("main", "t").unwrap().columns()[0].clone();
     let (one, other) = (data.private_array().unwrap(), data.array().unwrap());
     assert_ne!(one.to_data().buffers()[0].as_ptr(), other.to_data().buffers()[0].as_ptr());
-    let mut writer = database.begin_write(1).unwrap();
+    let mut writer = database.begin(1).unwrap();
     writer.drop_table(id).unwrap();
     writer.commit().unwrap();
     let columns = directory.path().join("d/columns/1");
@@ -252,7 +254,7 @@ fn a_private_array_is_the_callers_and_outlives_the_table() {
 fn synopses_bound_their_blocks() {
     let database = Database::in_memory().unwrap();
     create(&database, "t", &[every_type(0, BLOCK_ROWS as usize + 10, true)]).unwrap();
-    let snapshot = database.snapshot();
+    let snapshot = database.snapshot().unwrap();
     let table = snapshot.table("main", "t").unwrap();
     let synopses = table.column("i64").unwrap().synopses().unwrap();
     let end = BLOCK_ROWS as i128 - 7;
@@ -283,18 +285,18 @@ fn what_an_abandoned_append_took_is_given_back() {
     let committed = column_files(&path);
     {
         let database = open(&path);
-        let mut writer = database.begin_write(2).unwrap();
+        let mut writer = database.begin(2).unwrap();
         // With NULLs, so that there are new files, too; and more than a block, for its record.
         writer.append(id, &every_type(100, 70_000, true)).unwrap();
     }
     assert_ne!(column_files(&path), committed);
     let database = open(&path);
     assert_eq!(column_files(&path), committed);
-    assert!(database.snapshot().check(|_| true).is_empty());
+    assert!(database.snapshot().unwrap().check(|_| true).is_empty());
     append(&database, id, &every_type(100, 50, true)).unwrap();
     drop(database);
     let grown = column_files(&path);
-    let snapshot = open(&path).snapshot();
+    let snapshot = open(&path).snapshot().unwrap();
     assert_eq!(column_files(&path), grown, "opening cut what was committed");
     let both = [every_type(0, 100, false), every_type(100, 50, true)];
     for (index, field) in both[0].schema().fields().iter().enumerate() {

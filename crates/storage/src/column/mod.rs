@@ -15,7 +15,7 @@ pub use bounds::{BlockSynopsis, Bound};
 pub use convert::convert;
 pub use reader::ColumnData;
 
-pub(crate) use files::GenerationFiles;
+pub(crate) use files::{GenerationFiles, table_directory};
 pub(crate) use layout::node_count;
 pub(crate) use shape::{check_shape, committed_files};
 pub(crate) use writer::ColumnWriter;

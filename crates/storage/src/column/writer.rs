@@ -316,8 +316,10 @@ impl DictionaryWriter {
 
     /// A generation that never was committed leaves at once; a committed one when the commit is made.
     fn abandon(&self) {
-        if self.committed.length == 0 {
-            self.files.mark_obsolete();
+        if self.committed.length == 0
+            && let Err(error) = self.files.remove()
+        {
+            tracing::warn!(%error, "the files of an unused column generation stay behind");
         }
     }
 

@@ -9,7 +9,9 @@ use arrow_array::*;
 use arrow_buffer::{IntervalMonthDayNano, i256};
 use arrow_cast::cast;
 use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
-use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot};
+use arrow_select::concat::concat;
+use arrow_select::filter::filter;
+use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot, TableData};
 use hypostyle_types::{LogicalType, Result, TableId};
 use std::path::Path;
 use std::sync::Arc;
@@ -32,23 +34,50 @@ pub fn columns_of(batch: &RecordBatch) -> Vec<NewColumn> {
     batch.schema().fields().iter().map(column).collect()
 }
 
+/// Makes a table with rows in its column files.
 pub fn create(database: &Arc<Database>, name: &str, batches: &[RecordBatch]) -> Result<TableId> {
-    let mut writer = database.begin_write(2)?;
-    let id = writer.create_table("main", name, columns_of(&batches[0]))?;
-    batches.iter().try_for_each(|batch| writer.append(id, batch))?;
-    writer.commit()?;
+    let id = create_in_log(database, name, batches)?;
+    assert!(database.checkpoint()?);
     Ok(id)
 }
 
-pub fn append(database: &Arc<Database>, id: TableId, batch: &RecordBatch) -> Result<()> {
-    let mut writer = database.begin_write(2)?;
-    writer.append(id, batch)?;
-    writer.commit().map(|_| ())
+/// Makes a table; few rows stay in the log.
+pub fn create_in_log(database: &Arc<Database>, name: &str, batches: &[RecordBatch]) -> Result<TableId> {
+    let mut transaction = database.begin(2)?;
+    let id = transaction.create_table("main", name, columns_of(&batches[0]))?;
+    batches.iter().try_for_each(|batch| transaction.append(id, batch))?;
+    transaction.commit()?;
+    Ok(id)
 }
 
+/// Appends rows to the column files of a table.
+pub fn append(database: &Arc<Database>, id: TableId, batch: &RecordBatch) -> Result<()> {
+    append_to_log(database, id, batch)?;
+    assert!(database.checkpoint()?);
+    Ok(())
+}
+
+/// Appends rows; few of them stay in the log.
+pub fn append_to_log(database: &Arc<Database>, id: TableId, batch: &RecordBatch) -> Result<()> {
+    let mut transaction = database.begin(2)?;
+    transaction.append(id, batch)?;
+    transaction.commit().map(|_| ())
+}
+
+/// The rows of a column, in plain encoding: those of the files, those of the log, without the deleted ones.
 pub fn column(snapshot: &Snapshot, table: &str, index: usize) -> ArrayRef {
-    let table = snapshot.table("main", table).unwrap();
-    table.columns()[index].array().unwrap()
+    rows_of(snapshot.table("main", table).unwrap(), index)
+}
+
+pub fn rows_of(table: &TableData, index: usize) -> ArrayRef {
+    let column = &table.columns()[index];
+    let plain = column.entry().logical_type.arrow_type();
+    let mut parts = vec![cast(&column.array().unwrap(), &plain).unwrap()];
+    parts.extend(table.beyond_files().tail.batches().iter().map(|batch| batch.column(index).clone()));
+    let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
+    let all = concat(&parts).unwrap();
+    let kept: BooleanArray = (0..all.len() as u64).map(|row| Some(!table.deleted().contains(row))).collect();
+    filter(&all, &kept).unwrap()
 }
 
 pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {

@@ -1,0 +1,274 @@
+//! The rows of a table that its column files do not tell: those that only the log has, and those
+//! that are deleted (format.md §5, §6).
+
+use arrow_array::RecordBatch;
+use arrow_buffer::Buffer;
+use arrow_ipc::reader::read_record_batch;
+use arrow_ipc::writer::{IpcWriteContext, DictionaryTracker, IpcDataGenerator, IpcWriteOptions, write_message};
+use arrow_ipc::{MetadataVersion, root_as_message};
+use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_select::concat::concat_batches;
+use hypostyle_format::{DeletedEntry, TableEntry};
+use hypostyle_types::{Error, Result, Version};
+use roaring::RoaringTreemap;
+use std::collections::HashMap;
+use std::io::Cursor;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Rows behind those of the column files, in order. Batches grow towards the front, so that many
+/// small commits make few of them.
+#[derive(Clone, Debug, Default)]
+pub struct Tail {
+    batches: Arc<Vec<RecordBatch>>,
+    rows: u64,
+}
+
+impl Tail {
+    pub fn batches(&self) -> &[RecordBatch] {
+        &self.batches
+    }
+
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.rows == other.rows && (self.rows == 0 || Arc::ptr_eq(&self.batches, &other.batches))
+    }
+
+    pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        self.rows += batch.num_rows() as u64;
+        let batches = Arc::make_mut(&mut self.batches);
+        batches.push(batch);
+        while let [.., before, last] = batches.as_slice()
+            && before.num_rows() < 2 * last.num_rows()
+        {
+            let merged = concat_batches(&before.schema(), [before, last])
+                .map_err(|error| Error::internal(format!("cannot join rows of the log: {error}")))?;
+            batches.truncate(batches.len() - 2);
+            batches.push(merged);
+        }
+        Ok(())
+    }
+
+    /// Without the first rows.
+    pub(crate) fn skip(&self, mut rows: u64) -> Self {
+        let mut kept = Vec::new();
+        for batch in self.batches.iter() {
+            let skipped = (rows as usize).min(batch.num_rows());
+            rows -= skipped as u64;
+            if skipped < batch.num_rows() {
+                kept.push(batch.slice(skipped, batch.num_rows() - skipped));
+            }
+        }
+        let rows = kept.iter().map(|batch| batch.num_rows() as u64).sum();
+        Self { batches: Arc::new(kept), rows }
+    }
+}
+
+/// What one version knows of a table's rows beyond its column files.
+#[derive(Clone, Debug, Default)]
+pub struct Rows {
+    pub tail: Tail,
+    /// Positions of the deleted rows.
+    pub deleted: Arc<RoaringTreemap>,
+    /// The file that has exactly `deleted`.
+    pub(crate) deleted_file: Option<DeletedEntry>,
+    /// The last version that changed the table's definition, or the position of rows in its files.
+    pub(crate) moved: Version,
+    /// The last version that changed the position of rows in the log.
+    pub(crate) shifted: Version,
+}
+
+impl Rows {
+    pub(crate) fn same(&self, other: &Self) -> bool {
+        self.tail.same(&other.tail)
+            && Arc::ptr_eq(&self.deleted, &other.deleted)
+            && (self.moved, self.shifted) == (other.moved, other.shifted)
+    }
+
+    /// Deletes rows that exist and are not deleted.
+    pub(crate) fn delete(&mut self, positions: &RoaringTreemap, end: u64) -> Result<()> {
+        if positions.max().is_some_and(|last| last >= end) || !self.deleted.is_disjoint(positions) {
+            return Err(Error::corrupt("the log deletes a row that is not there"));
+        }
+        *Arc::make_mut(&mut self.deleted) |= positions;
+        self.deleted_file = None;
+        Ok(())
+    }
+
+    /// The files have grown from `before` rows to `after`, the first of which were `absorbed`.
+    pub(crate) fn grow(&mut self, before: u64, after: u64, absorbed: u64, version: Version) -> Result<()> {
+        let new = after.checked_sub(before).and_then(|grown| grown.checked_sub(absorbed));
+        let Some(new) = new.filter(|_| absorbed <= self.tail.rows()) else {
+            return Err(Error::corrupt("an append takes more rows from the log than it has"));
+        };
+        if absorbed > 0 {
+            self.tail = self.tail.skip(absorbed);
+        }
+        if new > 0 && self.tail.rows() > 0 {
+            self.shifted = version;
+            let behind = before + absorbed;
+            if self.deleted.max().is_some_and(|last| last >= behind) {
+                let moved = |position| if position < behind { position } else { position + new };
+                self.deleted = Arc::new(self.deleted.iter().map(moved).collect());
+                self.deleted_file = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The types of a table's rows in the log: strings are plain, whatever the files' encoding.
+pub(crate) fn row_schema(table: &TableEntry) -> SchemaRef {
+    let field = |column: &hypostyle_format::ColumnEntry| {
+        Field::new(column.id.to_string(), column.logical_type.arrow_type(), true)
+    };
+    Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
+}
+
+fn ipc_error(error: impl std::fmt::Display) -> Error {
+    Error::corrupt(format!("rows of the log: {error}"))
+}
+
+/// Rows as one record batch message of the Arrow IPC format.
+pub(crate) fn encode_rows(batch: &RecordBatch) -> Result<Vec<u8>> {
+    let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5).map_err(ipc_error)?;
+    let mut tracker = DictionaryTracker::new(true);
+    let (_, message) = IpcDataGenerator::default()
+        .encode(batch, &mut tracker, &options, &mut IpcWriteContext::default())
+        .map_err(ipc_error)?;
+    let mut bytes = Vec::new();
+    write_message(&mut bytes, message, &options).map_err(ipc_error)?;
+    Ok(bytes)
+}
+
+/// # Errors
+/// `Corrupt` when the bytes are not one message with rows of that schema.
+pub(crate) fn decode_rows(bytes: &[u8], schema: &SchemaRef, rows: u64) -> Result<RecordBatch> {
+    let damaged = || ipc_error("not a record batch message");
+    let word = |at: usize| bytes.get(at..at + 4).and_then(|word| <[u8; 4]>::try_from(word).ok());
+    if word(0) != Some([0xFF; 4]) {
+        return Err(damaged());
+    }
+    let metadata_bytes = u32::from_le_bytes(word(4).ok_or_else(damaged)?) as usize;
+    let (metadata, body) =
+        bytes[8..].split_at_checked(metadata_bytes).ok_or_else(damaged)?;
+    let message = root_as_message(metadata).map_err(ipc_error)?;
+    let header = message.header_as_record_batch().ok_or_else(damaged)?;
+    let buffer = Buffer::from(body);
+    let batch =
+        read_record_batch(&buffer, header, schema.clone(), &HashMap::new(), None, &message.version())
+            .map_err(ipc_error)?;
+    if batch.num_rows() as u64 != rows {
+        return Err(ipc_error("a record batch of another length"));
+    }
+    Ok(batch)
+}
+
+pub(crate) fn encode_positions(positions: &RoaringTreemap) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(positions.serialized_size());
+    positions
+        .serialize_into(&mut bytes)
+        .map_err(|error| Error::internal(format!("cannot encode positions: {error}")))?;
+    Ok(bytes)
+}
+
+/// # Errors
+/// `Corrupt` when the bytes are not a bitmap of that many positions.
+pub(crate) fn decode_positions(bytes: &[u8], rows: u64) -> Result<RoaringTreemap> {
+    let damaged = |error: String| Error::corrupt(format!("positions of deleted rows: {error}"));
+    let mut cursor = Cursor::new(bytes);
+    let positions =
+        RoaringTreemap::deserialize_from(&mut cursor).map_err(|error| damaged(error.to_string()))?;
+    if cursor.position() != bytes.len() as u64 || positions.len() != rows {
+        return Err(damaged("not as many as there must be".into()));
+    }
+    Ok(positions)
+}
+
+/// The content of a `deleted-<version>` file.
+pub(crate) fn encode_deleted_file(positions: &RoaringTreemap) -> Result<Vec<u8>> {
+    let mut bytes = encode_positions(positions)?;
+    bytes.extend(xxh3_64(&bytes).to_le_bytes());
+    Ok(bytes)
+}
+
+pub(crate) fn decode_deleted_file(bytes: &[u8], rows: u64) -> Result<RoaringTreemap> {
+    let checked = bytes.split_last_chunk::<8>();
+    match checked {
+        Some((bytes, checksum)) if xxh3_64(bytes) == u64::from_le_bytes(*checksum) => {
+            decode_positions(bytes, rows)
+        }
+        _ => Err(Error::corrupt("the file of deleted rows is damaged: its checksum does not match")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, Int64Array};
+
+    fn batch(values: std::ops::Range<i64>) -> RecordBatch {
+        let array: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+        RecordBatch::try_from_iter([("0", array)]).unwrap()
+    }
+
+    fn values(tail: &Tail) -> Vec<i64> {
+        let column = |batch: &RecordBatch| batch.column(0).to_data().buffers()[0].typed_data::<i64>().to_vec();
+        tail.batches()
+            .iter()
+            .flat_map(|batch| {
+                let start = batch.column(0).to_data().offset();
+                column(batch)[start..start + batch.num_rows()].to_vec()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn many_small_batches_become_few_large_ones_in_order() {
+        let mut tail = Tail::default();
+        for value in 0..1000 {
+            tail.push(batch(value..value + 1)).unwrap();
+        }
+        assert_eq!(values(&tail), (0..1000).collect::<Vec<_>>());
+        assert!(tail.batches().len() <= 11, "{} batches", tail.batches().len());
+        assert_eq!(values(&tail.skip(513)), (513..1000).collect::<Vec<_>>());
+        assert_eq!(tail.skip(1000).rows(), 0);
+    }
+
+    #[test]
+    fn rows_and_positions_come_back_and_damaged_ones_do_not() {
+        let rows = batch(3..9);
+        let bytes = encode_rows(&rows).unwrap();
+        assert_eq!(decode_rows(&bytes, &rows.schema(), 6).unwrap(), rows);
+        assert!(decode_rows(&bytes, &rows.schema(), 7).is_err());
+        for length in 0..bytes.len() - 48 {
+            assert!(decode_rows(&bytes[..length], &rows.schema(), 6).is_err(), "{length}");
+        }
+        let positions: RoaringTreemap = [1, 5, 1 << 40].into_iter().collect();
+        let mut bytes = encode_deleted_file(&positions).unwrap();
+        assert_eq!(decode_deleted_file(&bytes, 3).unwrap(), positions);
+        assert!(decode_deleted_file(&bytes, 2).is_err());
+        bytes[3] ^= 1;
+        assert!(decode_deleted_file(&bytes, 3).is_err());
+    }
+
+    #[test]
+    fn new_rows_in_the_files_move_what_only_the_log_has() {
+        let mut rows = Rows::default();
+        rows.tail.push(batch(0..10)).unwrap();
+        rows.delete(&[100, 104].into_iter().collect(), 110).unwrap();
+        assert!(rows.delete(&[104].into_iter().collect(), 110).is_err());
+        assert!(rows.delete(&[110].into_iter().collect(), 110).is_err());
+        // 100 rows in the files; 3 of the log and 7 new ones join them.
+        rows.grow(100, 110, 3, Version(9)).unwrap();
+        assert_eq!(rows.deleted.iter().collect::<Vec<_>>(), [100, 111]);
+        assert_eq!((rows.tail.rows(), rows.shifted), (7, Version(9)));
+        assert!(rows.grow(110, 120, 8, Version(10)).is_err());
+    }
+}

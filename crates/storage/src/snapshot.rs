@@ -1,0 +1,181 @@
+//! A state of the database: what a log leads to, and what readers hold.
+
+use crate::column::check_shape;
+use crate::readers::Pin;
+use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
+use crate::table::TableData;
+use hypostyle_format::{Catalog, Change, Commit, TableEntry};
+use hypostyle_io::Store;
+use hypostyle_types::{Error, Result, TableId, Version};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The state that commits are applied to, one after the other.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub catalog: Catalog,
+    pub rows: HashMap<TableId, Rows>,
+}
+
+/// Where the deleted rows of a checkpoint are.
+pub(crate) fn deleted_file_name(table: TableId, version: Version) -> String {
+    format!("columns/{table}/deleted-{:020}", version.0)
+}
+
+impl State {
+    /// The state of a checkpoint.
+    pub fn of_checkpoint(store: &Store, catalog: Catalog) -> Result<Self> {
+        let mut rows = HashMap::new();
+        for table in &catalog.tables {
+            check_shape(table)?;
+            // Nothing is known of what came before the checkpoint.
+            let mut of_table = Rows { moved: catalog.version, ..Rows::default() };
+            if let Some(deleted) = table.deleted {
+                let bytes = store.open(&deleted_file_name(table.id, deleted.version))?.read_all()?;
+                let positions = decode_deleted_file(&bytes, deleted.rows)
+                    .map_err(|error| error.context(format!("table \"{}\"", table.name)))?;
+                of_table.delete(&positions, table.rows)?;
+                of_table.deleted_file = Some(deleted);
+            }
+            rows.insert(table.id, of_table);
+        }
+        Ok(Self { catalog, rows })
+    }
+
+    /// # Errors
+    /// When a change does not fit; the state is then partly changed and must be thrown away.
+    pub fn apply(&mut self, commit: &Commit) -> Result<()> {
+        let version = self.catalog.version.next();
+        for (change, attachment) in commit.with_attachments() {
+            self.apply_change(change, attachment, version)?;
+        }
+        self.catalog.version = version;
+        Ok(())
+    }
+
+    pub fn apply_change(&mut self, change: &Change, attachment: &[u8], version: Version) -> Result<()> {
+        let files_before = change_of_rows(change)
+            .and_then(|id| self.catalog.table_by_id(id))
+            .map_or(0, |table| table.rows);
+        self.catalog.apply_change(change)?;
+        match change {
+            Change::CreateTable { table } => {
+                check_shape(table)?;
+                self.rows.insert(table.id, Rows { moved: version, ..Rows::default() });
+            }
+            Change::DropTable { id } => drop(self.rows.remove(id)),
+            Change::Append { id, rows, absorbed, .. } => {
+                check_shape(self.table(*id)?)?;
+                self.rows_mut(*id)?.grow(files_before, *rows, *absorbed, version)?;
+            }
+            Change::Insert { id, rows, .. } => {
+                let batch = decode_rows(attachment, &row_schema(self.table(*id)?), *rows)?;
+                self.rows_mut(*id)?.tail.push(batch)?;
+            }
+            Change::Delete { id, rows, .. } => {
+                let positions = decode_positions(attachment, *rows)?;
+                let end = files_before + self.rows_mut(*id)?.tail.rows();
+                self.rows_mut(*id)?.delete(&positions, end)?;
+            }
+            Change::ReplaceTable { table, absorbed, compacted } => {
+                check_shape(table)?;
+                let rows = self.rows_mut(table.id)?;
+                if rows.tail.rows() != *absorbed {
+                    return Err(Error::corrupt("a table is replaced without its rows of the log"));
+                }
+                rows.tail = Default::default();
+                rows.moved = version;
+                if *compacted {
+                    rows.deleted = Arc::default();
+                    rows.deleted_file = None;
+                }
+            }
+            Change::CreateSchema(_)
+            | Change::DropSchema(_)
+            | Change::CreateView { .. }
+            | Change::DropView { .. } => {}
+        }
+        Ok(())
+    }
+
+    pub fn table(&self, id: TableId) -> Result<&Arc<TableEntry>> {
+        let table = self.catalog.table_by_id(id);
+        table.ok_or_else(|| Error::corrupt(format!("a change of the unknown table {id}")))
+    }
+
+    fn rows_mut(&mut self, id: TableId) -> Result<&mut Rows> {
+        let rows = self.rows.get_mut(&id);
+        rows.ok_or_else(|| Error::corrupt(format!("a change of the unknown table {id}")))
+    }
+}
+
+fn change_of_rows(change: &Change) -> Option<TableId> {
+    match change {
+        Change::Append { id, .. } | Change::Delete { id, .. } | Change::Insert { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+/// A state of the database as readers see it; it never changes.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    catalog: Arc<Catalog>,
+    tables: Arc<HashMap<TableId, Arc<TableData>>>,
+    /// Keeps the files; the database's own snapshot has none.
+    pin: Option<Arc<Pin>>,
+}
+
+impl Snapshot {
+    /// `previous` shares what has not changed.
+    pub(crate) fn new(store: &Arc<Store>, state: &State, previous: Option<&Self>) -> Self {
+        let none = Rows::default();
+        let tables = state
+            .catalog
+            .tables
+            .iter()
+            .map(|entry| {
+                let before = previous.and_then(|snapshot| snapshot.tables.get(&entry.id));
+                let rows = state.rows.get(&entry.id).unwrap_or(&none);
+                let data = match before {
+                    Some(before) if before.same(entry, rows) => before.clone(),
+                    _ => Arc::new(TableData::new(store, entry, rows, before.map(Arc::as_ref))),
+                };
+                (entry.id, data)
+            })
+            .collect();
+        Self { catalog: Arc::new(state.catalog.clone()), tables: Arc::new(tables), pin: None }
+    }
+
+    pub(crate) fn pinned(&self, pin: Option<Arc<Pin>>) -> Self {
+        Self { pin, ..self.clone() }
+    }
+
+    pub(crate) fn pin(&self) -> Option<&Arc<Pin>> {
+        self.pin.as_ref()
+    }
+
+    pub(crate) fn state(&self) -> State {
+        let rows = self.tables.iter().map(|(id, table)| (*id, table.beyond_files().clone())).collect();
+        State { catalog: self.catalog.as_ref().clone(), rows }
+    }
+
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub fn version(&self) -> Version {
+        self.catalog.version
+    }
+
+    pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableData>> {
+        self.catalog.table(schema, name).and_then(|entry| self.tables.get(&entry.id))
+    }
+
+    pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableData>> {
+        self.tables.get(&id)
+    }
+
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<TableData>> {
+        self.catalog.tables.iter().filter_map(|entry| self.tables.get(&entry.id))
+    }
+}

@@ -1,0 +1,265 @@
+//! Transactions from outside: what is seen, what conflicts, and what is left behind.
+
+mod common;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use common::{append, append_to_log, batch, column, create, create_in_log, open};
+use hypostyle_storage::{Database, OpenMode, Snapshot};
+use hypostyle_types::{ErrorKind, TableId};
+use roaring::RoaringTreemap;
+use std::fs;
+use std::sync::Arc;
+
+fn numbers(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let array: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+    batch(vec![("n", array)])
+}
+
+fn values(snapshot: &Snapshot) -> Vec<i64> {
+    column(snapshot, "t", 0).as_primitive::<Int64Type>().values().to_vec()
+}
+
+fn rows(positions: impl IntoIterator<Item = u64>) -> RoaringTreemap {
+    positions.into_iter().collect()
+}
+
+fn delete(database: &Arc<Database>, id: TableId, positions: &[u64]) -> hypostyle_types::Result<()> {
+    let mut transaction = database.begin(1)?;
+    transaction.delete(id, &rows(positions.iter().copied()))?;
+    transaction.commit().map(drop)
+}
+
+/// In memory, and on disk.
+fn databases() -> (tempfile::TempDir, [Arc<Database>; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    let on_disk = open(&directory.path().join("d"));
+    (directory, [Database::in_memory().unwrap(), on_disk])
+}
+
+#[test]
+fn a_transaction_sees_its_own_changes_and_nobody_else_does() {
+    let (_directory, databases) = databases();
+    for database in databases {
+        let id = create_in_log(&database, "t", &[numbers(0..5)]).unwrap();
+        let mut transaction = database.begin(2).unwrap().of_statements();
+        transaction.append(id, &numbers([10, 11])).unwrap();
+        transaction.delete(id, &rows([1, 6])).unwrap();
+        assert_eq!(values(&transaction.snapshot().unwrap()), [0, 2, 3, 4, 10]);
+        let savepoint = transaction.savepoint().unwrap();
+        // Many rows go to the files, behind the few.
+        transaction.append(id, &numbers(100..100_100)).unwrap();
+        let snapshot = transaction.snapshot().unwrap();
+        assert!(snapshot.table("main", "t").unwrap().rows_in_files() > 100_000);
+        assert_eq!(values(&snapshot)[..7], [0, 2, 3, 4, 10, 100, 101]);
+        transaction.delete(id, &rows([7, 100_006])).unwrap();
+        transaction.append(id, &numbers([7])).unwrap();
+        let found = values(&transaction.snapshot().unwrap());
+        assert_eq!((found.len(), found[4..6].to_vec(), found[found.len() - 2..].to_vec()), (100_004, vec![10, 101], vec![100_098, 7]));
+        assert_eq!(values(&database.snapshot().unwrap()), [0, 1, 2, 3, 4]);
+        transaction.roll_back_to(&savepoint);
+        assert_eq!(values(&transaction.snapshot().unwrap()), [0, 2, 3, 4, 10]);
+        transaction.append(id, &numbers(200..90_200)).unwrap();
+        transaction.append(id, &numbers([1])).unwrap();
+        let mine = values(&transaction.snapshot().unwrap());
+        transaction.commit().unwrap();
+        let committed = database.snapshot().unwrap();
+        assert_eq!(values(&committed), mine);
+        assert!(committed.check(|_| true).is_empty());
+        database.checkpoint().unwrap();
+        assert_eq!(values(&database.snapshot().unwrap()), mine);
+    }
+}
+
+#[test]
+fn what_is_committed_survives_with_and_without_a_checkpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let id = create_in_log(&open(&path), "t", &[numbers(0..5)]).unwrap();
+    for round in 0..6 {
+        let database = open(&path);
+        let before = values(&database.snapshot().unwrap());
+        append_to_log(&database, id, &numbers([100 + round])).unwrap();
+        let first = database.snapshot().unwrap().table("main", "t").unwrap().deleted().len();
+        delete(&database, id, &[first]).unwrap();
+        if round % 2 == 1 {
+            assert!(database.checkpoint().unwrap());
+        }
+        let expected: Vec<i64> = before[1..].iter().copied().chain([100 + round]).collect();
+        assert_eq!(values(&database.snapshot().unwrap()), expected);
+        drop(database);
+        if round % 3 == 2 {
+            // As after a restart of the machine.
+            fs::remove_file(path.join("shared")).unwrap();
+        }
+        let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
+        assert_eq!(values(&reader.snapshot().unwrap()), expected, "round {round}");
+    }
+}
+
+#[test]
+fn the_first_committer_wins() {
+    let (_directory, databases) = databases();
+    for database in databases {
+        let id = create(&database, "t", &[numbers(0..10)]).unwrap();
+        append_to_log(&database, id, &numbers(10..20)).unwrap();
+        let begin = || database.begin(1).unwrap();
+        // The same row: conflict. Other rows, and appends: none.
+        let (mut one, mut other, mut third) = (begin(), begin(), begin());
+        one.delete(id, &rows([3, 12])).unwrap();
+        other.delete(id, &rows([4, 12])).unwrap();
+        third.delete(id, &rows([5, 13])).unwrap();
+        third.append(id, &numbers([99])).unwrap();
+        one.commit().unwrap();
+        let error = other.commit().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict);
+        assert!(error.message().contains("\"t\""), "{error}");
+        third.commit().unwrap();
+        let expected: Vec<i64> = (0..20).filter(|n| ![3, 5, 12, 13].contains(n)).chain([99]).collect();
+        assert_eq!(values(&database.snapshot().unwrap()), expected);
+
+        // A bulk append moves what only the log has; who deletes that has lost.
+        let (mut bulk, mut few, mut old, mut log) = (begin(), begin(), begin(), begin());
+        bulk.append(id, &numbers(1000..101_000)).unwrap();
+        few.append(id, &numbers([7])).unwrap();
+        few.commit().unwrap();
+        let mut late = begin();
+        late.delete(id, &rows([21])).unwrap();
+        old.delete(id, &rows([0])).unwrap();
+        log.delete(id, &rows([11])).unwrap();
+        bulk.commit().unwrap();
+        old.commit().unwrap();
+        assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(log.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        let found = values(&database.snapshot().unwrap());
+        let expected: Vec<i64> =
+            expected[1..].iter().copied().chain(1000..101_000).chain([7]).collect();
+        assert_eq!(found, expected);
+
+        // Definitions.
+        let (mut one, mut other, mut append) = (begin(), begin(), begin());
+        let columns = common::columns_of(&numbers([1]));
+        one.create_table("main", "u", columns.clone()).unwrap();
+        other.create_table("main", "u", columns).unwrap();
+        append.append(id, &numbers([1])).unwrap();
+        one.drop_table(id).unwrap();
+        one.commit().unwrap();
+        assert_eq!(other.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(append.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    }
+}
+
+#[test]
+fn bulk_appends_at_the_same_time_all_arrive() {
+    let (_directory, databases) = databases();
+    for database in databases {
+        let id = create_in_log(&database, "t", &[numbers([-1])]).unwrap();
+        let (mut one, mut other) = (database.begin(1).unwrap(), database.begin(1).unwrap());
+        one.append(id, &numbers(0..50_000)).unwrap();
+        other.append(id, &numbers(50_000..100_000)).unwrap();
+        one.append(id, &numbers(100_000..150_000)).unwrap();
+        other.commit().unwrap();
+        assert!(!database.checkpoint().unwrap(), "the files of the table are being written");
+        one.commit().unwrap();
+        let mut found = values(&database.snapshot().unwrap());
+        found.sort();
+        assert_eq!(found, (-1..150_000).collect::<Vec<_>>());
+        assert!(database.checkpoint().unwrap());
+        found = values(&database.snapshot().unwrap());
+        found.sort();
+        assert_eq!(found, (-1..150_000).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn handles_of_one_database_see_each_others_commits() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (one, other) = (open(&path), open(&path));
+    let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
+    let id = create_in_log(&one, "t", &[numbers([0])]).unwrap();
+    for round in 1..50 {
+        let writer = if round % 2 == 0 { &one } else { &other };
+        append_to_log(writer, id, &numbers([round])).unwrap();
+        if round % 7 == 0 {
+            assert!(writer.checkpoint().unwrap());
+        }
+        let expected: Vec<i64> = (0..=round).collect();
+        for database in [&one, &other, &reader] {
+            assert_eq!(values(&database.snapshot().unwrap()), expected);
+        }
+    }
+    // Many checkpoints while a handle was not looking.
+    for round in 50..60 {
+        append(&one, id, &numbers([round])).unwrap();
+    }
+    assert_eq!(values(&reader.snapshot().unwrap()).len(), 60);
+    assert_eq!(reader.begin(1).unwrap().append(id, &numbers([1])).unwrap_err().kind(), ErrorKind::ReadOnly);
+}
+
+#[test]
+fn files_stay_as_long_as_another_handle_reads_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (writer, reader) = (open(&path), Database::open(&path, OpenMode::ReadOnly).unwrap());
+    let id = create(&writer, "t", &[numbers(0..100_000)]).unwrap();
+    let snapshot = reader.snapshot().unwrap();
+    let mut transaction = writer.begin(1).unwrap();
+    transaction.drop_table(id).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(values(&snapshot).len(), 100_000, "a file is opened after its table was dropped");
+    drop(snapshot);
+    // The next commit finds that nobody reads them any more.
+    create_in_log(&writer, "u", &[numbers([1])]).unwrap();
+    let id = writer.snapshot().unwrap().table("main", "u").unwrap().entry().id;
+    let mut transaction = writer.begin(1).unwrap();
+    transaction.drop_table(id).unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(fs::read_dir(path.join("columns")).unwrap().count(), 0);
+    drop((writer, reader));
+    assert_eq!(fs::read_dir(path.join("readers")).unwrap().count(), 0);
+}
+
+#[test]
+fn an_abandoned_transaction_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let mut transaction = database.begin(1).unwrap();
+    let id = transaction.create_table("main", "t", common::columns_of(&numbers([1]))).unwrap();
+    transaction.append(id, &numbers(0..100_000)).unwrap();
+    drop(transaction);
+    assert_eq!(fs::read_dir(path.join("columns")).unwrap().count(), 0);
+    assert_eq!(database.snapshot().unwrap().tables().count(), 0);
+    create(&database, "t", &[numbers([1])]).unwrap();
+    assert_eq!(values(&database.snapshot().unwrap()), [1]);
+}
+
+#[test]
+fn concurrent_committers_lose_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let first = open(&path);
+    let id = create_in_log(&first, "t", &[numbers([-1])]).unwrap();
+    const THREADS: i64 = 6;
+    const COMMITS: i64 = 100;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            // Some share a handle, some have their own.
+            let database = if thread % 2 == 0 { first.clone() } else { open(&path) };
+            scope.spawn(move || {
+                for commit in 0..COMMITS {
+                    append_to_log(&database, id, &numbers([thread * COMMITS + commit])).unwrap();
+                    if commit % 40 == thread {
+                        database.checkpoint().unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let mut found = values(&first.snapshot().unwrap());
+    found.sort();
+    assert_eq!(found, (-1..THREADS * COMMITS).collect::<Vec<_>>());
+    assert_eq!(values(&open(&path).snapshot().unwrap()).len(), found.len());
+}
