@@ -21,6 +21,9 @@ use std::sync::{Arc, OnceLock, Weak};
 /// The name of our catalog in three-part names.
 pub(crate) const CATALOG: &str = "hypostyle";
 
+/// In front of a schema's name: its tables with the positions of their rows.
+pub(crate) const WITH_POSITIONS: &str = "__positions:";
+
 /// Rows that belong to the caller, such as a data frame, found by name.
 #[derive(Clone, Debug)]
 pub struct ExternalTable {
@@ -35,6 +38,8 @@ pub type TableResolver = Arc<dyn Fn(&str) -> Option<hypostyle_types::Result<Exte
 pub(crate) struct Scope {
     pub snapshot: RwLock<Arc<Snapshot>>,
     pub resolver: RwLock<Option<TableResolver>>,
+    /// Tables of the running statement, such as the rows that it has written.
+    pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
     state: OnceLock<Weak<RwLock<SessionState>>>,
 }
 
@@ -49,6 +54,7 @@ impl Scope {
         Arc::new(Self {
             snapshot: RwLock::new(snapshot),
             resolver: RwLock::new(None),
+            given: RwLock::default(),
             state: OnceLock::new(),
         })
     }
@@ -79,8 +85,12 @@ impl CatalogProvider for SnapshotCatalog {
             let schema = InformationSchema::new(self.0.clone(), Arc::new(Self(self.0.clone())))?;
             return Some(Arc::new(schema));
         }
+        let (name, positions) = match name.strip_prefix(WITH_POSITIONS) {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
         self.0.snapshot.read().catalog().has_schema(name).then(|| {
-            let schema = SnapshotSchema { scope: self.0.clone(), name: name.to_string() };
+            let schema = SnapshotSchema { scope: self.0.clone(), name: name.to_string(), positions };
             Arc::new(schema) as Arc<dyn SchemaProvider>
         })
     }
@@ -90,6 +100,8 @@ impl CatalogProvider for SnapshotCatalog {
 struct SnapshotSchema {
     scope: Arc<Scope>,
     name: String,
+    /// Tables have the positions of their rows as a column.
+    positions: bool,
 }
 
 #[async_trait]
@@ -117,9 +129,16 @@ impl SchemaProvider for SnapshotSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let snapshot = self.scope.snapshot.read().clone();
+        if let Some(given) = self.scope.given.read().get(name) {
+            return Ok(Some(given.clone()));
+        }
         if let Some(data) = snapshot.table(&self.name, name) {
-            let defaults = defaults(&self.scope, data).await?;
-            return Ok(Some(Arc::new(StoredTable::new(data.clone(), defaults))));
+            let data = data.clone();
+            if self.positions {
+                return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot))));
+            }
+            let defaults = defaults(&self.scope, &data).await?;
+            return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
         }
         if let Some(view) = snapshot.catalog().view(&self.name, name) {
             let state = self.scope.state()?;

@@ -8,7 +8,7 @@
 use crate::catalog::{CATALOG, Scope, SnapshotCatalog, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
-use crate::statement::TypeNames;
+use crate::statement::{Explicit, TypeNames};
 use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -22,7 +22,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, StreamExt};
 use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -158,6 +158,8 @@ pub struct StoredResult {
     pub columns: Vec<(String, Arc<ColumnData>)>,
     pub offset: u64,
     pub rows: u64,
+    /// Keeps the columns' files.
+    pub snapshot: Arc<Snapshot>,
 }
 
 /// What a statement gives.
@@ -178,22 +180,38 @@ impl Outcome {
 /// Called by the thread that waits for a statement, every 50 ms.
 pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
+/// A call of a session that is running. Between calls a session keeps no files of old versions, but for
+/// those of its transaction and its results.
+pub(crate) struct Running<'a> {
+    session: &'a Session,
+    _one_at_a_time: MutexGuard<'a, ()>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let mut snapshot = self.session.scope.snapshot.write();
+        *snapshot = Arc::new(snapshot.unpinned());
+    }
+}
+
 /// One conversation with a database.
 pub struct Session {
     pub(crate) engine: Arc<Engine>,
     pub(crate) context: SessionContext,
     pub(crate) scope: Arc<Scope>,
     pub(crate) counters: Arc<Counters>,
+    /// The transaction that BEGIN began.
+    pub(crate) transaction: Mutex<Option<Explicit>>,
     interrupted: AtomicBool,
     poll: RwLock<Option<PollHook>>,
-    pub(crate) running: Mutex<()>,
+    running: Mutex<()>,
     started: Mutex<Instant>,
 }
 
 impl Session {
     pub fn new(engine: Arc<Engine>) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
-        let scope = Scope::new(engine.database.snapshot());
+        let scope = Scope::new(Arc::new(engine.database.snapshot()?.unpinned()));
         let mut config = SessionConfig::new()
             .with_target_partitions(engine.options().threads.max(1))
             // Our catalog has one of its own.
@@ -226,6 +244,7 @@ impl Session {
             context,
             scope,
             counters,
+            transaction: Mutex::default(),
             interrupted: AtomicBool::new(false),
             poll: RwLock::new(None),
             running: Mutex::new(()),
@@ -250,8 +269,13 @@ impl Session {
         self.interrupted.store(true, Ordering::Release);
     }
 
+    /// Begins a call of the session, which runs one at a time.
+    pub(crate) fn enter(&self) -> Running<'_> {
+        Running { session: self, _one_at_a_time: self.running.lock() }
+    }
+
     /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshot.
-    pub(crate) fn start(&self) -> Arc<Snapshot> {
+    pub(crate) fn start(&self) -> Result<Arc<Snapshot>> {
         self.interrupted.store(false, Ordering::Release);
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
@@ -259,11 +283,14 @@ impl Session {
         self.refresh()
     }
 
-    /// Shows the session what has been committed.
-    pub(crate) fn refresh(&self) -> Arc<Snapshot> {
-        let snapshot = self.engine.database.snapshot();
+    /// Shows the session what has been committed, or what its transaction sees.
+    pub(crate) fn refresh(&self) -> Result<Arc<Snapshot>> {
+        let snapshot = match self.transaction.lock().as_mut() {
+            Some(explicit) => explicit.snapshot()?,
+            None => self.engine.database.snapshot()?,
+        };
         *self.scope.snapshot.write() = snapshot.clone();
-        snapshot
+        Ok(snapshot)
     }
 
     /// Takes over changed limits.

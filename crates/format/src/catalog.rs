@@ -28,7 +28,10 @@ mod in_arcs {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::sync::Arc;
 
-    pub fn serialize<T: Serialize, S: Serializer>(items: &[Arc<T>], serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<T: Serialize, S: Serializer>(
+        items: &[Arc<T>],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(items.iter().map(Arc::as_ref))
     }
 
@@ -177,8 +180,12 @@ pub struct Commit {
 pub enum Change {
     CreateSchema(SchemaEntry),
     DropSchema(SchemaEntry),
-    CreateTable { table: TableEntry },
-    DropTable { id: TableId },
+    CreateTable {
+        table: TableEntry,
+    },
+    DropTable {
+        id: TableId,
+    },
     /// Rows in the column files: the first `absorbed` rows of the log, then new ones.
     Append {
         id: TableId,
@@ -188,9 +195,17 @@ pub enum Change {
         generations: Vec<ColumnGeneration>,
     },
     /// Rows that only the log has; attached as a record batch message of the Arrow IPC format.
-    Insert { id: TableId, rows: u64, bytes: u64 },
+    Insert {
+        id: TableId,
+        rows: u64,
+        bytes: u64,
+    },
     /// Positions of rows; attached as a 64-bit Roaring bitmap.
-    Delete { id: TableId, rows: u64, bytes: u64 },
+    Delete {
+        id: TableId,
+        rows: u64,
+        bytes: u64,
+    },
     /// A new definition or new files of a table.
     ReplaceTable {
         table: TableEntry,
@@ -201,8 +216,13 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "is_default")]
         compacted: bool,
     },
-    CreateView { view: ViewEntry },
-    DropView { schema: String, name: String },
+    CreateView {
+        view: ViewEntry,
+    },
+    DropView {
+        schema: String,
+        name: String,
+    },
 }
 
 impl Change {

@@ -90,7 +90,6 @@ impl<'a> Frame<'a> {
         let version = Version(u64_at(bytes, VERSION));
         Some(Ok(Self { kind, version, payload, bytes: end.next_multiple_of(ALIGNMENT).min(bytes.len()) }))
     }
-
 }
 
 fn from_json<T: DeserializeOwned>(json: &[u8], version: Version) -> Result<T> {

@@ -16,9 +16,7 @@ pub use catalog::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, DeletedEntry, Encoding, GenerationEntry,
     NodeEntry, SchemaEntry, TableEntry, ViewEntry,
 };
-pub use frame::{
-    FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogReader, encode_frame,
-};
+pub use frame::{FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogReader, encode_frame};
 pub use shared::{SHARED_BYTES, Shared};
 pub use superblock::{FORMAT_VERSION, SUPERBLOCK_BYTES, Superblock};
 

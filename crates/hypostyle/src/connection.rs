@@ -93,7 +93,7 @@ impl Connection {
     /// All tables and views, in order of schema and name.
     pub fn tables(&self) -> Result<Vec<TableDescription>> {
         let session = self.session()?;
-        let snapshot = session.snapshot();
+        let snapshot = session.snapshot()?.unpinned();
         let describe = |columns: &[hypostyle_storage::ColumnEntry]| {
             columns
                 .iter()

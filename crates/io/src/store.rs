@@ -58,7 +58,9 @@ pub struct Lock(Held);
 #[derive(Debug)]
 enum Held {
     /// Closing the descriptor ends the `flock`.
-    File { _file: fs::File },
+    File {
+        _file: fs::File,
+    },
     Memory(Arc<MemoryLocks>, String),
 }
 
@@ -282,7 +284,8 @@ impl Store {
         match self {
             Self::Directory { path, .. } => {
                 let path = path.join(name);
-                let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+                let options =
+                    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
                 let file = options.map_err(|error| {
                     Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
                 })?;

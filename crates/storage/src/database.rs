@@ -7,16 +7,15 @@ use crate::rows::encode_deleted_file;
 use crate::snapshot::{Snapshot, State, deleted_file_name};
 use crate::transaction::{Transaction, finish_columns, open_columns, sync_columns};
 use hypostyle_format::{
-    Catalog, Change, Commit, DeletedEntry, LogReader, SHARED_BYTES, SUPERBLOCK_BYTES, Shared,
-    Superblock,
+    Catalog, Change, Commit, DeletedEntry, LogReader, SHARED_BYTES, SUPERBLOCK_BYTES, Shared, Superblock,
 };
 use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Store, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
 const SUPERBLOCK: &str = "HYPOSTYLE";
@@ -205,8 +204,7 @@ impl Database {
             }
         };
         let position = view.position;
-        let committer =
-            Committer { view: view.clone(), unpublished: VecDeque::new() };
+        let committer = Committer { view: view.clone(), unpublished: VecDeque::new() };
         Ok(Arc::new(Self {
             mode,
             shared,
@@ -303,10 +301,18 @@ impl Database {
     /// # Errors
     /// As [`Self::snapshot`]; `Closed` after [`Self::close`].
     pub fn begin(self: &Arc<Self>, threads: usize) -> Result<Transaction> {
+        self.begin_at(self.snapshot()?, threads)
+    }
+
+    /// Begins a transaction that reads a snapshot of this database.
+    ///
+    /// # Errors
+    /// `Closed` after [`Self::close`].
+    pub fn begin_at(self: &Arc<Self>, snapshot: Arc<Snapshot>, threads: usize) -> Result<Transaction> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the database is closed; open it again"));
         }
-        Ok(Transaction::new(self.clone(), self.snapshot()?, threads))
+        Ok(Transaction::new(self.clone(), snapshot, threads))
     }
 
     pub(crate) fn check_writable(&self) -> Result<()> {
@@ -355,7 +361,9 @@ impl Database {
     /// Takes in everything that is written; under the commit lock.
     fn catch_up(&self, view: &mut View) -> Result<Shared> {
         let shared = self.read_shared()?.ok_or_else(|| {
-            Error::corrupt("the file \"shared\" was damaged while the database is open; close the database everywhere")
+            Error::corrupt(
+                "the file \"shared\" was damaged while the database is open; close the database everywhere",
+            )
         })?;
         if shared.sync_failed {
             return Err(Error::new(
@@ -471,7 +479,9 @@ impl Database {
                 self.write_shared(&Shared { published: position.offset, ..shared })?;
             }
         }
-        while let Some(written) = committer.unpublished.pop_front_if(|written| written.view.position <= position) {
+        while let Some(written) =
+            committer.unpublished.pop_front_if(|written| written.view.position <= position)
+        {
             self.publish_own(written);
         }
         Ok(self.head.read().snapshot.clone())

@@ -4,7 +4,9 @@
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::read_record_batch;
-use arrow_ipc::writer::{IpcWriteContext, DictionaryTracker, IpcDataGenerator, IpcWriteOptions, write_message};
+use arrow_ipc::writer::{
+    DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
+};
 use arrow_ipc::{MetadataVersion, root_as_message};
 use arrow_schema::{Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
@@ -82,13 +84,15 @@ pub struct Rows {
     pub(crate) moved: Version,
     /// The last version that changed the position of rows in the log.
     pub(crate) shifted: Version,
+    /// The files have rows of a transaction that may still be rolled back, and their bytes be overwritten.
+    pub(crate) uncommitted: bool,
 }
 
 impl Rows {
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.tail.same(&other.tail)
             && Arc::ptr_eq(&self.deleted, &other.deleted)
-            && (self.moved, self.shifted) == (other.moved, other.shifted)
+            && (self.moved, self.shifted, self.uncommitted) == (other.moved, other.shifted, other.uncommitted)
     }
 
     /// Deletes rows that exist and are not deleted.
@@ -156,14 +160,12 @@ pub(crate) fn decode_rows(bytes: &[u8], schema: &SchemaRef, rows: u64) -> Result
         return Err(damaged());
     }
     let metadata_bytes = u32::from_le_bytes(word(4).ok_or_else(damaged)?) as usize;
-    let (metadata, body) =
-        bytes[8..].split_at_checked(metadata_bytes).ok_or_else(damaged)?;
+    let (metadata, body) = bytes[8..].split_at_checked(metadata_bytes).ok_or_else(damaged)?;
     let message = root_as_message(metadata).map_err(ipc_error)?;
     let header = message.header_as_record_batch().ok_or_else(damaged)?;
     let buffer = Buffer::from(body);
-    let batch =
-        read_record_batch(&buffer, header, schema.clone(), &HashMap::new(), None, &message.version())
-            .map_err(ipc_error)?;
+    let batch = read_record_batch(&buffer, header, schema.clone(), &HashMap::new(), None, &message.version())
+        .map_err(ipc_error)?;
     if batch.num_rows() as u64 != rows {
         return Err(ipc_error("a record batch of another length"));
     }
@@ -219,7 +221,8 @@ mod tests {
     }
 
     fn values(tail: &Tail) -> Vec<i64> {
-        let column = |batch: &RecordBatch| batch.column(0).to_data().buffers()[0].typed_data::<i64>().to_vec();
+        let column =
+            |batch: &RecordBatch| batch.column(0).to_data().buffers()[0].typed_data::<i64>().to_vec();
         tail.batches()
             .iter()
             .flat_map(|batch| {

@@ -54,9 +54,8 @@ impl State {
     }
 
     pub fn apply_change(&mut self, change: &Change, attachment: &[u8], version: Version) -> Result<()> {
-        let files_before = change_of_rows(change)
-            .and_then(|id| self.catalog.table_by_id(id))
-            .map_or(0, |table| table.rows);
+        let files_before =
+            change_of_rows(change).and_then(|id| self.catalog.table_by_id(id)).map_or(0, |table| table.rows);
         self.catalog.apply_change(change)?;
         match change {
             Change::CreateTable { table } => {
@@ -148,6 +147,11 @@ impl Snapshot {
 
     pub(crate) fn pinned(&self, pin: Option<Arc<Pin>>) -> Self {
         Self { pin, ..self.clone() }
+    }
+
+    /// The same state, for its definitions: its files may be removed.
+    pub fn unpinned(&self) -> Self {
+        self.pinned(None)
     }
 
     pub(crate) fn pin(&self) -> Option<&Arc<Pin>> {

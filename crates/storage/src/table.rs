@@ -84,9 +84,9 @@ impl TableData {
         self.positions() - self.rows.deleted.len()
     }
 
-    /// Whether the column files are the table.
+    /// Whether the column files are the table, and can be handed out.
     pub fn is_in_files(&self) -> bool {
-        self.rows.tail.rows() == 0 && self.rows.deleted.is_empty()
+        self.rows.tail.rows() == 0 && self.rows.deleted.is_empty() && !self.rows.uncommitted
     }
 
     pub fn columns(&self) -> &[Arc<ColumnData>] {

@@ -99,8 +99,7 @@ struct InFiles {
 
 impl Transaction {
     pub(crate) fn new(database: Arc<Database>, base: Arc<Snapshot>, threads: usize) -> Self {
-        let staged =
-            Staged { catalog: base.catalog().clone(), changes: Vec::new(), tables: BTreeMap::new() };
+        let staged = Staged { catalog: base.catalog().clone(), changes: Vec::new(), tables: BTreeMap::new() };
         Self {
             database,
             base,
@@ -152,6 +151,7 @@ impl Transaction {
             let Some(rows) = state.rows.get_mut(id) else { continue };
             if let Some(in_files) = &staged.in_files {
                 rows.tail = Default::default();
+                rows.uncommitted = true;
                 let tables = state.catalog.tables.iter_mut();
                 tables.filter(|table| table.id == *id).for_each(|table| *table = in_files.entry.clone());
             }
@@ -321,7 +321,9 @@ impl Transaction {
         let mut columns = open_columns(self.database.store(), &entry)?;
         for batch in absorbed.iter().chain(&staged.rows) {
             let work = columns.iter_mut().zip(batch.columns()).collect();
-            in_parallel(work, threads, |(writer, array): (&mut ColumnWriter, &ArrayRef)| writer.append(array))?;
+            in_parallel(work, threads, |(writer, array): (&mut ColumnWriter, &ArrayRef)| {
+                writer.append(array)
+            })?;
         }
         let rows: u64 = staged.rows.iter().map(|batch| batch.num_rows() as u64).sum();
         staged.rows.clear();
@@ -358,8 +360,7 @@ impl Transaction {
     /// Ends writing to column files, so that what was written can be read.
     fn end_statement(&mut self) -> Result<()> {
         for (id, mut columns) in std::mem::take(&mut self.writers) {
-            let Some(in_files) =
-                self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut())
+            let Some(in_files) = self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut())
             else {
                 continue;
             };
@@ -452,13 +453,23 @@ impl Staged {
             catalog.apply_change(change).map_err(|error| match latest.version() > base.version() {
                 true => Error::new(
                     ErrorKind::Conflict,
-                    format!("{}, since a transaction that committed first; roll back and try again", error.message()),
+                    format!(
+                        "{}, since a transaction that committed first; roll back and try again",
+                        error.message()
+                    ),
                 ),
                 false => error,
             })?;
         }
         for (id, staged) in &self.tables {
-            staged.against(*id, base.table_by_id(*id), latest.table_by_id(*id), base, &catalog, &mut commit)?;
+            staged.against(
+                *id,
+                base.table_by_id(*id),
+                latest.table_by_id(*id),
+                base,
+                &catalog,
+                &mut commit,
+            )?;
         }
         Ok(commit)
     }
@@ -516,10 +527,10 @@ impl StagedTable {
                 return Err(Error::internal("a table's files have grown under the append lock"));
             }
             let entry = &in_files.entry;
-            let generations = entry.columns.iter().map(|column| ColumnGeneration {
-                column: column.id,
-                generation: column.generation.clone(),
-            });
+            let generations = entry
+                .columns
+                .iter()
+                .map(|column| ColumnGeneration { column: column.id, generation: column.generation.clone() });
             commit.changes.push(Change::Append {
                 id,
                 rows: entry.rows,
@@ -529,7 +540,8 @@ impl StagedTable {
             let (first, count) = (in_files.before + in_files.absorbed, in_files.rows);
             let deleted = up_to(&own_deleted, count).iter().map(|index| index + first).collect();
             push_delete(commit, id, &deleted)?;
-            own_deleted = own_deleted.iter().skip_while(|index| *index < count).map(|index| index - count).collect();
+            own_deleted =
+                own_deleted.iter().skip_while(|index| *index < count).map(|index| index - count).collect();
         }
         let mut first = 0;
         for batch in &self.rows {
@@ -576,13 +588,17 @@ fn push_delete(commit: &mut Commit, id: TableId, positions: &RoaringTreemap) -> 
 pub(crate) fn open_columns(store: &Arc<Store>, table: &TableEntry) -> Result<Vec<ColumnWriter>> {
     let open = |column: &ColumnEntry| {
         let files = GenerationFiles::new(store.clone(), table.id, column.id, column.generation.number);
-        ColumnWriter::open(column, files).map_err(|error| error.context(format!("column \"{}\"", column.name)))
+        ColumnWriter::open(column, files)
+            .map_err(|error| error.context(format!("column \"{}\"", column.name)))
     };
     table.columns.iter().map(open).collect()
 }
 
 /// Writes what is pending; not yet durable.
-pub(crate) fn finish_columns(columns: &mut [ColumnWriter], table: &TableEntry) -> Result<Vec<ColumnGeneration>> {
+pub(crate) fn finish_columns(
+    columns: &mut [ColumnWriter],
+    table: &TableEntry,
+) -> Result<Vec<ColumnGeneration>> {
     let finished = columns.iter_mut().zip(&table.columns);
     finished
         .map(|(writer, column)| Ok(ColumnGeneration { column: column.id, generation: writer.finish()? }))

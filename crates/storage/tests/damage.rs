@@ -92,10 +92,7 @@ fn a_sealed_catalog_that_describes_impossible_files_is_refused() {
         ("a node too few", &|catalog| column(catalog, "struct").generation.nodes.truncate(2)),
         ("rows without end", &|catalog| {
             table(catalog).rows = u64::MAX;
-            table(catalog)
-                .columns
-                .iter_mut()
-                .for_each(|column| column.generation.nodes[0].length = u64::MAX);
+            table(catalog).columns.iter_mut().for_each(|column| column.generation.nodes[0].length = u64::MAX);
         }),
         ("a heap without end", &|catalog| column(catalog, "text").generation.nodes[0].heap_bytes = u64::MAX),
         ("a dictionary without end", &|catalog| {

@@ -56,7 +56,10 @@ fn a_transaction_sees_its_own_changes_and_nobody_else_does() {
         transaction.delete(id, &rows([7, 100_006])).unwrap();
         transaction.append(id, &numbers([7])).unwrap();
         let found = values(&transaction.snapshot().unwrap());
-        assert_eq!((found.len(), found[4..6].to_vec(), found[found.len() - 2..].to_vec()), (100_004, vec![10, 101], vec![100_098, 7]));
+        assert_eq!(
+            (found.len(), found[4..6].to_vec(), found[found.len() - 2..].to_vec()),
+            (100_004, vec![10, 101], vec![100_098, 7])
+        );
         assert_eq!(values(&database.snapshot().unwrap()), [0, 1, 2, 3, 4]);
         transaction.roll_back_to(&savepoint);
         assert_eq!(values(&transaction.snapshot().unwrap()), [0, 2, 3, 4, 10]);
@@ -133,8 +136,7 @@ fn the_first_committer_wins() {
         assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
         assert_eq!(log.commit().unwrap_err().kind(), ErrorKind::Conflict);
         let found = values(&database.snapshot().unwrap());
-        let expected: Vec<i64> =
-            expected[1..].iter().copied().chain(1000..101_000).chain([7]).collect();
+        let expected: Vec<i64> = expected[1..].iter().copied().chain(1000..101_000).chain([7]).collect();
         assert_eq!(found, expected);
 
         // Definitions.

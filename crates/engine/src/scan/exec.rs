@@ -4,7 +4,7 @@
 use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial};
 use super::statistics::table_statistics;
 use crate::session::Counters;
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Statistics;
@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::stream;
-use hypostyle_storage::TableData;
+use hypostyle_storage::{Snapshot, TableData};
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,9 @@ const WINDOWS_PER_TURN: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct ScanExec {
     table: Arc<TableData>,
-    /// The schema of the whole table.
+    /// Keeps the table's files.
+    snapshot: Arc<Snapshot>,
+    /// The schema of the whole table, and perhaps its rows' positions.
     table_schema: SchemaRef,
     projection: Vec<usize>,
     conjuncts: Vec<Conjunct>,
@@ -67,24 +69,26 @@ struct Opened {
 impl ScanExec {
     pub fn new(
         table: Arc<TableData>,
+        snapshot: Arc<Snapshot>,
         table_schema: &SchemaRef,
         projection: Vec<usize>,
         ranges: Vec<Range<u64>>,
         partitions: usize,
     ) -> Self {
-        let rows = ranges.iter().map(|range| range.end - range.start).sum();
-        let partitions = share(ranges, rows, partitions).into();
-        Self::over(table, table_schema.clone(), projection, Vec::new(), partitions, rows)
+        let positions = ranges.iter().map(|range| range.end - range.start).sum();
+        let partitions = share(ranges, positions, partitions).into();
+        Self::over(table, snapshot, table_schema.clone(), projection, Vec::new(), partitions)
     }
 
     fn over(
         table: Arc<TableData>,
+        snapshot: Arc<Snapshot>,
         table_schema: SchemaRef,
         projection: Vec<usize>,
         conjuncts: Vec<Conjunct>,
         partitions: Arc<[Vec<Range<u64>>]>,
-        rows: u64,
     ) -> Self {
+        let rows = partitions.iter().map(|ranges| live_rows(&table, ranges)).sum();
         let fields: Vec<Field> = projection.iter().map(|index| table_schema.field(*index).clone()).collect();
         let mut statistics = table_statistics(&table, &projection, &fields);
         if rows != table.rows() || !conjuncts.is_empty() {
@@ -102,6 +106,7 @@ impl ScanExec {
         );
         Self {
             table,
+            snapshot,
             table_schema,
             projection,
             conjuncts,
@@ -116,7 +121,7 @@ impl ScanExec {
 
     fn with(&self, projection: Vec<usize>, conjuncts: Vec<Conjunct>) -> Self {
         let (table, schema) = (self.table.clone(), self.table_schema.clone());
-        Self::over(table, schema, projection, conjuncts, self.partitions.clone(), self.rows)
+        Self::over(table, self.snapshot.clone(), schema, projection, conjuncts, self.partitions.clone())
     }
 
     fn open(&self) -> Result<Arc<Opened>> {
@@ -126,9 +131,9 @@ impl ScanExec {
         let mut columns: Vec<Option<OpenColumn>> = vec![None; self.table.columns().len()];
         let needed = self.projection.iter().chain(self.conjuncts.iter().flat_map(Conjunct::columns));
         for index in needed {
-            if columns[*index].is_none() {
-                let open = OpenColumn::open(&self.table.columns()[*index]);
-                columns[*index] = Some(open.map_err(|error| DataFusionError::External(Box::new(error)))?);
+            // The one behind the columns is the position.
+            if columns.get(*index).is_some_and(Option::is_none) {
+                columns[*index] = Some(OpenColumn::open(&self.table, *index)?);
             }
         }
         let filter = Filter::new(&self.conjuncts, &columns)?;
@@ -139,6 +144,7 @@ impl ScanExec {
 /// One partition on its way through its windows.
 struct Partition {
     opened: Arc<Opened>,
+    table: Arc<TableData>,
     projection: Vec<usize>,
     schema: SchemaRef,
     windows: Box<dyn Iterator<Item = Range<u64>> + Send>,
@@ -168,7 +174,8 @@ impl Partition {
                 self.coalescer.finish_buffered_batch()?;
                 continue;
             };
-            let selection = self.opened.filter.select(&self.opened.columns, &rows, &mut self.trials)?;
+            let (opened, deleted) = (&self.opened, self.table.deleted());
+            let selection = opened.filter.select(&opened.columns, &rows, deleted, &mut self.trials)?;
             if let Some(counters) = &self.counters {
                 counters.done.fetch_add(rows.end - rows.start, Ordering::Relaxed);
             }
@@ -193,12 +200,21 @@ impl Partition {
         let arrays = self
             .projection
             .iter()
-            .filter_map(|index| self.opened.columns[*index].as_ref())
-            .map(|column| column.read(rows, &pick))
+            .map(|index| match self.opened.columns.get(*index) {
+                Some(Some(column)) => column.read(rows, &pick),
+                Some(None) => Err(DataFusionError::Internal(format!("column {index} of a scan is not open"))),
+                None => pick.of(Arc::new(UInt64Array::from_iter_values(rows.clone()))),
+            })
             .collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(selected));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
     }
+}
+
+/// Rows of some ranges that are not deleted.
+fn live_rows(table: &TableData, ranges: &[Range<u64>]) -> u64 {
+    let deleted = table.deleted();
+    ranges.iter().map(|range| range.end - range.start - deleted.range_cardinality(range.clone())).sum()
 }
 
 /// Cuts ranges into partitions of about equal rows, each contiguous in row order.
@@ -227,14 +243,14 @@ impl DisplayAs for ScanExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entry = self.table.entry();
         let columns: Vec<&str> =
-            self.projection.iter().map(|index| entry.columns[*index].name.as_str()).collect();
+            self.projection.iter().map(|index| self.table_schema.field(*index).name().as_str()).collect();
         write!(
             f,
             "ScanExec: table={}, columns=[{}], rows={} of {}, partitions={}",
             entry.name,
             columns.join(", "),
             self.rows,
-            entry.rows,
+            self.table.rows(),
             self.partitions.len()
         )?;
         let filters: Vec<String> = self.conjuncts.iter().map(ToString::to_string).collect();
@@ -316,7 +332,7 @@ impl ExecutionPlan for ScanExec {
             None => Ok(self.statistics.clone()),
             Some(partition) => {
                 let ranges = self.partitions.get(partition).map(Vec::as_slice).unwrap_or_default();
-                let rows: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+                let rows = live_rows(&self.table, ranges);
                 let mut statistics = self.statistics.as_ref().clone().to_inexact();
                 statistics.num_rows = Precision::Exact(rows as usize);
                 Ok(Arc::new(statistics))
@@ -333,6 +349,7 @@ impl ExecutionPlan for ScanExec {
             starts.map(move |start| start..range.end.min(start + batch_rows as u64))
         });
         let partition = Partition {
+            table: self.table.clone(),
             projection: self.projection.clone(),
             schema: schema.clone(),
             windows: Box::new(windows),

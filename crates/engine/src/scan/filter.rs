@@ -10,7 +10,8 @@
 //! A dynamic filter, which a join or a TopK above the scan tightens while it runs, is optional: its
 //! owner checks the rows again. It is dropped when it lets too many rows pass to be worth its time.
 
-use super::view::EngineColumn;
+use super::view::{EngineColumn, engine_array};
+use arrow::array::BooleanBufferBuilder;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, FilterPredicate, concat, filter, prep_null_mask_filter, take};
@@ -23,7 +24,8 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use hypostyle_storage::ColumnData;
+use hypostyle_storage::{ColumnData, TableData};
+use roaring::RoaringTreemap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,11 +42,27 @@ const WORTHWHILE: f64 = 0.3;
 pub(crate) struct OpenColumn {
     stored: Arc<ColumnData>,
     view: EngineColumn,
+    /// Rows that only the log has, by the position of the first of each array, as the engine sees them.
+    tail: Arc<[(u64, ArrayRef)]>,
 }
 
 impl OpenColumn {
-    pub fn open(stored: &Arc<ColumnData>) -> hypostyle_types::Result<Self> {
-        Ok(Self { stored: stored.clone(), view: EngineColumn::open(stored)? })
+    pub fn open(table: &TableData, index: usize) -> Result<Self> {
+        let stored = table.columns()[index].clone();
+        let open = || DataFusionError::External;
+        let view = EngineColumn::open(&stored).map_err(|error| open()(Box::new(error)))?;
+        let mut position = table.rows_in_files();
+        let mut tail = Vec::new();
+        for batch in table.beyond_files().tail.batches() {
+            tail.push((position, engine_array(&stored, batch.column(index))?));
+            position += batch.num_rows() as u64;
+        }
+        Ok(Self { stored, view, tail: tail.into() })
+    }
+
+    /// Whether a window is of rows that only the log has.
+    fn in_tail(&self, rows: &Range<u64>) -> bool {
+        self.tail.first().is_some_and(|(position, _)| rows.start >= *position)
     }
 
     /// The rows of a window as they are stored, their checksums verified.
@@ -54,14 +72,25 @@ impl OpenColumn {
     }
 
     /// The picked rows of a window, as the engine sees them.
+    ///
+    /// A window lies in the files or in one array of the tail.
     pub fn read(&self, rows: &Range<u64>, pick: &Pick) -> Result<ArrayRef> {
-        let window = self.window(rows)?;
-        let picked = match pick {
-            Pick::All => window,
-            Pick::Mask(mask) => mask.filter(&window)?,
-            Pick::Positions(positions) => take(&window, positions, None)?,
-        };
-        self.view.show(picked)
+        if !self.in_tail(rows) {
+            return self.view.show(pick.of(self.window(rows)?)?);
+        }
+        let after = self.tail.partition_point(|(position, _)| *position <= rows.start);
+        let (position, array) = &self.tail[after - 1];
+        pick.of(array.slice((rows.start - position) as usize, (rows.end - rows.start) as usize))
+    }
+}
+
+impl Pick {
+    pub fn of(&self, window: ArrayRef) -> Result<ArrayRef> {
+        Ok(match self {
+            Self::All => window,
+            Self::Mask(mask) => mask.filter(&window)?,
+            Self::Positions(positions) => take(&window, positions, None)?,
+        })
     }
 }
 
@@ -81,6 +110,21 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
+    /// The rows of a window that are not deleted.
+    fn all_but(rows: &Range<u64>, deleted: &RoaringTreemap) -> Result<Self> {
+        let count = (rows.end - rows.start) as usize;
+        let mut gone = deleted.iter();
+        gone.advance_to(rows.start);
+        let mut gone = gone.take_while(|position| *position < rows.end).peekable();
+        if gone.peek().is_none() {
+            return Ok(Self::All(count));
+        }
+        let mut kept = BooleanBufferBuilder::new(count);
+        kept.append_n(count, true);
+        gone.for_each(|position| kept.set_bit((position - rows.start) as usize, false));
+        Self::All(count).keep(kept.finish())
+    }
+
     pub fn rows(&self) -> usize {
         match self {
             Self::All(rows) => *rows,
@@ -308,9 +352,10 @@ impl Filter {
         &self,
         columns: &[Option<OpenColumn>],
         rows: &Range<u64>,
+        deleted: &RoaringTreemap,
         trials: &mut [Trial],
     ) -> Result<Selection> {
-        let mut selection = Selection::All((rows.end - rows.start) as usize);
+        let mut selection = Selection::all_but(rows, deleted)?;
         for (step, trial) in self.steps.iter().zip(trials) {
             let conjunct = &step.conjunct;
             let came = selection.rows();
@@ -320,7 +365,9 @@ impl Filter {
             if conjunct.dynamic && !trial.worthwhile() {
                 continue;
             }
-            let verdicts = if let (Some(by_code), [column]) = (&step.by_code, &conjunct.columns[..]) {
+            let verdicts = if let (Some(by_code), [column]) = (&step.by_code, &conjunct.columns[..])
+                && !open(columns, *column)?.in_tail(rows)
+            {
                 let codes = open(columns, *column)?.window(rows)?;
                 Some(by_code.look_up(&codes, &selection)?)
             } else {

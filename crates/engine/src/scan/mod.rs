@@ -7,4 +7,5 @@ mod pruning;
 mod statistics;
 mod view;
 
-pub(crate) use provider::StoredTable;
+pub(crate) use provider::{POSITION, StoredTable};
+pub(crate) use view::engine_field;

@@ -4,7 +4,7 @@ use super::exec::ScanExec;
 use super::pruning::prune;
 use super::view::engine_field;
 use crate::session::Counters;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::DFSchema;
@@ -12,7 +12,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use hypostyle_storage::TableData;
+use hypostyle_storage::{Snapshot, TableData};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,14 +22,30 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) struct StoredTable {
     data: Arc<TableData>,
+    snapshot: Arc<Snapshot>,
     schema: SchemaRef,
     defaults: HashMap<String, Expr>,
 }
 
+/// The column of a row's position, where a statement that writes asks for it.
+pub(crate) const POSITION: &str = "__position";
+
 impl StoredTable {
-    pub fn new(data: Arc<TableData>, defaults: HashMap<String, Expr>) -> Self {
+    pub fn new(data: Arc<TableData>, snapshot: Arc<Snapshot>, defaults: HashMap<String, Expr>) -> Self {
         let fields: Vec<_> = data.columns().iter().map(|column| engine_field(column)).collect();
-        Self { data, schema: Arc::new(Schema::new(fields)), defaults }
+        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults }
+    }
+
+    /// With the position of each row as the last column.
+    pub fn with_positions(data: Arc<TableData>, snapshot: Arc<Snapshot>) -> Self {
+        let mut fields: Vec<_> = data.columns().iter().map(|column| engine_field(column)).collect();
+        fields.push(Field::new(POSITION, DataType::UInt64, false));
+        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults: HashMap::new() }
+    }
+
+    /// Keeps the files of [`Self::data`].
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
     }
 
     pub fn data(&self) -> &Arc<TableData> {
@@ -71,7 +87,7 @@ impl TableProvider for StoredTable {
             None => None,
         };
         let mut ranges = prune(&self.data, &self.schema, predicate.as_ref());
-        if let Some(limit) = limit.filter(|_| filters.is_empty()) {
+        if let Some(limit) = limit.filter(|_| filters.is_empty() && self.data.deleted().is_empty()) {
             keep_first(&mut ranges, limit as u64);
         }
         if let Some(counters) = state.config().get_extension::<Counters>() {
@@ -83,7 +99,8 @@ impl TableProvider for StoredTable {
             None => (0..self.schema.fields().len()).collect(),
         };
         let partitions = state.config().target_partitions();
-        Ok(Arc::new(ScanExec::new(self.data.clone(), &self.schema, projection, ranges, partitions)))
+        let (data, snapshot) = (self.data.clone(), self.snapshot.clone());
+        Ok(Arc::new(ScanExec::new(data, snapshot, &self.schema, projection, ranges, partitions)))
     }
 }
 

@@ -22,7 +22,7 @@ struct Synopses<'a> {
 impl Synopses<'_> {
     fn of(&self, column: &Column) -> Option<(&[BlockSynopsis], usize)> {
         let index = self.schema.index_of(column.name()).ok()?;
-        let synopses = self.table.columns()[index].synopses().ok()?;
+        let synopses = self.table.columns().get(index)?.synopses().ok()?;
         (synopses.len() == self.blocks).then_some((synopses, index))
     }
 
@@ -63,7 +63,7 @@ impl PruningStatistics for Synopses<'_> {
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
-        let rows = self.table.rows();
+        let rows = self.table.rows_in_files();
         let counts = (0..self.blocks as u64).map(|block| BLOCK_ROWS.min(rows - block * BLOCK_ROWS));
         Some(Arc::new(UInt64Array::from_iter_values(counts)))
     }
@@ -79,7 +79,7 @@ pub(crate) fn prune(
     schema: &SchemaRef,
     predicate: Option<&Arc<dyn PhysicalExpr>>,
 ) -> Vec<Range<u64>> {
-    let rows = table.rows();
+    let rows = table.rows_in_files();
     let blocks = rows.div_ceil(BLOCK_ROWS) as usize;
     let synopses = Synopses { table, schema: schema.clone(), blocks };
     // A predicate that cannot be judged by bounds keeps every block.
@@ -99,6 +99,12 @@ pub(crate) fn prune(
             Some(last) if last.end == start => last.end = end,
             _ => ranges.push(start..end),
         }
+    }
+    // A range never reaches from the files into the log, nor over the end of a batch there.
+    let mut start = rows;
+    for batch in table.beyond_files().tail.batches() {
+        ranges.push(start..start + batch.num_rows() as u64);
+        start += batch.num_rows() as u64;
     }
     ranges
 }

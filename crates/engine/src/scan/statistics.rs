@@ -82,12 +82,19 @@ fn integer(value: i128, data_type: &DataType) -> Option<ScalarValue> {
     })
 }
 
-/// Exact statistics of the projected columns of a whole table.
+/// Statistics of the projected columns of a whole table, exact where its column files are all of it.
 pub(crate) fn table_statistics(table: &TableData, projection: &[usize], fields: &[Field]) -> Statistics {
     let columns = projection
         .iter()
         .zip(fields)
-        .map(|(index, field)| column_statistics(&table.columns()[*index], field.data_type()))
+        .map(|(index, field)| match table.columns().get(*index) {
+            // The synopses know nothing of what only the log has.
+            Some(column) if table.beyond_files().tail.rows() == 0 => {
+                let statistics = column_statistics(column, field.data_type());
+                if table.deleted().is_empty() { statistics } else { statistics.to_inexact() }
+            }
+            _ => ColumnStatistics::new_unknown(),
+        })
         .collect();
     Statistics {
         num_rows: Precision::Exact(table.rows() as usize),

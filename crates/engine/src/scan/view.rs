@@ -81,6 +81,14 @@ impl EngineColumn {
     }
 }
 
+/// Rows of a column that only the log has, in the engine's own type.
+pub(crate) fn engine_array(column: &ColumnData, rows: &ArrayRef) -> Result<ArrayRef> {
+    match &column.entry().logical_type {
+        LogicalType::Uuid => Ok(Arc::new(uuid_text(rows))),
+        _ => Ok(cast(rows, engine_field(column).data_type())?),
+    }
+}
+
 fn uuid_text(array: &ArrayRef) -> StringViewArray {
     let mut builder = StringViewBuilder::with_capacity(array.len());
     let mut text = Uuid::encode_buffer();

@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
-use hypostyle_storage::{WriteTransaction, unknown_table};
+use hypostyle_storage::{Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ impl Session {
             return Err(Error::new(ErrorKind::Syntax, "COPY FROM writes to a table, not to a query"));
         };
         let (schema, name) = split_name(name);
-        let snapshot = self.snapshot();
+        let snapshot = self.snapshot()?;
         let Some(table) = snapshot.table(&schema, &name) else {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
@@ -169,27 +169,26 @@ impl Session {
             true => None,
             false => Some(self.defaults_batch(&schema, &name)?),
         };
-        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
-        let Some(id) = writer.catalog().table(&schema, &name).map(|table| table.id) else {
-            return Err(unknown_table(writer.catalog(), &name));
-        };
-        let mut rows = 0;
-        self.for_each(source.rows, |batch| {
-            let batch = match whole {
-                true => batch,
-                false => super::reorder(&batch, &order, defaults.as_ref(), &all)?,
+        self.write(|writer| {
+            let Some(id) = writer.catalog().table(&schema, &name).map(|table| table.id) else {
+                return Err(unknown_table(writer.catalog(), &name));
             };
-            writer.append(id, &batch)?;
-            rows += batch.num_rows() as u64;
-            self.count_rows(batch.num_rows() as u64);
-            Ok(())
-        })?;
-        if let Some(rejects_table) = rejects_table {
-            write_rejects(&mut writer, &rejects_table, &source.rejects.take())?;
-        }
-        writer.commit()?;
-        self.refresh();
-        Ok(rows)
+            let mut rows = 0;
+            self.for_each(source.rows, |batch| {
+                let batch = match whole {
+                    true => batch,
+                    false => super::reorder(&batch, &order, defaults.as_ref(), &all)?,
+                };
+                writer.append(id, &batch)?;
+                rows += batch.num_rows() as u64;
+                self.count_rows(batch.num_rows() as u64);
+                Ok(())
+            })?;
+            if let Some(rejects_table) = rejects_table {
+                write_rejects(writer, &rejects_table, &source.rejects.take())?;
+            }
+            Ok(rows)
+        })
     }
 
     fn copy_to(&self, mut copy: Copy) -> Result<u64> {
@@ -212,7 +211,7 @@ impl Session {
 }
 
 /// Adds the rows that were left out to a table, created if it does not exist.
-fn write_rejects(writer: &mut WriteTransaction<'_>, table: &str, rejected: &[Rejected]) -> Result<()> {
+fn write_rejects(writer: &mut Transaction, table: &str, rejected: &[Rejected]) -> Result<()> {
     let text = |value: fn(&Rejected) -> Option<String>| -> ArrayRef {
         Arc::new(rejected.iter().map(value).collect::<StringArray>())
     };

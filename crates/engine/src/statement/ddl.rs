@@ -8,13 +8,13 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateView, ObjectName, ObjectNamePart, ObjectType, Statement,
 };
-use hypostyle_storage::{NewColumn, SCHEMA_MAIN, ViewEntry};
+use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Transaction, ViewEntry};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
 const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 /// Schema and name, folded to lower case unless quoted, as DataFusion reads them.
-fn name_of(object: &ObjectName) -> Result<(String, String)> {
+pub(super) fn name_of(object: &ObjectName) -> Result<(String, String)> {
     let parts: Vec<String> = object
         .0
         .iter()
@@ -30,7 +30,7 @@ fn name_of(object: &ObjectName) -> Result<(String, String)> {
     }
 }
 
-fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
+pub(super) fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
     match identifier.quote_style {
         Some(_) => identifier.value.clone(),
         None => identifier.value.to_lowercase(),
@@ -46,7 +46,7 @@ impl Session {
         if !create.constraints.is_empty() {
             return Err(no_constraint(&create.constraints[0].to_string()));
         }
-        if create.if_not_exists && self.snapshot().table(&schema, &name).is_some() {
+        if create.if_not_exists && self.snapshot()?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
         let declared: Vec<NewColumn> = create.columns.iter().map(new_column).collect::<Result<_>>()?;
@@ -57,12 +57,11 @@ impl Session {
                     format!("table \"{name}\" needs at least one column"),
                 ));
             }
-            let mut writer = self.engine.database().begin_write(1)?;
-            drop_existing(&mut writer, create.or_replace, &schema, &name)?;
-            writer.create_table(&schema, &name, declared)?;
-            writer.commit()?;
-            self.refresh();
-            return Ok(DONE);
+            return self.write(|writer| {
+                drop_existing(writer, create.or_replace, &schema, &name)?;
+                writer.create_table(&schema, &name, declared)?;
+                Ok(DONE)
+            });
         };
         name_columns(&mut query);
         let outcome = self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)?;
@@ -81,18 +80,17 @@ impl Session {
             }
             columns = declared;
         }
-        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
-        drop_existing(&mut writer, create.or_replace, &schema, &name)?;
-        let id = writer.create_table(&schema, &name, columns)?;
-        let mut rows = 0;
-        self.each_batch(outcome, |batch| {
-            writer.append(id, &batch)?;
-            rows += batch.num_rows() as u64;
-            Ok(())
-        })?;
-        writer.commit()?;
-        self.refresh();
-        Ok(Outcome::Done { rows_affected: Some(rows) })
+        self.write(|writer| {
+            drop_existing(writer, create.or_replace, &schema, &name)?;
+            let id = writer.create_table(&schema, &name, columns)?;
+            let mut rows = 0;
+            self.each_batch(outcome, |batch| {
+                writer.append(id, &batch)?;
+                rows += batch.num_rows() as u64;
+                Ok(())
+            })?;
+            Ok(Outcome::Done { rows_affected: Some(rows) })
+        })
     }
 
     pub(crate) fn create_view(&self, mut create: CreateView) -> Result<Outcome> {
@@ -100,7 +98,7 @@ impl Session {
         if create.materialized || create.temporary {
             return Err(Error::unsupported("materialized and temporary views are not supported yet"));
         }
-        if create.if_not_exists && self.snapshot().catalog().view(&schema, &name).is_some() {
+        if create.if_not_exists && self.snapshot()?.catalog().view(&schema, &name).is_some() {
             return Ok(DONE);
         }
         name_columns(&mut create.query);
@@ -120,26 +118,24 @@ impl Session {
             sql = format!("SELECT * FROM ({sql}) AS source ({})", names.join(", "));
             self.query(parse(&sql)?, &Parameters::None)?;
         }
-        let mut writer = self.engine.database().begin_write(1)?;
-        if create.or_replace && writer.catalog().view(&schema, &name).is_some() {
-            writer.drop_view(&schema, &name)?;
-        }
-        writer.create_view(ViewEntry { schema, name, sql })?;
-        writer.commit()?;
-        self.refresh();
-        Ok(DONE)
+        self.write(|writer| {
+            if create.or_replace && writer.catalog().view(&schema, &name).is_some() {
+                writer.drop_view(&schema, &name)?;
+            }
+            writer.create_view(ViewEntry { schema, name, sql })?;
+            Ok(DONE)
+        })
     }
 
     pub(crate) fn create_schema(&self, name: &str, if_not_exists: bool) -> Result<Outcome> {
         let (_, name) = split_name(&lower_unless_quoted(name));
-        if if_not_exists && self.snapshot().catalog().has_schema(&name) {
+        if if_not_exists && self.snapshot()?.catalog().has_schema(&name) {
             return Ok(DONE);
         }
-        let mut writer = self.engine.database().begin_write(1)?;
-        writer.create_schema(&name)?;
-        writer.commit()?;
-        self.refresh();
-        Ok(DONE)
+        self.write(|writer| {
+            writer.create_schema(&name)?;
+            Ok(DONE)
+        })
     }
 
     pub(crate) fn drop(
@@ -149,77 +145,80 @@ impl Session {
         names: &[ObjectName],
         cascade: bool,
     ) -> Result<Outcome> {
-        let mut writer = self.engine.database().begin_write(1)?;
-        for object in names {
-            let (schema, name) = name_of(object)?;
-            let catalog = writer.catalog().clone();
-            let (table, view) = (catalog.table(&schema, &name), catalog.view(&schema, &name));
-            match object_type {
-                ObjectType::Table => match (table, view) {
-                    (Some(table), _) => writer.drop_table(table.id)?,
-                    (None, Some(_)) => {
-                        return Err(Error::new(
-                            ErrorKind::UnknownName,
-                            format!("\"{name}\" is a view; use DROP VIEW"),
-                        ));
-                    }
-                    (None, None) if if_exists => {}
-                    (None, None) => {
-                        return Err(missing(
-                            "table",
-                            &name,
-                            catalog.tables.iter().map(|table| table.name.as_str()),
-                        ));
-                    }
-                },
-                ObjectType::View => match (view, table) {
-                    (Some(_), _) => writer.drop_view(&schema, &name)?,
-                    (None, Some(_)) => {
-                        return Err(Error::new(
-                            ErrorKind::UnknownName,
-                            format!("\"{name}\" is a table; use DROP TABLE"),
-                        ));
-                    }
-                    (None, None) if if_exists => {}
-                    (None, None) => {
-                        return Err(missing(
-                            "view",
-                            &name,
-                            catalog.views.iter().map(|view| view.name.as_str()),
-                        ));
-                    }
-                },
-                ObjectType::Schema => {
-                    if !catalog.has_schema(&name) {
-                        if if_exists {
-                            continue;
-                        }
-                        return Err(missing(
-                            "schema",
-                            &name,
-                            catalog.schemas.iter().map(|schema| schema.name.as_str()),
-                        ));
-                    }
-                    if name == SCHEMA_MAIN {
-                        return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
-                    }
-                    if cascade {
-                        for table in catalog.tables.iter().filter(|table| table.schema == name) {
-                            writer.drop_table(table.id)?;
-                        }
-                        for view in catalog.views.iter().filter(|view| view.schema == name) {
-                            writer.drop_view(&name, &view.name)?;
-                        }
-                    }
-                    writer.drop_schema(&name)?;
-                }
-                other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
-            }
-        }
-        writer.commit()?;
-        self.refresh();
-        Ok(DONE)
+        self.write(|writer| drop_objects(writer, object_type, if_exists, names, cascade))
     }
+}
+
+fn drop_objects(
+    writer: &mut Transaction,
+    object_type: ObjectType,
+    if_exists: bool,
+    names: &[ObjectName],
+    cascade: bool,
+) -> Result<Outcome> {
+    for object in names {
+        let (schema, name) = name_of(object)?;
+        let catalog = writer.catalog().clone();
+        let (table, view) = (catalog.table(&schema, &name), catalog.view(&schema, &name));
+        match object_type {
+            ObjectType::Table => match (table, view) {
+                (Some(table), _) => writer.drop_table(table.id)?,
+                (None, Some(_)) => {
+                    return Err(Error::new(
+                        ErrorKind::UnknownName,
+                        format!("\"{name}\" is a view; use DROP VIEW"),
+                    ));
+                }
+                (None, None) if if_exists => {}
+                (None, None) => {
+                    return Err(missing(
+                        "table",
+                        &name,
+                        catalog.tables.iter().map(|table| table.name.as_str()),
+                    ));
+                }
+            },
+            ObjectType::View => match (view, table) {
+                (Some(_), _) => writer.drop_view(&schema, &name)?,
+                (None, Some(_)) => {
+                    return Err(Error::new(
+                        ErrorKind::UnknownName,
+                        format!("\"{name}\" is a table; use DROP TABLE"),
+                    ));
+                }
+                (None, None) if if_exists => {}
+                (None, None) => {
+                    return Err(missing("view", &name, catalog.views.iter().map(|view| view.name.as_str())));
+                }
+            },
+            ObjectType::Schema => {
+                if !catalog.has_schema(&name) {
+                    if if_exists {
+                        continue;
+                    }
+                    return Err(missing(
+                        "schema",
+                        &name,
+                        catalog.schemas.iter().map(|schema| schema.name.as_str()),
+                    ));
+                }
+                if name == SCHEMA_MAIN {
+                    return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
+                }
+                if cascade {
+                    for table in catalog.tables.iter().filter(|table| table.schema == name) {
+                        writer.drop_table(table.id)?;
+                    }
+                    for view in catalog.views.iter().filter(|view| view.schema == name) {
+                        writer.drop_view(&name, &view.name)?;
+                    }
+                }
+                writer.drop_schema(&name)?;
+            }
+            other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
+        }
+    }
+    Ok(DONE)
 }
 
 fn lower_unless_quoted(name: &str) -> String {
@@ -230,12 +229,7 @@ fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
     Error::new(ErrorKind::UnknownName, format!("no {what} \"{name}\"{}", did_you_mean(name, known)))
 }
 
-fn drop_existing(
-    writer: &mut hypostyle_storage::WriteTransaction<'_>,
-    or_replace: bool,
-    schema: &str,
-    name: &str,
-) -> Result<()> {
+fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name: &str) -> Result<()> {
     let existing = writer.catalog().table(schema, name).map(|table| table.id);
     match existing {
         Some(id) if or_replace => writer.drop_table(id),

@@ -9,10 +9,13 @@ mod query;
 mod settings;
 mod split;
 mod summarize;
+mod transaction;
 mod types;
+mod write;
 
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
+pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
 
 use crate::error::from_datafusion;
@@ -40,16 +43,16 @@ impl Session {
     /// # Errors
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
-        let _running = self.running.lock();
+        let _running = self.enter();
         let statements = split_statements(sql);
         let mut outcome = Outcome::Done { rows_affected: None };
         for (index, statement) in statements.iter().enumerate() {
-            self.start();
             if index > 0 {
                 self.finish(outcome)?;
             }
             let last = index + 1 == statements.len();
-            outcome = self.execute_one(statement, if last { parameters } else { &Parameters::None })?;
+            let parameters = if last { parameters } else { &Parameters::None };
+            outcome = self.in_transaction(statement, || self.execute_one(statement, parameters))?;
         }
         Ok(outcome)
     }
@@ -72,7 +75,10 @@ impl Session {
                 "SELECT catalog_name AS database_name FROM information_schema.schemata GROUP BY 1",
                 parameters,
             ),
-            ["CHECKPOINT", ..] => Ok(Outcome::Done { rows_affected: None }),
+            ["CHECKPOINT", ..] => {
+                self.engine.database().checkpoint()?;
+                Ok(Outcome::Done { rows_affected: None })
+            }
             _ => self.execute_parsed(parse(&number_placeholders(sql, parameters)?)?, parameters),
         }
     }
@@ -116,20 +122,18 @@ impl Session {
                 name_columns(&mut query);
                 self.describe_query(query, parameters)
             }
-            other @ (Statement::Delete(_)
-            | Statement::Update(_)
-            | Statement::Merge(_)
-            | Statement::AlterTable(_)
-            | Statement::Truncate(_)
-            | Statement::StartTransaction { .. }
-            | Statement::Commit { .. }
-            | Statement::Rollback { .. }
-            | Statement::Savepoint { .. }) => {
+            Statement::Delete(delete) => self.delete(delete, parameters),
+            Statement::Update(update) => self.update(update, parameters),
+            Statement::Truncate(truncate) => self.truncate(&truncate),
+            Statement::StartTransaction { modes, .. } => self.begin(&modes),
+            Statement::Commit { chain, .. } => self.commit(chain),
+            Statement::Rollback { chain, savepoint } => self.roll_back(chain, savepoint),
+            Statement::Savepoint { name } => self.savepoint(name),
+            Statement::ReleaseSavepoint { name } => self.release_savepoint(&name),
+            other @ (Statement::Merge(_) | Statement::AlterTable(_)) => {
                 let text = other.to_string();
                 let word = text.split_whitespace().next().unwrap_or_default();
-                Err(Error::unsupported(format!(
-                    "{word} is not supported yet: this release appends, and each statement is its own transaction"
-                )))
+                Err(Error::unsupported(format!("{word} is not supported yet")))
             }
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
@@ -146,8 +150,25 @@ impl Session {
         create: bool,
         by_name: bool,
     ) -> Result<u64> {
-        let _running = self.running.lock();
-        let snapshot = self.start();
+        let _running = self.enter();
+        let mut data = Some(data);
+        self.in_transaction("INSERT", || match data.take() {
+            Some(data) => self.append_rows(table, data, create, by_name),
+            None => Err(Error::new(
+                ErrorKind::Conflict,
+                format!("\"{table}\" was changed by another transaction meanwhile; append the data again"),
+            )),
+        })
+    }
+
+    fn append_rows(
+        &self,
+        table: &str,
+        data: Box<dyn RecordBatchReader + Send>,
+        create: bool,
+        by_name: bool,
+    ) -> Result<u64> {
+        let snapshot = self.scope.snapshot.read().clone();
         let (schema_name, name) = split_name(table);
         let schema = data.schema();
         let exists = snapshot.table(&schema_name, &name).is_some();
@@ -162,47 +183,46 @@ impl Session {
         if exists && by_name {
             defaults = Some(self.defaults_batch(&schema_name, &name)?);
         }
-        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
-        let existing = writer.catalog().table(&schema_name, &name).map(|entry| entry.id);
-        let id = match existing {
-            Some(id) => id,
-            None => writer.create_table(&schema_name, &name, new_columns(&schema)?)?,
-        };
-        let Some(entry) = writer.catalog().tables.iter().find(|entry| entry.id == id).cloned() else {
-            return Err(Error::internal("a table that was just created is missing"));
-        };
-        let columns: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
-        let order = match existing.is_some() && by_name {
-            true => Some(match_columns(&schema, &columns, &name)?),
-            false if schema.fields().len() != columns.len() => {
-                return Err(Error::invalid_input(format!(
-                    "table \"{name}\" has {} columns, but the data has {}",
-                    columns.len(),
-                    schema.fields().len()
-                )));
-            }
-            false => None,
-        };
-        let mut rows = 0;
-        for batch in data {
-            let batch = batch.map_err(|error| from_datafusion(error.into()))?;
-            let batch = match &order {
-                Some(order) => reorder(&batch, order, defaults.as_ref(), &entry.columns)?,
-                None => batch,
+        self.write(|writer| {
+            let existing = writer.catalog().table(&schema_name, &name).map(|entry| entry.id);
+            let id = match existing {
+                Some(id) => id,
+                None => writer.create_table(&schema_name, &name, new_columns(&schema)?)?,
             };
-            writer.append(id, &batch)?;
-            rows += batch.num_rows() as u64;
-            self.counters.done.store(rows, Ordering::Relaxed);
-            self.check_interrupt()?;
-        }
-        writer.commit()?;
-        self.refresh();
-        Ok(rows)
+            let Some(entry) = writer.catalog().tables.iter().find(|entry| entry.id == id).cloned() else {
+                return Err(Error::internal("a table that was just created is missing"));
+            };
+            let columns: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
+            let order = match existing.is_some() && by_name {
+                true => Some(match_columns(&schema, &columns, &name)?),
+                false if schema.fields().len() != columns.len() => {
+                    return Err(Error::invalid_input(format!(
+                        "table \"{name}\" has {} columns, but the data has {}",
+                        columns.len(),
+                        schema.fields().len()
+                    )));
+                }
+                false => None,
+            };
+            let mut rows = 0;
+            for batch in data {
+                let batch = batch.map_err(|error| from_datafusion(error.into()))?;
+                let batch = match &order {
+                    Some(order) => reorder(&batch, order, defaults.as_ref(), &entry.columns)?,
+                    None => batch,
+                };
+                writer.append(id, &batch)?;
+                rows += batch.num_rows() as u64;
+                self.counters.done.store(rows, Ordering::Relaxed);
+                self.check_interrupt()?;
+            }
+            Ok(rows)
+        })
     }
 
     /// One row with the defaults of a table's columns.
     fn defaults_batch(&self, schema: &str, name: &str) -> Result<RecordBatch> {
-        let snapshot = self.engine.database().snapshot();
+        let snapshot = self.scope.snapshot.read().clone();
         let Some(table) = snapshot.table(schema, name) else {
             return Err(unknown_table(snapshot.catalog(), name));
         };
@@ -246,12 +266,12 @@ impl Session {
     }
 
     /// The tables and views that the session sees.
-    pub fn snapshot(&self) -> Arc<Snapshot> {
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         self.refresh()
     }
 
     fn check_database(&self) -> Result<Outcome> {
-        let snapshot = self.engine.database().snapshot();
+        let snapshot = self.engine.database().snapshot()?;
         let mut interrupted = Ok(());
         let damages = snapshot.check(|progress| {
             self.counters.done.store(progress.rows_done, Ordering::Relaxed);
@@ -356,21 +376,20 @@ impl Session {
             .total
             .store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
         let threads = self.engine.options().threads;
-        let mut writer = self.engine.database().begin_write(threads)?;
-        let mut rows = 0;
-        for table in tables {
-            let id = writer.create_table(SCHEMA_MAIN, table.name, new_columns(&table.schema)?)?;
-            for batch in table.read(threads)? {
-                let batch = batch.map_err(|error| from_datafusion(error.into()))?;
-                writer.append(id, &batch)?;
-                rows += batch.num_rows() as u64;
-                self.counters.done.store(rows, Ordering::Relaxed);
-                self.check_interrupt()?;
+        self.write(|writer| {
+            let mut rows = 0;
+            for table in tables {
+                let id = writer.create_table(SCHEMA_MAIN, table.name, new_columns(&table.schema)?)?;
+                for batch in table.read(threads)? {
+                    let batch = batch.map_err(|error| from_datafusion(error.into()))?;
+                    writer.append(id, &batch)?;
+                    rows += batch.num_rows() as u64;
+                    self.counters.done.store(rows, Ordering::Relaxed);
+                    self.check_interrupt()?;
+                }
             }
-        }
-        writer.commit()?;
-        self.refresh();
-        Ok(Outcome::Done { rows_affected: Some(rows) })
+            Ok(Outcome::Done { rows_affected: Some(rows) })
+        })
     }
 }
 

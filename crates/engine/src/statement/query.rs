@@ -1,6 +1,8 @@
 //! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
 
+use super::ddl::fold;
 use super::multiset::refuse_multisets;
+use super::write::as_rows_of;
 use crate::catalog::CATALOG;
 use crate::error::from_datafusion;
 use crate::scan::StoredTable;
@@ -16,7 +18,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as DfStatement;
-use hypostyle_storage::{ColumnData, TableData, unknown_table};
+use datafusion::sql::sqlparser::ast::TableObject;
+use hypostyle_storage::{ColumnData, Snapshot, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,13 +33,14 @@ impl Session {
 
     /// The whole of a table or view.
     pub fn table(&self, name: &str) -> Result<Outcome> {
-        let _running = self.running.lock();
-        let snapshot = self.start();
+        let _running = self.enter();
+        let snapshot = self.start()?;
         let (schema, relation) = super::split_name(name);
-        if let Some(table) = snapshot.table(&schema, &relation) {
-            return Ok(Outcome::Stored(whole(table)));
+        let table = snapshot.table(&schema, &relation);
+        if let Some(table) = table.filter(|table| table.is_in_files()) {
+            return Ok(Outcome::Stored(whole(table, &snapshot)));
         }
-        if snapshot.catalog().view(&schema, &relation).is_none() {
+        if table.is_none() && snapshot.catalog().view(&schema, &relation).is_none() {
             return Err(unknown_table(snapshot.catalog(), name));
         }
         let sql = format!("SELECT * FROM {}.{}", super::quoted(&schema), super::quoted(&relation));
@@ -124,13 +128,20 @@ impl Session {
 
     /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
     pub(crate) fn insert(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
-        let mut named: Vec<String> = Vec::new();
-        if let DfStatement::Statement(inner) = &statement
-            && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_ref()
+        let mut statement = statement;
+        let (mut named, mut returning): (Vec<String>, _) = (Vec::new(), None);
+        if let DfStatement::Statement(inner) = &mut statement
+            && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
         {
             named = insert.columns.iter().map(ToString::to_string).collect();
-            if insert.on.is_some() || insert.returning.is_some() {
-                return Err(Error::unsupported("INSERT … ON CONFLICT and RETURNING are not supported yet"));
+            if insert.on.is_some() {
+                return Err(Error::unsupported("INSERT … ON CONFLICT is not supported yet"));
+            }
+            if let TableObject::TableName(name) = &insert.table
+                && let Some(items) = insert.returning.take()
+            {
+                let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
+                returning = Some((self.target(name, alias)?, items));
             }
         }
         let LogicalPlan::Dml(dml) = self.plan(statement, parameters)? else {
@@ -140,9 +151,15 @@ impl Session {
             return Err(Error::unsupported(format!("{} is not supported", dml.op)));
         }
         let (schema, name) = resolve(&dml.table_name);
-        let written = self
-            .start_query(dml.input.as_ref().clone())
-            .and_then(|outcome| self.write_rows(&schema, &name, outcome));
+        let mut returned = Vec::new();
+        let written = self.start_query(dml.input.as_ref().clone()).and_then(|outcome| {
+            self.write_rows(&schema, &name, outcome, |batch| {
+                if let Some((target, _)) = &returning {
+                    returned.push(as_rows_of(target, batch)?);
+                }
+                Ok(())
+            })
+        });
         let rows = written.map_err(|error| match null_in_values(error.message()) {
             Some(position) => {
                 let columns: Vec<String> = match named.is_empty() {
@@ -160,24 +177,32 @@ impl Session {
             }
             None => error,
         })?;
-        Ok(Outcome::Done { rows_affected: Some(rows) })
+        match returning {
+            Some((target, items)) => self.returning(&target, Some(items), returned, rows),
+            None => Ok(Outcome::Done { rows_affected: Some(rows) }),
+        }
     }
 
     /// Appends an outcome's rows to a table, in the table's column order.
-    pub(crate) fn write_rows(&self, schema: &str, name: &str, outcome: Outcome) -> Result<u64> {
-        let mut writer = self.engine.database().begin_write(self.engine.options().threads)?;
-        let Some(id) = writer.catalog().table(schema, name).map(|table| table.id) else {
-            return Err(unknown_table(writer.catalog(), name));
-        };
-        let mut rows = 0;
-        self.each_batch(outcome, |batch| {
-            writer.append(id, &batch)?;
-            rows += batch.num_rows() as u64;
-            Ok(())
-        })?;
-        writer.commit()?;
-        self.refresh();
-        Ok(rows)
+    fn write_rows(
+        &self,
+        schema: &str,
+        name: &str,
+        outcome: Outcome,
+        mut written: impl FnMut(&RecordBatch) -> Result<()>,
+    ) -> Result<u64> {
+        self.write(|writer| {
+            let Some(id) = writer.catalog().table(schema, name).map(|table| table.id) else {
+                return Err(unknown_table(writer.catalog(), name));
+            };
+            let mut rows = 0;
+            self.each_batch(outcome, |batch| {
+                writer.append(id, &batch)?;
+                rows += batch.num_rows() as u64;
+                written(&batch)
+            })?;
+            Ok(rows)
+        })
     }
 
     pub(crate) fn each_batch(
@@ -219,10 +244,11 @@ fn resolve(table: &TableReference) -> (String, String) {
     (resolved.schema.to_string(), resolved.table.to_string())
 }
 
-fn whole(table: &TableData) -> StoredResult {
+/// A table that is in its column files.
+fn whole(table: &TableData, snapshot: &Arc<Snapshot>) -> StoredResult {
     let columns =
         table.columns().iter().map(|column| (column.entry().name.clone(), column.clone())).collect();
-    StoredResult { columns, offset: 0, rows: table.rows() }
+    StoredResult { columns, offset: 0, rows: table.rows(), snapshot: snapshot.clone() }
 }
 
 /// The stored columns that an optimized plan amounts to, if it only picks, renames and cuts.
@@ -290,10 +316,14 @@ fn stored_scan(scan: &TableScan) -> Option<StoredResult> {
         return None;
     }
     let provider = source_as_provider(&scan.source).ok()?;
-    let table = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>()?.data();
-    let mut found = whole(table);
+    let table = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>()?;
+    if !table.data().is_in_files() {
+        return None;
+    }
+    let mut found = whole(table.data(), table.snapshot());
     if let Some(projection) = &scan.projection {
-        found.columns = projection.iter().map(|index| found.columns[*index].clone()).collect();
+        let columns = projection.iter().map(|index| found.columns.get(*index).cloned());
+        found.columns = columns.collect::<Option<_>>()?;
     }
     if let Some(fetch) = scan.fetch {
         found.rows = found.rows.min(fetch as u64);

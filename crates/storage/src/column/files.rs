@@ -72,8 +72,9 @@ impl GenerationFiles {
         let prefix = format!("{}-{}-", self.column, self.generation);
         let ours = |name: &String| name.starts_with(&prefix);
         let names = self.store.list(&directory)?;
-        names.iter().filter(|name| ours(name)).try_for_each(|name| {
-            self.store.remove(&format!("{directory}/{name}"))
-        })
+        names
+            .iter()
+            .filter(|name| ours(name))
+            .try_for_each(|name| self.store.remove(&format!("{directory}/{name}")))
     }
 }

@@ -1,0 +1,206 @@
+//! BEGIN, COMMIT, ROLLBACK and savepoints, and how a statement that writes finds its transaction
+//! (docs/transactions.md).
+
+use crate::session::{Outcome, Session};
+use datafusion::sql::sqlparser::ast::{
+    Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
+};
+use hypostyle_storage::{Savepoint, Snapshot, Transaction};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+/// Times that a statement outside a transaction is tried again after a conflict.
+const ATTEMPTS: usize = 10;
+
+const DONE: Outcome = Outcome::Done { rows_affected: None };
+
+/// The transaction that BEGIN began.
+pub(crate) struct Explicit {
+    transaction: Transaction,
+    read_only: bool,
+    savepoints: Vec<(String, Savepoint)>,
+    /// The message of the error that aborted it.
+    aborted: Option<String>,
+}
+
+impl Explicit {
+    pub fn snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        self.transaction.snapshot()
+    }
+}
+
+fn no_transaction(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, format!("{what}: no transaction is open; BEGIN opens one"))
+        .with_sqlstate("25P01")
+}
+
+impl Session {
+    /// Whether BEGIN has opened a transaction that is not over.
+    pub fn is_in_transaction(&self) -> bool {
+        self.transaction.lock().is_some()
+    }
+
+    /// Runs one statement with the newest snapshot: in the open transaction, which an error aborts, or by
+    /// itself, again after a conflict.
+    pub(crate) fn in_transaction<T>(&self, sql: &str, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+        let ends = || {
+            let words = super::leading_words(sql);
+            matches!(words.first().map(String::as_str), Some("ROLLBACK" | "ABORT" | "COMMIT" | "END"))
+        };
+        let explicit = match self.transaction.lock().as_ref() {
+            Some(Explicit { aborted: Some(error), .. }) if !ends() => {
+                return Err(Error::new(
+                    ErrorKind::Conflict,
+                    format!(
+                        "the transaction was aborted by an error; roll it back first (the error: {error})"
+                    ),
+                )
+                .with_sqlstate("25P02"));
+            }
+            Some(_) => true,
+            None => false,
+        };
+        for attempt in 1.. {
+            self.start()?;
+            match run() {
+                Err(error) if error.kind() == ErrorKind::Conflict && !explicit && attempt < ATTEMPTS => {
+                    self.check_interrupt()?;
+                }
+                Err(error) => {
+                    if explicit && let Some(explicit) = self.transaction.lock().as_mut() {
+                        explicit.aborted.get_or_insert_with(|| error.message().to_string());
+                    }
+                    return Err(error);
+                }
+                Ok(value) => return Ok(value),
+            }
+        }
+        Err(Error::internal("a statement was tried for ever"))
+    }
+
+    /// Changes the database: in the open transaction, or in one of its own that reads what the statement reads.
+    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        let explicit = self.transaction.lock().take();
+        let Some(mut explicit) = explicit else {
+            let threads = self.engine.options().threads;
+            let base = self.scope.snapshot.read().clone();
+            let mut transaction = self.engine.database().begin_at(base, threads)?;
+            let value = change(&mut transaction)?;
+            transaction.commit()?;
+            self.refresh()?;
+            return Ok(value);
+        };
+        let result = if explicit.read_only {
+            Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"))
+        } else {
+            explicit.transaction.savepoint().and_then(|before| {
+                let result = change(&mut explicit.transaction);
+                if result.is_err() {
+                    explicit.transaction.roll_back_to(&before);
+                }
+                result
+            })
+        };
+        *self.transaction.lock() = Some(explicit);
+        self.refresh()?;
+        result
+    }
+
+    pub(super) fn begin(&self, modes: &[TransactionMode]) -> Result<Outcome> {
+        let mut read_only = false;
+        for mode in modes {
+            match mode {
+                TransactionMode::AccessMode(mode) => read_only = *mode == TransactionAccessMode::ReadOnly,
+                TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
+                    return Err(Error::unsupported(
+                        "transactions are not serializable: they have snapshot isolation, which is stronger than \
+                         REPEATABLE READ and lets only write skew happen; leave the level out",
+                    ));
+                }
+                // Each of them is what snapshot isolation promises, or less.
+                TransactionMode::IsolationLevel(_) => {}
+            }
+        }
+        if self.is_in_transaction() {
+            return Err(Error::invalid_input(
+                "a transaction is open already; end it with COMMIT or ROLLBACK, or use SAVEPOINT",
+            )
+            .with_sqlstate("25001"));
+        }
+        let base = self.scope.snapshot.read().clone();
+        let transaction =
+            self.engine.database().begin_at(base, self.engine.options().threads)?.of_statements();
+        let explicit = Explicit { transaction, read_only, savepoints: Vec::new(), aborted: None };
+        *self.transaction.lock() = Some(explicit);
+        Ok(DONE)
+    }
+
+    pub(super) fn commit(&self, chain: bool) -> Result<Outcome> {
+        let explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("COMMIT"))?;
+        let read_only = explicit.read_only;
+        if let Some(error) = explicit.aborted {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("the transaction was rolled back, because an error had aborted it: {error}"),
+            )
+            .with_sqlstate("25P02"));
+        }
+        explicit.transaction.commit()?;
+        self.refresh()?;
+        self.chain(chain, read_only)
+    }
+
+    pub(super) fn roll_back(&self, chain: bool, savepoint: Option<Ident>) -> Result<Outcome> {
+        let Some(name) = savepoint else {
+            let explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("ROLLBACK"))?;
+            let read_only = explicit.read_only;
+            drop(explicit);
+            self.refresh()?;
+            return self.chain(chain, read_only);
+        };
+        self.at_savepoint(&name, |explicit, position| {
+            let (_, savepoint) = &explicit.savepoints[position];
+            explicit.transaction.roll_back_to(savepoint);
+            explicit.aborted = None;
+            explicit.savepoints.truncate(position + 1);
+        })
+    }
+
+    /// AND CHAIN: the next transaction begins at once.
+    fn chain(&self, chain: bool, read_only: bool) -> Result<Outcome> {
+        if !chain {
+            return Ok(DONE);
+        }
+        let mode = if read_only { TransactionAccessMode::ReadOnly } else { TransactionAccessMode::ReadWrite };
+        self.begin(&[TransactionMode::AccessMode(mode)])
+    }
+
+    pub(super) fn savepoint(&self, name: Ident) -> Result<Outcome> {
+        let mut transaction = self.transaction.lock();
+        let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
+        let savepoint = explicit.transaction.savepoint()?;
+        explicit.savepoints.push((name.value, savepoint));
+        Ok(DONE)
+    }
+
+    pub(super) fn release_savepoint(&self, name: &Ident) -> Result<Outcome> {
+        self.at_savepoint(name, |explicit, position| explicit.savepoints.truncate(position))
+    }
+
+    fn at_savepoint(&self, name: &Ident, change: impl FnOnce(&mut Explicit, usize)) -> Result<Outcome> {
+        {
+            let mut transaction = self.transaction.lock();
+            let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
+            let position = explicit.savepoints.iter().rposition(|(found, _)| *found == name.value);
+            let position = position.ok_or_else(|| {
+                let names = explicit.savepoints.iter().map(|(name, _)| name.as_str());
+                let suggestion = hypostyle_types::did_you_mean(&name.value, names);
+                Error::new(ErrorKind::UnknownName, format!("no savepoint \"{}\"{suggestion}", name.value))
+                    .with_sqlstate("3B001")
+            })?;
+            change(explicit, position);
+        }
+        self.refresh()?;
+        Ok(DONE)
+    }
+}

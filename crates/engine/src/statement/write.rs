@@ -1,0 +1,287 @@
+//! DELETE, UPDATE and TRUNCATE: planned as queries for the positions and the new values of rows, which
+//! are then applied. DataFusion's own hooks lose filters.
+
+use super::ddl::name_of;
+use super::{parse, quoted};
+use crate::catalog::WITH_POSITIONS;
+use crate::error::from_datafusion;
+use crate::scan::{POSITION, StoredTable};
+use crate::session::{Outcome, Parameters, Session};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
+use arrow::datatypes::{Field, Schema, UInt64Type};
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, SelectItem, TableFactor,
+    TableWithJoins, Truncate, Update, UpdateTableFromKind,
+};
+use hypostyle_storage::{ColumnEntry, TableData, unknown_table};
+use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use roaring::RoaringTreemap;
+use std::sync::Arc;
+
+/// What RETURNING reads.
+const RETURNED: &str = "__returned";
+
+/// A table that a statement writes to.
+pub(super) struct Target {
+    pub id: TableId,
+    pub schema: String,
+    pub name: String,
+    /// What the statement calls it.
+    pub alias: String,
+    pub data: Arc<TableData>,
+}
+
+impl Target {
+    /// As an item of FROM, with the positions of its rows.
+    fn source(&self) -> String {
+        let schema = format!("{WITH_POSITIONS}{}", self.schema);
+        format!("{}.{} AS {}", quoted(&schema), quoted(&self.name), quoted(&self.alias))
+    }
+
+    fn columns(&self) -> &[ColumnEntry] {
+        &self.data.entry().columns
+    }
+
+    fn position(&self) -> String {
+        format!("{}.{}", quoted(&self.alias), quoted(POSITION))
+    }
+
+    fn column(&self, name: &str) -> Result<usize> {
+        self.data.column(name)?;
+        self.columns()
+            .iter()
+            .position(|column| column.name == name)
+            .ok_or_else(|| Error::internal("a column is found but not there"))
+    }
+}
+
+impl Session {
+    pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
+        let (schema, name) = name_of(name)?;
+        let snapshot = self.scope.snapshot.read().clone();
+        if snapshot.catalog().view(&schema, &name).is_some() {
+            return Err(Error::invalid_input(format!("\"{name}\" is a view; only tables can be written to")));
+        }
+        let Some(data) = snapshot.table(&schema, &name) else {
+            return Err(unknown_table(snapshot.catalog(), &name));
+        };
+        let alias = alias.unwrap_or_else(|| name.clone());
+        Ok(Target { id: data.entry().id, schema, name, alias, data: data.clone() })
+    }
+
+    fn target_of(&self, table: &TableWithJoins) -> Result<Target> {
+        match &table.relation {
+            TableFactor::Table { name, alias, .. } if table.joins.is_empty() => {
+                self.target(name, alias.as_ref().map(|alias| super::ddl::fold(&alias.name)))
+            }
+            _ => Err(Error::new(
+                ErrorKind::Syntax,
+                "one table can be written to; join others with FROM or USING",
+            )),
+        }
+    }
+
+    pub(super) fn delete(&self, delete: Delete, parameters: &Parameters) -> Result<Outcome> {
+        refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let [table] = from.as_slice() else {
+            return Err(Error::new(
+                ErrorKind::Syntax,
+                "DELETE removes rows of one table; name others after USING",
+            ));
+        };
+        let target = self.target_of(table)?;
+        let others: Vec<String> = delete.using.iter().flatten().map(|other| format!(", {other}")).collect();
+        let condition = delete.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
+        let columns = match &delete.returning {
+            Some(_) => format!(", {}.*", quoted(&target.alias)),
+            None => String::new(),
+        };
+        let sql = format!(
+            "SELECT {}{columns} FROM {}{}{condition}",
+            target.position(),
+            target.source(),
+            others.concat()
+        );
+        let (positions, rows) = self.changed_rows(&sql, parameters, delete.returning.is_some())?;
+        let count = self.write(|writer| writer.delete(target.id, &positions))?;
+        let rows = rows
+            .into_iter()
+            .map(|rows| first_columns(&rows, target.columns().len()))
+            .collect::<Result<_>>()?;
+        self.returning(&target, delete.returning, rows, count)
+    }
+
+    pub(super) fn update(&self, update: Update, parameters: &Parameters) -> Result<Outcome> {
+        refuse(update.limit.is_some(), "UPDATE with LIMIT")?;
+        let target = self.target_of(&update.table)?;
+        let mut values: Vec<String> = target
+            .columns()
+            .iter()
+            .map(|column| format!("{}.{}", quoted(&target.alias), quoted(&column.name)))
+            .collect();
+        let mut assigned = vec![false; values.len()];
+        for assignment in &update.assignments {
+            for (name, value) in assigned_columns(assignment)? {
+                let column = target.column(&name)?;
+                if std::mem::replace(&mut assigned[column], true) {
+                    return Err(Error::new(
+                        ErrorKind::Syntax,
+                        format!("column \"{name}\" is assigned twice"),
+                    )
+                    .with_sqlstate("42601"));
+                }
+                values[column] = match is_default(&value) {
+                    true => target.columns()[column].default.clone().unwrap_or_else(|| "NULL".into()),
+                    false => value.to_string(),
+                };
+            }
+        }
+        let from = match &update.from {
+            None => String::new(),
+            Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
+                from.iter().map(|other| format!(", {other}")).collect()
+            }
+        };
+        let values: Vec<String> = values
+            .iter()
+            .zip(target.columns())
+            .map(|(value, column)| format!("{value} AS {}", quoted(&column.name)))
+            .collect();
+        let condition = update.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
+        let sql = format!(
+            "SELECT {} AS {}, {} FROM {}{from}{condition}",
+            target.position(),
+            quoted(POSITION),
+            values.join(", "),
+            target.source(),
+        );
+        let (positions, rows) = self.changed_rows(&sql, parameters, true)?;
+        let rows: Vec<RecordBatch> =
+            rows.iter().map(|rows| as_rows_of(&target, rows)).collect::<Result<_>>()?;
+        let count = self.write(|writer| {
+            let count = writer.delete(target.id, &positions)?;
+            rows.iter().try_for_each(|rows| writer.append(target.id, rows))?;
+            Ok(count)
+        })?;
+        self.returning(&target, update.returning, rows, count)
+    }
+
+    pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
+        let mut count = 0;
+        for table in &truncate.table_names {
+            let target = self.target(&table.name, None)?;
+            let mut all = RoaringTreemap::new();
+            all.insert_range(0..target.data.positions());
+            count += self.write(|writer| writer.delete(target.id, &all))?;
+        }
+        Ok(Outcome::Done { rows_affected: Some(count) })
+    }
+
+    /// The positions in the first column of a query, and, if wanted, the other columns, each position once.
+    fn changed_rows(
+        &self,
+        sql: &str,
+        parameters: &Parameters,
+        rows_wanted: bool,
+    ) -> Result<(RoaringTreemap, Vec<RecordBatch>)> {
+        let outcome = self.query(parse(sql)?, parameters)?;
+        let (mut positions, mut rows) = (RoaringTreemap::new(), Vec::new());
+        self.each_batch(outcome, |batch| {
+            let found = batch.column(0).as_primitive::<UInt64Type>().values();
+            // A row that several rows of others match is changed once.
+            let first: BooleanArray =
+                found.iter().map(|position| Some(positions.insert(*position))).collect();
+            if rows_wanted {
+                let others: Vec<usize> = (1..batch.num_columns()).collect();
+                let mut batch = batch.project(&others).map_err(|error| from_datafusion(error.into()))?;
+                if first.false_count() > 0 {
+                    batch =
+                        filter_record_batch(&batch, &first).map_err(|error| from_datafusion(error.into()))?;
+                }
+                rows.push(batch);
+            }
+            Ok(())
+        })?;
+        Ok((positions, rows))
+    }
+
+    /// The outcome of a statement that has written rows, in the engine's types and the table's order.
+    pub(super) fn returning(
+        &self,
+        target: &Target,
+        items: Option<Vec<SelectItem>>,
+        rows: Vec<RecordBatch>,
+        count: u64,
+    ) -> Result<Outcome> {
+        let Some(items) = items else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
+        let snapshot = self.scope.snapshot.read().clone();
+        let schema = StoredTable::new(target.data.clone(), snapshot, Default::default()).schema();
+        let rows = rows
+            .into_iter()
+            .map(|rows| RecordBatch::try_new(schema.clone(), rows.columns().to_vec()))
+            .collect::<arrow::error::Result<Vec<_>>>()
+            .map_err(|error| Error::internal(format!("cannot return the rows: {error}")))?;
+        let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
+        self.scope.given.write().insert(RETURNED.into(), Arc::new(table));
+        let items: Vec<String> = items.iter().map(ToString::to_string).collect();
+        let sql = format!("SELECT {} FROM {RETURNED} AS {}", items.join(", "), quoted(&target.alias));
+        let outcome = parse(&sql).and_then(|query| self.execute_parsed(query, &Parameters::None));
+        self.scope.given.write().clear();
+        outcome
+    }
+}
+
+pub(super) fn refuse(is_there: bool, what: &str) -> Result<()> {
+    if is_there { Err(Error::unsupported(format!("{what} is not supported"))) } else { Ok(()) }
+}
+
+fn first_columns(rows: &RecordBatch, columns: usize) -> Result<RecordBatch> {
+    let kept: Vec<usize> = (0..columns).collect();
+    rows.project(&kept).map_err(|error| from_datafusion(error.into()))
+}
+
+/// Names and values of one item of SET.
+fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
+    let name = |object: &ObjectName| Ok::<_, Error>(name_of(object)?.1);
+    match (&assignment.target, &assignment.value) {
+        (AssignmentTarget::ColumnName(column), value) => Ok(vec![(name(column)?, value.clone())]),
+        (AssignmentTarget::Tuple(columns), Expr::Tuple(values)) if columns.len() == values.len() => {
+            columns.iter().zip(values).map(|(column, value)| Ok((name(column)?, value.clone()))).collect()
+        }
+        (AssignmentTarget::Tuple(_), value) => Err(Error::new(
+            ErrorKind::Syntax,
+            format!("SET (…) = {value}: a list of as many values as columns was expected"),
+        )),
+    }
+}
+
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+/// Values as a table's rows, in the engine's types.
+pub(super) fn as_rows_of(target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
+    let mut fields = Vec::new();
+    let mut arrays: Vec<ArrayRef> = Vec::new();
+    for (column, array) in target.data.columns().iter().zip(values.columns()) {
+        let field = crate::scan::engine_field(column);
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let array = cast_with_options(array, field.data_type(), &options).map_err(|error| {
+            Error::invalid_input(format!(
+                "column \"{}\" of table \"{}\" is {}: {}",
+                column.entry().name,
+                target.name,
+                column.entry().logical_type,
+                from_datafusion(error.into()).message()
+            ))
+        })?;
+        fields.push(Field::new(field.name(), array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+        .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
+}
