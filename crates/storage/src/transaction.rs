@@ -4,14 +4,15 @@
 //! lengths of the column files, if no other transaction is doing that with the same table, so that
 //! a bulk append is written once; nobody looks there before the commit says how far they reach.
 
-use crate::column::{ColumnWriter, GenerationFiles, node_count, table_directory};
+use crate::column::{ColumnData, ColumnWriter, GenerationFiles, node_count, table_directory};
 use crate::database::{Database, Synchronous};
-use crate::rows::{encode_positions, encode_rows, row_schema};
+use crate::rows::{Rows, encode_positions, encode_rows, row_schema};
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
 use arrow_cast::cast;
-use arrow_select::filter::filter_record_batch;
+use arrow_select::filter::{filter, filter_record_batch};
+use arrow_select::take::take;
 use hypostyle_format::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry,
     SchemaEntry, TableEntry, ViewEntry,
@@ -95,6 +96,15 @@ struct InFiles {
     absorbed: u64,
     /// Own rows behind them.
     rows: u64,
+    /// The definition or all files have changed, too.
+    replaced: Option<Replaced>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replaced {
+    Altered,
+    /// Only rows that are not deleted are in the files.
+    Compacted,
 }
 
 impl Transaction {
@@ -197,22 +207,9 @@ impl Transaction {
         let id = self.database.allocate_table(self.staged.catalog.next_table_id)?;
         self.created.push(id);
         self.locks.extend(self.database.try_append_lock(id)?.map(|lock| (id, lock)));
-        let columns: Vec<ColumnEntry> = columns
-            .into_iter()
-            .zip(0..)
-            .map(|(column, number)| ColumnEntry {
-                id: ColumnId(number),
-                name: column.name,
-                generation: GenerationEntry {
-                    number: Generation(0),
-                    encoding: Encoding::Plain,
-                    nodes: vec![NodeEntry::default(); node_count(&column.logical_type)],
-                },
-                logical_type: column.logical_type,
-                nullable: column.nullable,
-                default: column.default,
-            })
-            .collect();
+        let columns = columns.into_iter().zip(0..);
+        let columns: Vec<ColumnEntry> =
+            columns.map(|(column, number)| new_column_entry(column, ColumnId(number))).collect();
         let next_column_id = ColumnId(columns.len() as u32);
         let (schema, name) = (schema.into(), name.into());
         let table = TableEntry { id, schema, name, rows: 0, next_column_id, columns, deleted: None };
@@ -330,7 +327,10 @@ impl Transaction {
         staged.bytes = 0;
         match &mut staged.in_files {
             Some(in_files) => in_files.rows += rows,
-            none => *none = Some(InFiles { before: entry.rows, absorbed: absorbed_rows, rows, entry }),
+            none => {
+                let (before, absorbed) = (entry.rows, absorbed_rows);
+                *none = Some(InFiles { before, absorbed, rows, replaced: None, entry });
+            }
         }
         self.writers.insert(id, columns);
         Ok(())
@@ -396,6 +396,155 @@ impl Transaction {
         }
         staged.deleted |= &new;
         Ok(new.len())
+    }
+
+    /// All that this transaction sees of a table, in its column files.
+    ///
+    /// # Errors
+    /// `Conflict` when another transaction is writing them, or has done so since the base.
+    fn move_to_files(&mut self, id: TableId) -> Result<Arc<TableEntry>> {
+        self.database.check_writable()?;
+        let name = self.entry(id)?.name.clone();
+        self.end_statement()?;
+        self.staged.tables.entry(id).or_default();
+        let reads_own = std::mem::replace(&mut self.reads_own, true);
+        let opened = self.open_files(id).and_then(|()| self.end_statement());
+        self.reads_own = reads_own;
+        opened?;
+        let in_files = self.staged.tables.get(&id).and_then(|staged| staged.in_files.as_ref());
+        let in_files = in_files.ok_or_else(|| conflict(&name, "is being changed"))?;
+        Ok(in_files.entry.clone())
+    }
+
+    fn replace(&mut self, id: TableId, entry: TableEntry, how: Replaced) -> Result<()> {
+        let change = Change::ReplaceTable { table: entry.clone(), absorbed: 0, compacted: false };
+        self.staged.catalog.apply_change(&change)?;
+        if let Some(in_files) = self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut()) {
+            in_files.entry = Arc::new(entry);
+            in_files.replaced = Some(how);
+        }
+        Ok(())
+    }
+
+    /// Changes the definition of a table, but not the values of its columns.
+    ///
+    /// # Errors
+    /// Those of `change`; `AlreadyExists`; `Conflict` when another transaction is writing the table.
+    pub fn alter_table(
+        &mut self,
+        id: TableId,
+        change: impl FnOnce(&mut TableEntry) -> Result<()>,
+    ) -> Result<()> {
+        let mut entry = self.move_to_files(id)?.as_ref().clone();
+        change(&mut entry)?;
+        self.replace(id, entry, Replaced::Altered)
+    }
+
+    /// Adds a column, with the same value, an array of one row, in every row.
+    pub fn add_column(&mut self, id: TableId, column: NewColumn, value: &ArrayRef) -> Result<()> {
+        let mut entry = self.move_to_files(id)?.as_ref().clone();
+        let new = new_column_entry(column, entry.next_column_id);
+        entry.next_column_id = entry.next_column_id.next();
+        let value = accept(value, &new, &entry.name, 0)?;
+        let rows = entry.rows;
+        let pieces = (0..rows).step_by(APPEND_ROWS).map(|start| {
+            let repeated = UInt32Array::from(vec![0; APPEND_ROWS.min((rows - start) as usize)]);
+            take(&value, &repeated, None)
+                .map_err(|error| Error::internal(format!("cannot repeat a value: {error}")))
+        });
+        entry.columns.push(self.write_column(id, new, pieces)?);
+        self.replace(id, entry, Replaced::Altered)
+    }
+
+    /// Gives a column another definition, and the values that `convert` makes of pieces of its array at rest.
+    pub fn convert_column(
+        &mut self,
+        id: TableId,
+        column: &str,
+        definition: NewColumn,
+        mut convert: impl FnMut(&ArrayRef) -> Result<ArrayRef>,
+    ) -> Result<()> {
+        let mut entry = self.move_to_files(id)?.as_ref().clone();
+        let data = TableData::new(self.database.store(), &Arc::new(entry.clone()), &Rows::default(), None);
+        let old = data.column(column)?;
+        let mut new = new_column_entry(definition, old.entry().id);
+        new.generation.number = old.entry().generation.number.next();
+        let array = old.array()?;
+        let table = entry.name.clone();
+        let pieces = (0..entry.rows).step_by(APPEND_ROWS).map(|start| {
+            let rows = start..entry.rows.min(start + APPEND_ROWS as u64);
+            old.verify_rows(rows.clone())?;
+            let piece = array.slice(start as usize, (rows.end - start) as usize);
+            accept(&convert(&piece)?, &new, &table, start)
+        });
+        let written = self.write_column(id, new.clone(), pieces)?;
+        for column in entry.columns.iter_mut().filter(|column| column.id == written.id) {
+            *column = written.clone();
+        }
+        self.replace(id, entry, Replaced::Altered)
+    }
+
+    /// Writes the files of a new generation of a column.
+    fn write_column(
+        &self,
+        id: TableId,
+        mut column: ColumnEntry,
+        pieces: impl Iterator<Item = Result<ArrayRef>>,
+    ) -> Result<ColumnEntry> {
+        let store = self.database.store();
+        let files = GenerationFiles::new(store.clone(), id, column.id, column.generation.number);
+        let mut writer = ColumnWriter::open(&column, files)?;
+        for piece in pieces {
+            writer.append(&piece?)?;
+        }
+        column.generation = writer.finish()?;
+        if self.database.synchronous() != Synchronous::Off {
+            sync_columns(store, id, &[writer])?;
+        }
+        Ok(column)
+    }
+
+    /// Writes the files of a table anew without its deleted rows. Returns how many those were.
+    ///
+    /// # Errors
+    /// `Conflict` when another transaction is writing the table; `DiskFull`, `Io`.
+    pub fn compact(&mut self, id: TableId) -> Result<u64> {
+        let before = self.base.table_by_id(id).cloned();
+        let Some(before) = before.filter(|before| !before.is_in_files()) else { return Ok(0) };
+        let entry = self.move_to_files(id)?;
+        if before.deleted().is_empty() {
+            return Ok(0);
+        }
+        let data = TableData::new(self.database.store(), &entry, &Rows::default(), Some(&before));
+        let mut compacted = entry.as_ref().clone();
+        for column in &mut compacted.columns {
+            column.generation.number = column.generation.number.next();
+            column.generation.nodes = vec![NodeEntry::default(); node_count(&column.logical_type)];
+            column.generation.encoding = Encoding::Plain;
+        }
+        let mut writers = open_columns(self.database.store(), &compacted)?;
+        for start in (0..entry.rows).step_by(APPEND_ROWS) {
+            let rows = start..entry.rows.min(start + APPEND_ROWS as u64);
+            let kept: BooleanArray = rows.clone().map(|row| Some(!before.deleted().contains(row))).collect();
+            let work = writers.iter_mut().zip(data.columns()).collect();
+            in_parallel(work, self.threads, |(writer, column): (&mut ColumnWriter, &Arc<ColumnData>)| {
+                column.verify_rows(rows.clone())?;
+                let piece = column.array()?.slice(start as usize, (rows.end - start) as usize);
+                let piece = filter(&piece, &kept)
+                    .map_err(|error| Error::internal(format!("cannot compact rows: {error}")))?;
+                writer.append(&piece)
+            })?;
+        }
+        let generations = finish_columns(&mut writers, &compacted)?;
+        for (column, generation) in compacted.columns.iter_mut().zip(generations) {
+            column.generation = generation.generation;
+        }
+        compacted.rows = before.rows();
+        if self.database.synchronous() != Synchronous::Off {
+            sync_columns(self.database.store(), id, &writers)?;
+        }
+        self.replace(id, compacted, Replaced::Compacted)?;
+        Ok(before.deleted().len())
     }
 
     /// Makes the changes durable and visible.
@@ -474,13 +623,10 @@ impl Staged {
         Ok(commit)
     }
 
-    /// A table that is dropped or replaced must be as it was.
+    /// A table that is dropped must be as it was.
     fn check_definition(&self, change: &Change, base: &Snapshot, latest: &Snapshot) -> Result<()> {
-        let id = match change {
-            Change::DropTable { id } => *id,
-            Change::ReplaceTable { table, .. } => table.id,
-            _ => return Ok(()),
-        };
+        let Change::DropTable { id } = change else { return Ok(()) };
+        let id = *id;
         let (Some(before), Some(now)) = (base.table_by_id(id), latest.table_by_id(id)) else { return Ok(()) };
         if now.beyond_files().moved > base.version() {
             return Err(conflict(&before.entry().name, "was altered or compacted"));
@@ -531,11 +677,22 @@ impl StagedTable {
                 .columns
                 .iter()
                 .map(|column| ColumnGeneration { column: column.id, generation: column.generation.clone() });
-            commit.changes.push(Change::Append {
-                id,
-                rows: entry.rows,
-                absorbed: in_files.absorbed,
-                generations: generations.collect(),
+            commit.changes.push(match in_files.replaced {
+                None => Change::Append {
+                    id,
+                    rows: entry.rows,
+                    absorbed: in_files.absorbed,
+                    generations: generations.collect(),
+                },
+                Some(how) => {
+                    if let (Some(before), Some(now)) = (before, now)
+                        && !now.same(before.shared_entry(), before.beyond_files())
+                    {
+                        return Err(conflict(&before.entry().name, "was changed"));
+                    }
+                    let (table, absorbed) = (entry.as_ref().clone(), in_files.absorbed);
+                    Change::ReplaceTable { table, absorbed, compacted: how == Replaced::Compacted }
+                }
             });
             let (first, count) = (in_files.before + in_files.absorbed, in_files.rows);
             let deleted = up_to(&own_deleted, count).iter().map(|index| index + first).collect();
@@ -563,6 +720,22 @@ impl StagedTable {
             }
         }
         Ok(())
+    }
+}
+
+/// A column without rows.
+fn new_column_entry(column: NewColumn, id: ColumnId) -> ColumnEntry {
+    ColumnEntry {
+        id,
+        name: column.name,
+        generation: GenerationEntry {
+            number: Generation(0),
+            encoding: Encoding::Plain,
+            nodes: vec![NodeEntry::default(); node_count(&column.logical_type)],
+        },
+        logical_type: column.logical_type,
+        nullable: column.nullable,
+        default: column.default,
     }
 }
 

@@ -265,3 +265,127 @@ fn concurrent_committers_lose_nothing() {
     assert_eq!(found, (-1..THREADS * COMMITS).collect::<Vec<_>>());
     assert_eq!(values(&open(&path).snapshot().unwrap()).len(), found.len());
 }
+
+#[test]
+fn compaction_gives_the_space_of_deleted_rows_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[common::every_type(0, 70_000, true)]).unwrap();
+    append_to_log(&database, id, &common::every_type(70_000, 100, true)).unwrap();
+    let all = rows(0..70_100);
+    let gone: RoaringTreemap = all.iter().filter(|row| row % 3 != 1 || *row > 70_050).collect();
+    let mut transaction = database.begin(2).unwrap();
+    transaction.delete(id, &gone).unwrap();
+    transaction.commit().unwrap();
+    let old = database.snapshot().unwrap();
+    let bytes = || -> u64 {
+        let files = fs::read_dir(path.join(format!("columns/{id}"))).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+    };
+    let (before, expected) = (bytes(), (0..30).map(|index| column(&old, "t", index)).collect::<Vec<_>>());
+
+    let mut compaction = database.begin(2).unwrap();
+    assert_eq!(compaction.compact(id).unwrap(), gone.len());
+    let mut late = database.begin(1).unwrap();
+    late.delete(id, &rows([1])).unwrap();
+    compaction.commit().unwrap();
+    assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+
+    let new = database.snapshot().unwrap();
+    assert!(new.table("main", "t").unwrap().is_in_files());
+    for (index, expected) in expected.iter().enumerate() {
+        common::assert_same(&column(&new, "t", index), expected, "compacted");
+        common::assert_same(&column(&old, "t", index), expected, "as an old snapshot sees it");
+    }
+    drop(old);
+    assert!(bytes() * 2 < before, "{} of {before} bytes are left", bytes());
+    assert!(new.check(|_| true).is_empty());
+    drop((new, database));
+    let database = open(&path);
+    for (index, expected) in expected.iter().enumerate() {
+        common::assert_same(&column(&database.snapshot().unwrap(), "t", index), expected, "reopened");
+    }
+    let mut again = database.begin(1).unwrap();
+    assert_eq!(again.compact(id).unwrap(), 0);
+
+    // A compaction that others overtake.
+    let mut compaction = database.begin(2).unwrap();
+    delete(&database, id, &[2]).unwrap();
+    let mut second = database.begin(2).unwrap();
+    assert_eq!(compaction.compact(id).unwrap(), 0);
+    assert_eq!(second.compact(id).unwrap(), 1);
+    append_to_log(&database, id, &common::every_type(0, 1, false)).unwrap();
+    assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    assert!(database.snapshot().unwrap().check(|_| true).is_empty());
+}
+
+#[test]
+fn columns_come_go_and_change() {
+    let (_directory, databases) = databases();
+    for database in databases {
+        let id = create(&database, "t", &[numbers(0..70_000)]).unwrap();
+        append_to_log(&database, id, &numbers([70_000])).unwrap();
+        delete(&database, id, &[5, 70_000]).unwrap();
+        let old = database.snapshot().unwrap();
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        transaction.append(id, &numbers([-7])).unwrap();
+        let text: ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["new"]));
+        let mut column_of_text = common::columns_of(&batch(vec![("s", text.clone())])).remove(0);
+        column_of_text.nullable = false;
+        transaction.add_column(id, column_of_text.clone(), &text).unwrap();
+        let wide =
+            common::columns_of(&batch(vec![("n", Arc::new(arrow_array::Float64Array::from(vec![0.5])))]));
+        transaction
+            .convert_column(id, "n", wide[0].clone(), |piece| {
+                Ok(arrow_cast::cast(piece, &arrow_schema::DataType::Float64).unwrap())
+            })
+            .unwrap();
+        transaction
+            .alter_table(id, |table| {
+                table.name = "renamed".into();
+                table.columns[0].name = "x".into();
+                Ok(())
+            })
+            .unwrap();
+        let own = transaction.snapshot().unwrap();
+        let check = |snapshot: &Snapshot| {
+            assert!(snapshot.table("main", "t").is_none());
+            let floats = column(snapshot, "renamed", 0);
+            let floats = floats.as_primitive::<arrow_array::types::Float64Type>();
+            assert_eq!((floats.len(), floats.value(5), floats.value(69_999)), (70_000, 6.0, -7.0));
+            let texts = column(snapshot, "renamed", 1);
+            assert!(texts.as_string::<i64>().iter().all(|text| text == Some("new")));
+            let names: Vec<_> = snapshot
+                .table("main", "renamed")
+                .unwrap()
+                .columns()
+                .iter()
+                .map(|c| c.entry().name.clone())
+                .collect();
+            assert_eq!(names, ["x", "s"]);
+            assert!(snapshot.check(|_| true).is_empty());
+        };
+        check(&own);
+        let mut late = database.begin(1).unwrap();
+        late.append(id, &numbers([1])).unwrap();
+        transaction.commit().unwrap();
+        check(&database.snapshot().unwrap());
+        assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert_eq!(values(&old).len(), 69_999);
+
+        let mut transaction = database.begin(1).unwrap();
+        transaction
+            .alter_table(id, |table| {
+                table.columns.remove(0);
+                Ok(())
+            })
+            .unwrap();
+        transaction.commit().unwrap();
+        drop(own);
+        assert_eq!(database.snapshot().unwrap().table("main", "renamed").unwrap().columns().len(), 1);
+        assert_eq!(values(&old).len(), 69_999, "an old snapshot keeps the old files");
+        database.checkpoint().unwrap();
+        assert!(database.snapshot().unwrap().check(|_| true).is_empty());
+    }
+}
