@@ -10,6 +10,7 @@
 mod check;
 mod column;
 mod database;
+mod gather;
 mod readers;
 mod rows;
 mod snapshot;

@@ -787,7 +787,11 @@ pub(crate) fn sync_columns(store: &Store, id: TableId, columns: &[ColumnWriter])
 }
 
 /// Runs `task` over the items on up to `threads` threads; the first error in item order wins.
-fn in_parallel<T: Send>(items: Vec<T>, threads: usize, task: impl Fn(T) -> Result<()> + Sync) -> Result<()> {
+pub(crate) fn in_parallel<T: Send>(
+    items: Vec<T>,
+    threads: usize,
+    task: impl Fn(T) -> Result<()> + Sync,
+) -> Result<()> {
     if threads <= 1 || items.len() <= 1 {
         return items.into_iter().try_for_each(task);
     }

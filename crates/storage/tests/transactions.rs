@@ -321,6 +321,31 @@ fn compaction_gives_the_space_of_deleted_rows_back() {
 }
 
 #[test]
+fn rows_are_gathered_as_if_they_were_in_files() {
+    let (_directory, databases) = databases();
+    for database in databases {
+        let id = create_in_log(&database, "t", &[common::every_type(0, 10, false)]).unwrap();
+        append(&database, id, &common::every_type(10, 150_000, true)).unwrap();
+        append_to_log(&database, id, &common::every_type(150_010, 90, true)).unwrap();
+        delete(&database, id, &[0, 7, 100, 140_000, 150_020]).unwrap();
+        let snapshot = database.snapshot().unwrap();
+        let table = snapshot.table("main", "t").unwrap();
+        let columns: Vec<usize> = (0..table.columns().len()).collect();
+        for range in [0..table.rows(), 0..0, 5..6, 90..110, 139_900..140_100, 150_000..150_095] {
+            for (index, gathered) in table.gather(&columns, range.clone(), 2).unwrap().iter().enumerate() {
+                let (offset, length) = (range.start as usize, (range.end - range.start) as usize);
+                let expected = column(&snapshot, "t", index).slice(offset, length);
+                assert_eq!(gathered.field().name(), table.columns()[index].field().name());
+                common::assert_same(&gathered.private_array().unwrap(), &expected, gathered.field().name());
+                if gathered.field().name() == "few" {
+                    assert!(matches!(gathered.field().data_type(), arrow_schema::DataType::Dictionary(_, _)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn columns_come_go_and_change() {
     let (_directory, databases) = databases();
     for database in databases {

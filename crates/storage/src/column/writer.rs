@@ -2,9 +2,9 @@
 
 use super::dictionary::{Dictionary, encoding_for, narrow, pays};
 use super::files::GenerationFiles;
-use super::layout::{BoundsKind, arrow_type_at_rest, nodes};
+use super::layout::{BoundsKind, arrow_type_at_rest, node_count, nodes};
 use super::node_writer::NodeWriter;
-use super::reader::read_generation;
+use super::reader::{ColumnData, read_generation};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int32Array};
 use arrow_cast::cast;
@@ -62,6 +62,22 @@ impl ColumnWriter {
             State::Plain(PlainWriter::open(&logical_type, files, &generation.nodes)?)
         };
         Ok(Self { logical_type, state })
+    }
+
+    /// A writer into new files, which has the other column's dictionary from the beginning.
+    pub fn like(other: &ColumnData, files: Arc<GenerationFiles>) -> Result<Self> {
+        let entry = other.entry();
+        if !entry.generation.encoding.is_dictionary() {
+            let nodes = vec![NodeEntry::default(); node_count(&entry.logical_type)];
+            let number = files.generation;
+            let generation = GenerationEntry { number, encoding: Encoding::Plain, nodes };
+            return Self::open(&ColumnEntry { generation, ..entry.clone() }, files);
+        }
+        other.verify_dictionary_once()?;
+        let array = other.array()?;
+        let dictionary = Dictionary::of(array.as_any_dictionary().values().as_string::<i64>());
+        let writer = DictionaryWriter::new(files, entry.generation.encoding, dictionary)?;
+        Ok(Self { logical_type: entry.logical_type.clone(), state: State::Dictionary(Box::new(writer)) })
     }
 
     /// Appends an array of the column's Arrow type, or a dictionary array of strings.
