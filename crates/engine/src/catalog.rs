@@ -24,6 +24,9 @@ pub(crate) const CATALOG: &str = "hypostyle";
 /// In front of a schema's name: its tables with the positions of their rows.
 pub(crate) const WITH_POSITIONS: &str = "__positions:";
 
+/// In front of a position, a colon and a schema's name: the same, from that position on.
+pub(crate) const FROM_POSITION: &str = "__from:";
+
 /// Rows that belong to the caller, such as a data frame, found by name.
 #[derive(Clone, Debug)]
 pub struct ExternalTable {
@@ -85,10 +88,7 @@ impl CatalogProvider for SnapshotCatalog {
             let schema = InformationSchema::new(self.0.clone(), Arc::new(Self(self.0.clone())))?;
             return Some(Arc::new(schema));
         }
-        let (name, positions) = match name.strip_prefix(WITH_POSITIONS) {
-            Some(name) => (name, true),
-            None => (name, false),
-        };
+        let (name, positions) = from_position(name);
         self.0.snapshot.read().catalog().has_schema(name).then(|| {
             let schema = SnapshotSchema { scope: self.0.clone(), name: name.to_string(), positions };
             Arc::new(schema) as Arc<dyn SchemaProvider>
@@ -100,8 +100,18 @@ impl CatalogProvider for SnapshotCatalog {
 struct SnapshotSchema {
     scope: Arc<Scope>,
     name: String,
-    /// Tables have the positions of their rows as a column.
-    positions: bool,
+    /// Tables have the positions of their rows as a column, and only the rows from here on.
+    positions: Option<u64>,
+}
+
+/// A schema's name, and the position from which rows are wanted with theirs.
+fn from_position(name: &str) -> (&str, Option<u64>) {
+    if let Some(name) = name.strip_prefix(WITH_POSITIONS) {
+        return (name, Some(0));
+    }
+    let from = name.strip_prefix(FROM_POSITION).and_then(|rest| rest.split_once(':'));
+    let from = from.and_then(|(position, name)| Some((name, position.parse().ok()?)));
+    from.map_or((name, None), |(name, position)| (name, Some(position)))
 }
 
 #[async_trait]
@@ -134,8 +144,8 @@ impl SchemaProvider for SnapshotSchema {
         }
         if let Some(data) = snapshot.table(&self.name, name) {
             let data = data.clone();
-            if self.positions {
-                return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot))));
+            if let Some(first) = self.positions {
+                return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
             }
             let defaults = defaults(&self.scope, &data).await?;
             return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));

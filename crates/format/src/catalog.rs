@@ -60,9 +60,64 @@ pub struct TableEntry {
     pub rows: u64,
     pub next_column_id: ColumnId,
     pub columns: Vec<ColumnEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constraints: Vec<ConstraintEntry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     /// The deleted rows as of the checkpoint; only in a checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<DeletedEntry>,
+}
+
+/// A rule that the rows of a table keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ConstraintEntry {
+    /// Unique in its table.
+    pub name: String,
+    #[serde(flatten)]
+    pub rule: ConstraintRule,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "rule", rename_all = "snake_case")]
+pub enum ConstraintRule {
+    PrimaryKey {
+        columns: Vec<ColumnId>,
+    },
+    /// NULLs are distinct.
+    Unique {
+        columns: Vec<ColumnId>,
+    },
+    /// SQL text of a condition that is not false for any row.
+    Check {
+        sql: String,
+    },
+    /// The columns' values are those of a row of another table, or one of them is NULL.
+    ForeignKey {
+        columns: Vec<ColumnId>,
+        table: TableId,
+        referred: Vec<ColumnId>,
+    },
+}
+
+impl ConstraintRule {
+    /// The table's own columns that the rule names.
+    pub fn columns(&self) -> &[ColumnId] {
+        match self {
+            Self::PrimaryKey { columns } | Self::Unique { columns } | Self::ForeignKey { columns, .. } => {
+                columns
+            }
+            Self::Check { .. } => &[],
+        }
+    }
+
+    /// The columns of a key.
+    pub fn key(&self) -> Option<&[ColumnId]> {
+        match self {
+            Self::PrimaryKey { columns } | Self::Unique { columns } => Some(columns),
+            _ => None,
+        }
+    }
 }
 
 /// Where the positions of a table's deleted rows are.
@@ -84,6 +139,8 @@ pub struct ColumnEntry {
     /// SQL text of the DEFAULT expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     pub generation: GenerationEntry,
 }
 
@@ -394,6 +451,10 @@ impl Catalog {
 }
 
 impl TableEntry {
+    pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnEntry> {
+        self.columns.iter().find(|column| column.id == id)
+    }
+
     pub fn column(&self, name: &str) -> Option<&ColumnEntry> {
         self.columns.iter().find(|column| column.name == name)
     }
@@ -408,6 +469,17 @@ impl TableEntry {
             )));
         }
         let mut names = std::collections::HashSet::new();
+        for constraint in &self.constraints {
+            check_name(&constraint.name)?;
+            let known = |id: &ColumnId| self.columns.iter().any(|column| column.id == *id);
+            if !names.insert(&constraint.name) {
+                return Err(already_exists("constraint", &constraint.name).with_sqlstate("42710"));
+            }
+            if !constraint.rule.columns().iter().all(known) {
+                return Err(Error::corrupt(format!("constraint \"{}\" names no column", constraint.name)));
+            }
+        }
+        names.clear();
         for column in &self.columns {
             check_name(&column.name)?;
             if !names.insert(&column.name) {

@@ -20,8 +20,10 @@ mod transaction;
 pub use check::{CheckProgress, Damage};
 pub use column::{BlockSynopsis, Bound, ColumnData, convert};
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};
-pub use hypostyle_format::{Catalog, ColumnEntry, Encoding, SCHEMA_MAIN, TableEntry, ViewEntry};
+pub use hypostyle_format::{
+    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, SCHEMA_MAIN, TableEntry, ViewEntry,
+};
 pub use rows::{Rows, Tail};
 pub use snapshot::Snapshot;
 pub use table::TableData;
-pub use transaction::{NewColumn, Savepoint, Transaction, unknown_table};
+pub use transaction::{Changed, NewColumn, Savepoint, Transaction, unknown_table};

@@ -21,7 +21,7 @@ use hypostyle_io::{Lock, Store};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, LogicalType, Result, TableId, did_you_mean};
 use parking_lot::Mutex;
 use roaring::RoaringTreemap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Rows converted and encoded at a time: bounds the memory of an append.
@@ -60,6 +60,17 @@ pub struct Transaction {
     threads: usize,
     /// Statements after this one may read what is staged.
     reads_own: bool,
+    changed: BTreeMap<TableId, Changed>,
+    /// Tables that the rows were checked against.
+    guarded: BTreeSet<TableId>,
+}
+
+/// What was done to a table since [`Transaction::take_changed`] was asked last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Changed {
+    /// The position of the first new row.
+    pub first_new: Option<u64>,
+    pub deleted: bool,
 }
 
 /// What a transaction has changed up to some moment.
@@ -119,6 +130,8 @@ impl Transaction {
             created: Vec::new(),
             threads: threads.max(1),
             reads_own: false,
+            changed: BTreeMap::new(),
+            guarded: BTreeSet::new(),
         }
     }
 
@@ -136,6 +149,16 @@ impl Transaction {
     /// The definitions with this transaction's changes; row counts may be behind.
     pub fn catalog(&self) -> &Catalog {
         &self.staged.catalog
+    }
+
+    /// The tables with new or deleted rows, since this was asked last.
+    pub fn take_changed(&mut self) -> BTreeMap<TableId, Changed> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Has the commit compare a table with the base: another transaction that has changed it is a conflict.
+    pub fn guard(&mut self, id: TableId) {
+        self.guarded.insert(id);
     }
 
     /// Whether there is anything to commit.
@@ -184,6 +207,7 @@ impl Transaction {
     /// Forgets what came after a savepoint. A failed statement is undone by this, too.
     pub fn roll_back_to(&mut self, savepoint: &Savepoint) {
         self.writers.clear();
+        self.changed.clear();
         self.staged = savepoint.0.clone();
     }
 
@@ -212,7 +236,17 @@ impl Transaction {
             columns.map(|(column, number)| new_column_entry(column, ColumnId(number))).collect();
         let next_column_id = ColumnId(columns.len() as u32);
         let (schema, name) = (schema.into(), name.into());
-        let table = TableEntry { id, schema, name, rows: 0, next_column_id, columns, deleted: None };
+        let table = TableEntry {
+            id,
+            schema,
+            name,
+            rows: 0,
+            next_column_id,
+            columns,
+            constraints: Vec::new(),
+            comment: None,
+            deleted: None,
+        };
         self.change(Change::CreateTable { table })?;
         Ok(id)
     }
@@ -247,6 +281,8 @@ impl Transaction {
                 batch.num_columns()
             )));
         }
+        let first = self.base.table_by_id(table).map_or(0, |base| base.positions()) + self.own_rows(table);
+        self.changed.entry(table).or_default().first_new.get_or_insert(first);
         for start in (0..batch.num_rows()).step_by(APPEND_ROWS) {
             self.append_piece(&entry, &batch.slice(start, APPEND_ROWS.min(batch.num_rows() - start)))?;
         }
@@ -351,7 +387,8 @@ impl Transaction {
             return Ok(None);
         }
         // What others have committed since the base must not come between what this transaction sees.
-        let seen = if self.reads_own { base } else { now };
+        let own = self.reads_own || !base.entry().constraints.is_empty();
+        let seen = if own { base } else { now };
         let same = seen.rows_in_files() == now.rows_in_files();
         let batches = seen.beyond_files().tail.batches().to_vec();
         Ok(same.then(|| (now.shared_entry().clone(), batches)))
@@ -395,6 +432,9 @@ impl Transaction {
             new -= base.deleted();
         }
         staged.deleted |= &new;
+        if !new.is_empty() {
+            self.changed.entry(id).or_default().deleted = true;
+        }
         Ok(new.len())
     }
 
@@ -563,8 +603,18 @@ impl Transaction {
             self.open_files(id)?;
         }
         self.end_statement()?;
-        let (staged, base) = (&self.staged, &self.base);
-        let snapshot = self.database.commit_with(|latest| staged.against(base, latest))?;
+        let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);
+        let snapshot = self.database.commit_with(|latest| {
+            for id in guarded {
+                let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
+                if let Some(before) = before
+                    && !now.is_some_and(|now| now.same(before.shared_entry(), before.beyond_files()))
+                {
+                    return Err(conflict(&before.entry().name, "was changed"));
+                }
+            }
+            staged.against(base, latest)
+        })?;
         self.created.retain(|id| snapshot.table_by_id(*id).is_none());
         Ok(snapshot)
     }
@@ -736,6 +786,7 @@ fn new_column_entry(column: NewColumn, id: ColumnId) -> ColumnEntry {
         logical_type: column.logical_type,
         nullable: column.nullable,
         default: column.default,
+        comment: None,
     }
 }
 

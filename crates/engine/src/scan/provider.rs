@@ -25,6 +25,8 @@ pub(crate) struct StoredTable {
     snapshot: Arc<Snapshot>,
     schema: SchemaRef,
     defaults: HashMap<String, Expr>,
+    /// Rows before this position are left out.
+    first: u64,
 }
 
 /// The column of a row's position, where a statement that writes asks for it.
@@ -33,14 +35,14 @@ pub(crate) const POSITION: &str = "__position";
 impl StoredTable {
     pub fn new(data: Arc<TableData>, snapshot: Arc<Snapshot>, defaults: HashMap<String, Expr>) -> Self {
         let fields: Vec<_> = data.columns().iter().map(|column| engine_field(column)).collect();
-        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults }
+        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults, first: 0 }
     }
 
-    /// With the position of each row as the last column.
-    pub fn with_positions(data: Arc<TableData>, snapshot: Arc<Snapshot>) -> Self {
+    /// The rows from a position on, with the position of each as the last column.
+    pub fn with_positions(data: Arc<TableData>, snapshot: Arc<Snapshot>, first: u64) -> Self {
         let mut fields: Vec<_> = data.columns().iter().map(|column| engine_field(column)).collect();
         fields.push(Field::new(POSITION, DataType::UInt64, false));
-        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults: HashMap::new() }
+        Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults: HashMap::new(), first }
     }
 
     /// Keeps the files of [`Self::data`].
@@ -87,6 +89,10 @@ impl TableProvider for StoredTable {
             None => None,
         };
         let mut ranges = prune(&self.data, &self.schema, predicate.as_ref());
+        ranges.retain_mut(|range| {
+            range.start = range.start.max(self.first);
+            !range.is_empty()
+        });
         if let Some(limit) = limit.filter(|_| filters.is_empty() && self.data.deleted().is_empty()) {
             keep_first(&mut ranges, limit as u64);
         }

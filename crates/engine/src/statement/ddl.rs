@@ -1,5 +1,6 @@
 //! CREATE and DROP of tables, views and schemas.
 
+use super::constraint::Declared;
 use super::names::name_columns;
 use super::types::logical_type;
 use super::{parse, split_name};
@@ -43,13 +44,19 @@ impl Session {
         if create.temporary || create.external {
             return Err(Error::unsupported("temporary and external tables are not supported yet"));
         }
-        if !create.constraints.is_empty() {
-            return Err(no_constraint(&create.constraints[0].to_string()));
-        }
         if create.if_not_exists && self.snapshot()?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
-        let declared: Vec<NewColumn> = create.columns.iter().map(new_column).collect::<Result<_>>()?;
+        let mut declared = Vec::new();
+        let mut constraints = Vec::new();
+        for column in &create.columns {
+            let (column, of_column) = new_column(column)?;
+            declared.push(column);
+            constraints.extend(of_column);
+        }
+        for constraint in &create.constraints {
+            constraints.push(Declared::of_table(constraint)?);
+        }
         let Some(mut query) = create.query else {
             if declared.is_empty() {
                 return Err(Error::new(
@@ -59,7 +66,8 @@ impl Session {
             }
             return self.write(|writer| {
                 drop_existing(writer, create.or_replace, &schema, &name)?;
-                writer.create_table(&schema, &name, declared)?;
+                let id = writer.create_table(&schema, &name, declared)?;
+                self.add_constraints(writer, id, &constraints)?;
                 Ok(DONE)
             });
         };
@@ -89,6 +97,7 @@ impl Session {
                 rows += batch.num_rows() as u64;
                 Ok(())
             })?;
+            self.add_constraints(writer, id, &constraints)?;
             Ok(Outcome::Done { rows_affected: Some(rows) })
         })
     }
@@ -237,7 +246,9 @@ fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name:
     }
 }
 
-fn new_column(column: &ColumnDef) -> Result<NewColumn> {
+/// A column, and the constraints in its definition.
+pub(super) fn new_column(column: &ColumnDef) -> Result<(NewColumn, Vec<Declared>)> {
+    let mut constraints = Vec::new();
     let mut new = NewColumn {
         name: fold(&column.name),
         logical_type: logical_type(&column.data_type)?,
@@ -249,16 +260,13 @@ fn new_column(column: &ColumnDef) -> Result<NewColumn> {
             ColumnOption::Null => new.nullable = true,
             ColumnOption::NotNull => new.nullable = false,
             ColumnOption::Default(value) => new.default = Some(value.to_string()),
-            other => return Err(no_constraint(&other.to_string())),
+            other => match Declared::of_column(&new.name, option)? {
+                Some(constraint) => constraints.push(constraint),
+                None => return Err(Error::unsupported(format!("{other} is not supported"))),
+            },
         }
     }
-    Ok(new)
-}
-
-fn no_constraint(constraint: &str) -> Error {
-    Error::unsupported(format!(
-        "the constraint {constraint} is not supported yet, and an unenforced one would be a lie; leave it out"
-    ))
+    Ok((new, constraints))
 }
 
 #[cfg(test)]

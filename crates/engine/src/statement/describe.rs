@@ -22,8 +22,8 @@ impl Session {
         let nullable = |nullable: bool| Some(if nullable { "YES" } else { "NO" }.to_string());
         match stored_result(&optimized, &schema) {
             Some(stored) => {
-                for (name, column) in &stored.columns {
-                    let entry = column.entry();
+                for (name, index) in &stored.columns {
+                    let entry = stored.table.columns()[*index].entry();
                     let logical_type = entry.logical_type.to_string();
                     rows.push([
                         Some(name.clone()),

@@ -1,8 +1,11 @@
 //! The statement layer: what is not a query, and how a query becomes an outcome.
 
+mod alter;
+mod constraint;
 mod copy;
 mod ddl;
 mod describe;
+mod merge;
 mod multiset;
 mod names;
 mod query;
@@ -130,11 +133,12 @@ impl Session {
             Statement::Rollback { chain, savepoint } => self.roll_back(chain, savepoint),
             Statement::Savepoint { name } => self.savepoint(name),
             Statement::ReleaseSavepoint { name } => self.release_savepoint(&name),
-            other @ (Statement::Merge(_) | Statement::AlterTable(_)) => {
-                let text = other.to_string();
-                let word = text.split_whitespace().next().unwrap_or_default();
-                Err(Error::unsupported(format!("{word} is not supported yet")))
+            Statement::Merge(merge) => self.merge(merge, parameters),
+            Statement::AlterTable(alter) => self.alter_table(alter),
+            Statement::Comment { object_type, object_name, comment, .. } => {
+                self.comment(object_type, &object_name, comment)
             }
+            Statement::Vacuum(vacuum) => self.vacuum(vacuum.table_name.as_ref()),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
     }

@@ -18,8 +18,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::TableObject;
-use hypostyle_storage::{ColumnData, Snapshot, TableData, unknown_table};
+use datafusion::sql::sqlparser::ast::{OnInsert, TableObject};
+use hypostyle_storage::{Snapshot, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -37,10 +37,11 @@ impl Session {
         let snapshot = self.start()?;
         let (schema, relation) = super::split_name(name);
         let table = snapshot.table(&schema, &relation);
-        if let Some(table) = table.filter(|table| table.is_in_files()) {
-            return Ok(Outcome::Stored(whole(table, &snapshot)));
+        if let Some(table) = table {
+            let threads = self.engine.options().threads;
+            return Ok(Outcome::Stored(StoredPlan::whole(table, &snapshot).open(threads)?));
         }
-        if table.is_none() && snapshot.catalog().view(&schema, &relation).is_none() {
+        if snapshot.catalog().view(&schema, &relation).is_none() {
             return Err(unknown_table(snapshot.catalog(), name));
         }
         let sql = format!("SELECT * FROM {}.{}", super::quoted(&schema), super::quoted(&relation));
@@ -108,15 +109,16 @@ impl Session {
     fn start_query(&self, plan: LogicalPlan) -> Result<Outcome> {
         let context = self.context.clone();
         let schema = Arc::new(plan.schema().as_arrow().clone());
+        let threads = self.engine.options().threads;
         self.wait(async move {
             // Most queries for stored columns show it as they are written, and need no optimizing.
             if let Some(stored) = stored_result(&plan, &schema) {
-                return Ok(Outcome::Stored(stored));
+                return stored.open(threads).map(Outcome::Stored);
             }
             let state = context.state();
             let plan = state.optimize(&plan).map_err(from_datafusion)?;
             if let Some(stored) = stored_result(&plan, &schema) {
-                return Ok(Outcome::Stored(stored));
+                return stored.open(threads).map(Outcome::Stored);
             }
             let physical =
                 state.query_planner().create_physical_plan(&plan, &state).await.map_err(from_datafusion)?;
@@ -129,20 +131,24 @@ impl Session {
     /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
     pub(crate) fn insert(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
         let mut statement = statement;
-        let (mut named, mut returning): (Vec<String>, _) = (Vec::new(), None);
+        let mut named: Vec<String> = Vec::new();
+        let (mut target, mut returning, mut conflict) = (None, None, None);
         if let DfStatement::Statement(inner) = &mut statement
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
         {
             named = insert.columns.iter().map(ToString::to_string).collect();
-            if insert.on.is_some() {
-                return Err(Error::unsupported("INSERT … ON CONFLICT is not supported yet"));
-            }
             if let TableObject::TableName(name) = &insert.table
-                && let Some(items) = insert.returning.take()
+                && (insert.returning.is_some() || insert.on.is_some())
             {
                 let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
-                returning = Some((self.target(name, alias)?, items));
+                target = Some(self.target(name, alias)?);
             }
+            returning = insert.returning.take();
+            conflict = match insert.on.take() {
+                None => None,
+                Some(OnInsert::OnConflict(conflict)) => Some(conflict),
+                Some(other) => return Err(Error::unsupported(format!("INSERT … {other} is not supported"))),
+            };
         }
         let LogicalPlan::Dml(dml) = self.plan(statement, parameters)? else {
             return Err(Error::internal("an INSERT that is not planned as one"));
@@ -153,8 +159,20 @@ impl Session {
         let (schema, name) = resolve(&dml.table_name);
         let mut returned = Vec::new();
         let written = self.start_query(dml.input.as_ref().clone()).and_then(|outcome| {
+            if let (Some(conflict), Some(target)) = (&conflict, &target) {
+                let (_, batches) = self.collect_rows(outcome)?;
+                let rows: Vec<RecordBatch> =
+                    batches.iter().map(|batch| as_rows_of(target, batch)).collect::<Result<_>>()?;
+                if rows.iter().all(|rows| rows.num_rows() == 0) {
+                    return Ok(0);
+                }
+                let changes = self.on_conflict(target, conflict, rows)?;
+                self.write(|writer| changes.apply(target, writer))?;
+                returned = changes.rows;
+                return Ok(changes.count);
+            }
             self.write_rows(&schema, &name, outcome, |batch| {
-                if let Some((target, _)) = &returning {
+                if let (Some(target), true) = (&target, returning.is_some()) {
                     returned.push(as_rows_of(target, batch)?);
                 }
                 Ok(())
@@ -177,8 +195,8 @@ impl Session {
             }
             None => error,
         })?;
-        match returning {
-            Some((target, items)) => self.returning(&target, Some(items), returned, rows),
+        match target {
+            Some(target) => self.returning(&target, returning, returned, rows),
             None => Ok(Outcome::Done { rows_affected: Some(rows) }),
         }
     }
@@ -244,15 +262,48 @@ fn resolve(table: &TableReference) -> (String, String) {
     (resolved.schema.to_string(), resolved.table.to_string())
 }
 
-/// A table that is in its column files.
-fn whole(table: &TableData, snapshot: &Arc<Snapshot>) -> StoredResult {
-    let columns =
-        table.columns().iter().map(|column| (column.entry().name.clone(), column.clone())).collect();
-    StoredResult { columns, offset: 0, rows: table.rows(), snapshot: snapshot.clone() }
+/// A result that only picks, renames and cuts the columns of a table.
+pub(crate) struct StoredPlan {
+    pub table: Arc<TableData>,
+    snapshot: Arc<Snapshot>,
+    /// Names, with the places of the columns in the table.
+    pub columns: Vec<(String, usize)>,
+    offset: u64,
+    rows: u64,
+}
+
+impl StoredPlan {
+    fn whole(table: &Arc<TableData>, snapshot: &Arc<Snapshot>) -> Self {
+        let columns = table.entry().columns.iter().zip(0..);
+        Self {
+            columns: columns.map(|(column, index)| (column.name.clone(), index)).collect(),
+            offset: 0,
+            rows: table.rows(),
+            table: table.clone(),
+            snapshot: snapshot.clone(),
+        }
+    }
+
+    /// The columns as they lie, or gathered in memory where they are not what the files have.
+    pub fn open(self, threads: usize) -> Result<StoredResult> {
+        let Self { table, snapshot, columns, offset, rows } = self;
+        if table.is_in_files() {
+            let data = |(name, index): (String, usize)| (name, table.columns()[index].clone());
+            return Ok(StoredResult {
+                columns: columns.into_iter().map(data).collect(),
+                offset,
+                rows,
+                snapshot,
+            });
+        }
+        let (names, indexes): (Vec<String>, Vec<usize>) = columns.into_iter().unzip();
+        let data = table.gather(&indexes, offset..offset + rows, threads)?;
+        Ok(StoredResult { columns: names.into_iter().zip(data).collect(), offset: 0, rows, snapshot })
+    }
 }
 
 /// The stored columns that an optimized plan amounts to, if it only picks, renames and cuts.
-pub(crate) fn stored_result(plan: &LogicalPlan, schema: &arrow::datatypes::Schema) -> Option<StoredResult> {
+pub(crate) fn stored_result(plan: &LogicalPlan, schema: &arrow::datatypes::Schema) -> Option<StoredPlan> {
     let mut found = stored(plan)?;
     // The optimizer may drop an outermost rename; the names are those of the plan as written.
     if found.columns.len() != schema.fields().len() || found.columns.is_empty() {
@@ -264,7 +315,7 @@ pub(crate) fn stored_result(plan: &LogicalPlan, schema: &arrow::datatypes::Schem
     Some(found)
 }
 
-fn stored(plan: &LogicalPlan) -> Option<StoredResult> {
+fn stored(plan: &LogicalPlan) -> Option<StoredPlan> {
     match plan {
         LogicalPlan::TableScan(scan) => stored_scan(scan),
         LogicalPlan::SubqueryAlias(alias) => stored(&alias.input),
@@ -276,11 +327,11 @@ fn stored(plan: &LogicalPlan) -> Option<StoredResult> {
                 .map(|expr| {
                     let column = stored_column(expr)?;
                     let index = projection.input.schema().maybe_index_of_column(column)?;
-                    let (_, data): &(String, Arc<ColumnData>) = input.columns.get(index)?;
-                    Some((expr.schema_name().to_string(), data.clone()))
+                    let (_, place) = input.columns.get(index)?;
+                    Some((expr.schema_name().to_string(), *place))
                 })
                 .collect::<Option<_>>()?;
-            Some(StoredResult { columns, ..input })
+            Some(StoredPlan { columns, ..input })
         }
         LogicalPlan::Limit(limit) => {
             let mut input = stored(&limit.input)?;
@@ -311,19 +362,19 @@ fn literal(expr: Option<&Expr>, absent: u64) -> Option<u64> {
     }
 }
 
-fn stored_scan(scan: &TableScan) -> Option<StoredResult> {
+fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
     if !scan.filters.is_empty() {
         return None;
     }
     let provider = source_as_provider(&scan.source).ok()?;
     let table = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>()?;
-    if !table.data().is_in_files() {
-        return None;
-    }
-    let mut found = whole(table.data(), table.snapshot());
+    let mut found = StoredPlan::whole(table.data(), table.snapshot());
     if let Some(projection) = &scan.projection {
         let columns = projection.iter().map(|index| found.columns.get(*index).cloned());
         found.columns = columns.collect::<Option<_>>()?;
+    } else if scan.source.schema().fields().len() != found.columns.len() {
+        // With positions.
+        return None;
     }
     if let Some(fetch) = scan.fetch {
         found.rows = found.rows.min(fetch as u64);

@@ -10,7 +10,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 /// Times that a statement outside a transaction is tried again after a conflict.
-const ATTEMPTS: usize = 10;
+const ATTEMPTS: usize = 50;
 
 const DONE: Outcome = Outcome::Done { rows_affected: None };
 
@@ -86,6 +86,7 @@ impl Session {
             let base = self.scope.snapshot.read().clone();
             let mut transaction = self.engine.database().begin_at(base, threads)?;
             let value = change(&mut transaction)?;
+            self.check_constraints(&mut transaction)?;
             transaction.commit()?;
             self.refresh()?;
             return Ok(value);
@@ -94,7 +95,10 @@ impl Session {
             Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"))
         } else {
             explicit.transaction.savepoint().and_then(|before| {
-                let result = change(&mut explicit.transaction);
+                let result = change(&mut explicit.transaction).and_then(|value| {
+                    self.check_constraints(&mut explicit.transaction)?;
+                    Ok(value)
+                });
                 if result.is_err() {
                     explicit.transaction.roll_back_to(&before);
                 }

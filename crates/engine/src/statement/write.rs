@@ -2,6 +2,7 @@
 //! are then applied. DataFusion's own hooks lose filters.
 
 use super::ddl::name_of;
+use super::merge::updated_values;
 use super::{parse, quoted};
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
@@ -36,7 +37,7 @@ pub(super) struct Target {
 
 impl Target {
     /// As an item of FROM, with the positions of its rows.
-    fn source(&self) -> String {
+    pub fn source(&self) -> String {
         let schema = format!("{WITH_POSITIONS}{}", self.schema);
         format!("{}.{} AS {}", quoted(&schema), quoted(&self.name), quoted(&self.alias))
     }
@@ -45,11 +46,17 @@ impl Target {
         &self.data.entry().columns
     }
 
-    fn position(&self) -> String {
+    pub fn position(&self) -> String {
         format!("{}.{}", quoted(&self.alias), quoted(POSITION))
     }
 
-    fn column(&self, name: &str) -> Result<usize> {
+    /// Quoted names of the columns.
+    pub fn names(&self) -> impl Iterator<Item = String> {
+        self.columns().iter().map(|column| quoted(&column.name))
+    }
+
+    /// The place of a column.
+    pub fn column(&self, name: &str) -> Result<usize> {
         self.data.column(name)?;
         self.columns()
             .iter()
@@ -118,45 +125,19 @@ impl Session {
     pub(super) fn update(&self, update: Update, parameters: &Parameters) -> Result<Outcome> {
         refuse(update.limit.is_some(), "UPDATE with LIMIT")?;
         let target = self.target_of(&update.table)?;
-        let mut values: Vec<String> = target
-            .columns()
-            .iter()
-            .map(|column| format!("{}.{}", quoted(&target.alias), quoted(&column.name)))
-            .collect();
-        let mut assigned = vec![false; values.len()];
-        for assignment in &update.assignments {
-            for (name, value) in assigned_columns(assignment)? {
-                let column = target.column(&name)?;
-                if std::mem::replace(&mut assigned[column], true) {
-                    return Err(Error::new(
-                        ErrorKind::Syntax,
-                        format!("column \"{name}\" is assigned twice"),
-                    )
-                    .with_sqlstate("42601"));
-                }
-                values[column] = match is_default(&value) {
-                    true => target.columns()[column].default.clone().unwrap_or_else(|| "NULL".into()),
-                    false => value.to_string(),
-                };
-            }
-        }
+        let values = updated_values(&target, &update.assignments)?;
         let from = match &update.from {
             None => String::new(),
             Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
                 from.iter().map(|other| format!(", {other}")).collect()
             }
         };
-        let values: Vec<String> = values
-            .iter()
-            .zip(target.columns())
-            .map(|(value, column)| format!("{value} AS {}", quoted(&column.name)))
-            .collect();
         let condition = update.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
         let sql = format!(
             "SELECT {} AS {}, {} FROM {}{from}{condition}",
             target.position(),
             quoted(POSITION),
-            values.join(", "),
+            values,
             target.source(),
         );
         let (positions, rows) = self.changed_rows(&sql, parameters, true)?;
@@ -182,7 +163,7 @@ impl Session {
     }
 
     /// The positions in the first column of a query, and, if wanted, the other columns, each position once.
-    fn changed_rows(
+    pub(super) fn changed_rows(
         &self,
         sql: &str,
         parameters: &Parameters,
@@ -245,7 +226,7 @@ fn first_columns(rows: &RecordBatch, columns: usize) -> Result<RecordBatch> {
 }
 
 /// Names and values of one item of SET.
-fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
+pub(super) fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
     let name = |object: &ObjectName| Ok::<_, Error>(name_of(object)?.1);
     match (&assignment.target, &assignment.value) {
         (AssignmentTarget::ColumnName(column), value) => Ok(vec![(name(column)?, value.clone())]),
@@ -261,6 +242,14 @@ fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
 
 fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+/// SQL text of the value of a column: the given one, or the column's default.
+pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> String {
+    match value.filter(|value| !is_default(value)) {
+        Some(value) => value.to_string(),
+        None => target.columns()[column].default.clone().unwrap_or_else(|| "NULL".into()),
+    }
 }
 
 /// Values as a table's rows, in the engine's types.

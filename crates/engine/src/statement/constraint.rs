@@ -1,0 +1,377 @@
+//! Constraints: what CREATE and ALTER TABLE declare, and the queries that find the rows that break them.
+//!
+//! A statement's new rows are checked when it has staged them, against all that its transaction sees. What it was
+//! compared with must still be so at commit; the transaction guards those tables.
+
+use super::ddl::{fold, name_of};
+use super::{parse, quoted};
+use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
+use crate::scan::POSITION;
+use crate::session::{Parameters, Session};
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use datafusion::sql::sqlparser::ast::{
+    ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, ObjectName, ReferentialAction, TableConstraint,
+};
+use hypostyle_storage::{ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction};
+use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use std::sync::Arc;
+
+/// A constraint as it is written: with names of columns and tables.
+#[derive(Clone, Debug)]
+pub(super) struct Declared {
+    pub name: Option<String>,
+    pub rule: DeclaredRule,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum DeclaredRule {
+    PrimaryKey(Vec<String>),
+    Unique(Vec<String>),
+    Check(String),
+    ForeignKey { columns: Vec<String>, table: ObjectName, referred: Vec<String> },
+}
+
+fn key_columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
+    let name = |column: &IndexColumn| match &column.column.expr {
+        Expr::Identifier(name) => Ok(fold(name)),
+        other => {
+            Err(Error::unsupported(format!("a key of the expression {other} is not supported; name columns")))
+        }
+    };
+    columns.iter().map(name).collect()
+}
+
+fn names(identifiers: &[Ident]) -> Vec<String> {
+    identifiers.iter().map(fold).collect()
+}
+
+fn refuse_action(action: &Option<ReferentialAction>, what: &str) -> Result<()> {
+    match action {
+        None | Some(ReferentialAction::Restrict | ReferentialAction::NoAction) => Ok(()),
+        Some(other) => Err(Error::unsupported(format!("{what} {other} is not supported; use RESTRICT"))),
+    }
+}
+
+impl Declared {
+    /// A constraint of a table.
+    pub fn of_table(constraint: &TableConstraint) -> Result<Self> {
+        let (name, rule) = match constraint {
+            TableConstraint::PrimaryKey(key) => {
+                (&key.name, DeclaredRule::PrimaryKey(key_columns(&key.columns)?))
+            }
+            TableConstraint::Unique(key) => (&key.name, DeclaredRule::Unique(key_columns(&key.columns)?)),
+            TableConstraint::Check(check) => (&check.name, DeclaredRule::Check(check.expr.to_string())),
+            TableConstraint::ForeignKey(key) => {
+                refuse_action(&key.on_delete, "ON DELETE")?;
+                refuse_action(&key.on_update, "ON UPDATE")?;
+                let (table, referred) = (key.foreign_table.clone(), names(&key.referred_columns));
+                (&key.name, DeclaredRule::ForeignKey { columns: names(&key.columns), table, referred })
+            }
+            other => return Err(Error::unsupported(format!("{other} is not supported"))),
+        };
+        Ok(Self { name: name.as_ref().map(fold), rule })
+    }
+
+    /// A constraint of a column; `None` for an option that is none.
+    pub fn of_column(column: &str, option: &ColumnOptionDef) -> Result<Option<Self>> {
+        let column = vec![column.to_string()];
+        let rule = match &option.option {
+            ColumnOption::PrimaryKey(_) => DeclaredRule::PrimaryKey(column),
+            ColumnOption::Unique(_) => DeclaredRule::Unique(column),
+            ColumnOption::Check(check) => DeclaredRule::Check(check.expr.to_string()),
+            ColumnOption::ForeignKey(key) => {
+                refuse_action(&key.on_delete, "ON DELETE")?;
+                refuse_action(&key.on_update, "ON UPDATE")?;
+                let (table, referred) = (key.foreign_table.clone(), names(&key.referred_columns));
+                DeclaredRule::ForeignKey { columns: column, table, referred }
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(Self { name: option.name.as_ref().map(fold), rule }))
+    }
+
+    /// The constraint of a table, once the table is there.
+    pub fn resolve(&self, table: &TableEntry, writer: &Transaction) -> Result<ConstraintEntry> {
+        let (rule, suffix) = match &self.rule {
+            DeclaredRule::PrimaryKey(columns) => {
+                if table
+                    .constraints
+                    .iter()
+                    .any(|other| matches!(other.rule, ConstraintRule::PrimaryKey { .. }))
+                {
+                    return Err(Error::new(
+                        ErrorKind::AlreadyExists,
+                        format!("table \"{}\" has a primary key already", table.name),
+                    )
+                    .with_sqlstate("42P16"));
+                }
+                (ConstraintRule::PrimaryKey { columns: ids(table, columns)? }, "pkey".to_string())
+            }
+            DeclaredRule::Unique(columns) => (
+                ConstraintRule::Unique { columns: ids(table, columns)? },
+                format!("{}_key", columns.join("_")),
+            ),
+            DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
+            DeclaredRule::ForeignKey { columns, table: other, referred } => {
+                let (schema, name) = name_of(other)?;
+                let other =
+                    match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
+                        true => table,
+                        false => writer
+                            .catalog()
+                            .table(&schema, &name)
+                            .ok_or_else(|| hypostyle_storage::unknown_table(writer.catalog(), &name))?,
+                    };
+                let mut keys = other.constraints.iter().filter_map(|other| other.rule.key());
+                let referred = match referred.is_empty() {
+                    false => ids(other, referred)?,
+                    true => keys.clone().next().unwrap_or_default().to_vec(),
+                };
+                if !keys.any(|key| key == referred) || referred.len() != columns.len() {
+                    return Err(Error::invalid_input(format!(
+                        "a foreign key refers to the columns of a PRIMARY KEY or UNIQUE constraint, as many as it has; \
+                         \"{name}\" has no such key"
+                    ))
+                    .with_sqlstate("42830"));
+                }
+                let (columns_text, columns) = (columns.join("_"), ids(table, columns)?);
+                (
+                    ConstraintRule::ForeignKey { columns, table: other.id, referred },
+                    format!("{columns_text}_fkey"),
+                )
+            }
+        };
+        let taken = |name: &str| table.constraints.iter().any(|other| other.name == name);
+        let name = self.name.clone().unwrap_or_else(|| {
+            let first = format!("{}_{suffix}", table.name);
+            let others = (1..).map(|number| format!("{first}{number}"));
+            std::iter::once(first.clone()).chain(others).find(|name| !taken(name)).unwrap_or(first)
+        });
+        Ok(ConstraintEntry { name, rule })
+    }
+}
+
+fn ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
+    let id = |name: &String| {
+        table.column(name).map(|column| column.id).ok_or_else(|| {
+            let known = table.columns.iter().map(|column| column.name.as_str());
+            let suggestion = hypostyle_types::did_you_mean(name, known);
+            Error::new(
+                ErrorKind::UnknownName,
+                format!("table \"{}\" has no column \"{name}\"{suggestion}", table.name),
+            )
+            .with_sqlstate("42703")
+        })
+    };
+    columns.iter().map(id).collect()
+}
+
+/// Quoted names of columns.
+fn column_names(table: &TableEntry, ids: &[ColumnId]) -> Vec<String> {
+    ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quoted(&column.name)).collect()
+}
+
+/// All rows of a table, with their positions; or those from some position on.
+fn source(table: &TableEntry, first: Option<u64>) -> String {
+    let prefix = match first {
+        Some(first) => format!("{FROM_POSITION}{first}:"),
+        None => WITH_POSITIONS.to_string(),
+    };
+    format!("{}.{}", quoted(&format!("{prefix}{}", table.schema)), quoted(&table.name))
+}
+
+fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
+    let pairs = ours.iter().zip(theirs).map(|(our, their)| format!("{one}.{our} = {other}.{their}"));
+    pairs.collect::<Vec<_>>().join(" AND ")
+}
+
+impl Session {
+    /// Declares constraints, and checks the rows that are there.
+    pub(super) fn add_constraints(
+        &self,
+        writer: &mut Transaction,
+        id: TableId,
+        declared: &[Declared],
+    ) -> Result<()> {
+        for constraint in declared {
+            let Some(table) = writer.catalog().table_by_id(id).cloned() else {
+                return Err(Error::internal("a table that is being altered is missing"));
+            };
+            let entry = constraint.resolve(&table, writer)?;
+            let is_primary = matches!(entry.rule, ConstraintRule::PrimaryKey { .. });
+            let key = entry.rule.columns().to_vec();
+            writer.alter_table(id, |table| {
+                for column in table.columns.iter_mut().filter(|column| is_primary && key.contains(&column.id))
+                {
+                    column.nullable = false;
+                }
+                table.constraints.push(entry);
+                Ok(())
+            })?;
+        }
+        self.with_view_of(writer, |session, writer, snapshot| {
+            let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
+            let added = table.entry().constraints.len() - declared.len();
+            for column in table.entry().columns.iter().filter(|column| !column.nullable) {
+                session.check_not_null(table.entry(), &column.name)?;
+            }
+            let added = &table.entry().constraints[added..];
+            added.iter().try_for_each(|constraint| session.check_new(writer, snapshot, id, constraint, 0))
+        })
+    }
+
+    pub(super) fn check_not_null(&self, table: &TableEntry, column: &str) -> Result<()> {
+        let sql =
+            format!("SELECT * FROM {} AS t WHERE t.{} IS NULL LIMIT 1", source(table, None), quoted(column));
+        match self.first_row(&sql)? {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorKind::Constraint,
+                format!("column \"{column}\" of table \"{}\" cannot be NOT NULL: it has NULLs", table.name),
+            )
+            .with_sqlstate("23502")),
+        }
+    }
+
+    /// Runs queries that see what a transaction has staged.
+    fn with_view_of(
+        &self,
+        writer: &mut Transaction,
+        run: impl FnOnce(&Self, &mut Transaction, &Arc<Snapshot>) -> Result<()>,
+    ) -> Result<()> {
+        let snapshot = writer.snapshot()?;
+        let before = std::mem::replace(&mut *self.scope.snapshot.write(), snapshot.clone());
+        let result = run(self, writer, &snapshot);
+        *self.scope.snapshot.write() = before;
+        result
+    }
+
+    /// Checks the constraints that a statement's changes may have broken.
+    ///
+    /// # Errors
+    /// `Constraint`, naming the constraint, the row and its values.
+    pub(super) fn check_constraints(&self, writer: &mut Transaction) -> Result<()> {
+        let changed = writer.take_changed();
+        let refers = |rule: &ConstraintRule, id: TableId| matches!(rule, ConstraintRule::ForeignKey { table, .. } if *table == id);
+        let concerned = changed.iter().any(|(id, changed)| {
+            let tables = &writer.catalog().tables;
+            let own = changed.first_new.is_some()
+                && tables.iter().any(|table| table.id == *id && !table.constraints.is_empty());
+            own || changed.deleted
+                && tables.iter().any(|table| table.constraints.iter().any(|other| refers(&other.rule, *id)))
+        });
+        if !concerned {
+            return Ok(());
+        }
+        self.with_view_of(writer, |session, writer, snapshot| {
+            for (id, changed) in changed {
+                if let (Some(first), Some(table)) = (changed.first_new, snapshot.table_by_id(id)) {
+                    for constraint in &table.entry().constraints {
+                        session.check_new(writer, snapshot, id, constraint, first)?;
+                    }
+                }
+                if changed.deleted {
+                    for table in snapshot.tables() {
+                        let entry = table.entry();
+                        for constraint in entry.constraints.iter().filter(|other| refers(&other.rule, id)) {
+                            session.check_new(writer, snapshot, entry.id, constraint, 0)?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks the rows of a table from a position on.
+    fn check_new(
+        &self,
+        writer: &mut Transaction,
+        snapshot: &Snapshot,
+        id: TableId,
+        constraint: &ConstraintEntry,
+        first: u64,
+    ) -> Result<()> {
+        let Some(table) = snapshot.table_by_id(id).map(|table| table.entry()) else { return Ok(()) };
+        let new = source(table, Some(first));
+        let (columns, sql, sqlstate, why) = match &constraint.rule {
+            ConstraintRule::Check { sql } => (
+                Vec::new(),
+                format!("SELECT * FROM {new} AS n WHERE NOT ({sql}) LIMIT 1"),
+                "23514",
+                "the condition is false".to_string(),
+            ),
+            ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
+                writer.guard(id);
+                let key = column_names(table, columns);
+                let sql = format!(
+                    "SELECT n.* FROM {new} AS n JOIN {} AS o ON {} WHERE o.{position} < n.{position} LIMIT 1",
+                    source(table, None),
+                    equal("n", &key, "o", &key),
+                    position = quoted(POSITION),
+                );
+                (columns.clone(), sql, "23505", "a row with that key exists".to_string())
+            }
+            ConstraintRule::ForeignKey { columns, table: other, referred } => {
+                writer.guard(id);
+                writer.guard(*other);
+                let Some(other) = snapshot.table_by_id(*other).map(|table| table.entry()) else {
+                    return Err(Error::new(
+                        ErrorKind::Constraint,
+                        format!("table \"{}\" refers to the dropped table by constraint \"{}\"; drop that first, or use CASCADE", table.name, constraint.name),
+                    )
+                    .with_sqlstate("2BP01"));
+                };
+                let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
+                let given: Vec<String> =
+                    ours.iter().map(|column| format!("n.{column} IS NOT NULL")).collect();
+                let sql = format!(
+                    "SELECT n.* FROM {new} AS n WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS o WHERE {}) LIMIT 1",
+                    given.join(" AND "),
+                    source(other, None),
+                    equal("o", &theirs, "n", &ours),
+                );
+                (columns.clone(), sql, "23503", format!("table \"{}\" has no row with that key", other.name))
+            }
+        };
+        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+        let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
+        let shown: Vec<String> = table
+            .columns
+            .iter()
+            .zip(row.columns())
+            .filter(|(column, _)| columns.is_empty() || columns.contains(&column.id))
+            .map(|(column, value)| {
+                let value = if value.is_null(0) {
+                    "NULL".into()
+                } else {
+                    array_value_to_string(value, 0).unwrap_or_default()
+                };
+                format!("{} = {value}", column.name)
+            })
+            .collect();
+        let which = match first {
+            0 => String::new(),
+            first => format!("row {} of the new rows, ", position - first),
+        };
+        Err(Error::new(
+            ErrorKind::Constraint,
+            format!(
+                "constraint \"{}\" of table \"{}\" is violated by {which}({}): {why}",
+                constraint.name,
+                table.name,
+                shown.join(", ")
+            ),
+        )
+        .with_sqlstate(sqlstate))
+    }
+
+    /// The first row that a query gives.
+    fn first_row(&self, sql: &str) -> Result<Option<RecordBatch>> {
+        let (_, batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
+        Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
+    }
+}

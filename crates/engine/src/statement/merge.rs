@@ -1,0 +1,374 @@
+//! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to delete.
+
+use super::ddl::{fold, name_of};
+use super::write::{Target, as_rows_of, assigned_columns, refuse, value_or_default};
+use super::{parse, quoted};
+use crate::error::from_datafusion;
+use crate::scan::POSITION;
+use crate::session::{Outcome, Parameters, Session};
+use arrow::array::{ArrayRef, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::MemTable;
+use datafusion::sql::sqlparser::ast::{
+    Assignment, ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind,
+    MergeInsertKind, OnConflict, OnConflictAction, TableFactor,
+};
+use hypostyle_storage::Transaction;
+use hypostyle_types::{Error, ErrorKind, Result};
+use roaring::RoaringTreemap;
+use std::sync::Arc;
+
+/// The rows that INSERT … ON CONFLICT brings, and the number of each.
+const INCOMING: &str = "__incoming";
+const NUMBER: &str = "__number";
+
+/// What becomes of a table's rows.
+#[derive(Default)]
+pub(super) struct Changes {
+    deleted: RoaringTreemap,
+    pub rows: Vec<RecordBatch>,
+    pub count: u64,
+}
+
+impl Changes {
+    pub fn apply(&self, target: &Target, writer: &mut Transaction) -> Result<()> {
+        writer.delete(target.id, &self.deleted)?;
+        self.rows.iter().try_for_each(|rows| writer.append(target.id, rows))
+    }
+
+    fn count_rows(rows: &[RecordBatch]) -> u64 {
+        rows.iter().map(|rows| rows.num_rows() as u64).sum()
+    }
+}
+
+impl Session {
+    /// Sorts incoming rows by whether a row with their key exists.
+    pub(super) fn on_conflict(
+        &self,
+        target: &Target,
+        conflict: &OnConflict,
+        rows: Vec<RecordBatch>,
+    ) -> Result<Changes> {
+        let keys = keys(target, conflict)?;
+        let incoming = numbered(rows)?;
+        self.scope.given.write().insert(INCOMING.into(), Arc::new(incoming));
+        let result = match &conflict.action {
+            OnConflictAction::DoNothing => self.new_keys(target, &keys),
+            OnConflictAction::DoUpdate(update) => self.update_conflicts(target, &keys, update),
+        };
+        self.scope.given.write().clear();
+        result
+    }
+
+    /// The first row of each key that is new.
+    fn new_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
+        let columns: Vec<String> = target.names().map(|name| format!("i.{name}")).collect();
+        let mut numbers = Vec::new();
+        let mut conditions = Vec::new();
+        for (key, place) in keys.iter().zip(0..) {
+            let place = quoted(&format!("__place{place}"));
+            numbers.push(format!(
+                ", row_number() OVER (PARTITION BY {} ORDER BY {}) AS {place}",
+                key.join(", "),
+                quoted(NUMBER)
+            ));
+            let unknown: Vec<String> = key.iter().map(|column| format!("OR i.{column} IS NULL")).collect();
+            conditions.push(format!("(i.{place} = 1 {})", unknown.join(" ")));
+            conditions.push(format!(
+                "NOT EXISTS (SELECT 1 FROM {} WHERE {})",
+                target.source(),
+                matches(target, key, "i")
+            ));
+        }
+        let sql = format!(
+            "SELECT {} FROM (SELECT *{} FROM {INCOMING}) AS i WHERE {}",
+            columns.join(", "),
+            numbers.concat(),
+            conditions.join(" AND ")
+        );
+        let rows = self.rows_for(target, &sql, &Parameters::None)?;
+        Ok(Changes { deleted: RoaringTreemap::new(), count: Changes::count_rows(&rows), rows })
+    }
+
+    fn update_conflicts(&self, target: &Target, keys: &[Vec<String>], update: &DoUpdate) -> Result<Changes> {
+        let [key] = keys else {
+            return Err(Error::new(
+                ErrorKind::Syntax,
+                "ON CONFLICT DO UPDATE needs a conflict target: (columns)",
+            ));
+        };
+        let known: Vec<String> = key.iter().map(|column| format!("{column} IS NOT NULL")).collect();
+        let twice = format!(
+            "SELECT 1 FROM {INCOMING} WHERE {} GROUP BY {} HAVING count(*) > 1 LIMIT 1",
+            known.join(" AND "),
+            key.join(", ")
+        );
+        let (_, twice) = self.collect_rows(self.query(parse(&twice)?, &Parameters::None)?)?;
+        if Changes::count_rows(&twice) > 0 {
+            return Err(changed_twice("two of the new rows have the same key"));
+        }
+        let mut changes = self.new_keys(target, keys)?;
+        let condition =
+            update.selection.as_ref().map(|selection| format!(" WHERE {selection}")).unwrap_or_default();
+        let sql = format!(
+            "SELECT {} AS {}, {} FROM {} JOIN {INCOMING} AS excluded ON {}{condition}",
+            target.position(),
+            quoted(POSITION),
+            updated_values(target, &update.assignments)?,
+            target.source(),
+            matches(target, key, "excluded"),
+        );
+        let (positions, rows) = self.changed_rows(&sql, &Parameters::None, true)?;
+        changes.count += positions.len();
+        changes.deleted = positions;
+        for rows in rows {
+            changes.rows.push(as_rows_of(target, &rows)?);
+        }
+        Ok(changes)
+    }
+
+    pub(super) fn merge(&self, merge: Merge, parameters: &Parameters) -> Result<Outcome> {
+        refuse(merge.output.is_some(), "MERGE with OUTPUT")?;
+        let TableFactor::Table { name, alias, .. } = &merge.table else {
+            return Err(Error::new(ErrorKind::Syntax, "MERGE INTO needs a table"));
+        };
+        let target = self.target(name, alias.as_ref().map(|alias| fold(&alias.name)))?;
+        let mut changes = Changes::default();
+        let mut matched = 0;
+        let mut earlier: Vec<(MergeClauseKind, String)> = Vec::new();
+        for clause in &merge.clauses {
+            let kind = match clause.clause_kind {
+                MergeClauseKind::NotMatchedByTarget => MergeClauseKind::NotMatched,
+                other => other,
+            };
+            // The first clause that fits a row decides.
+            let mut conditions: Vec<String> = earlier
+                .iter()
+                .filter(|(other, _)| *other == kind)
+                .map(|(_, condition)| format!("NOT coalesce({condition}, false)"))
+                .collect();
+            let own =
+                clause.predicate.as_ref().map_or("true".to_string(), |predicate| format!("({predicate})"));
+            conditions.push(own.clone());
+            earlier.push((kind, own));
+            let condition = conditions.join(" AND ");
+            match self.merge_clause(&merge, &target, clause, kind, &condition, parameters)? {
+                (None, rows) => {
+                    changes.count += Changes::count_rows(&rows);
+                    changes.rows.extend(rows);
+                }
+                (Some((positions, found)), rows) => {
+                    matched += found;
+                    changes.count += positions.len();
+                    changes.deleted |= positions;
+                    changes.rows.extend(rows);
+                }
+            }
+        }
+        if matched != changes.deleted.len() {
+            return Err(changed_twice("two rows of the source match the same row of the target"));
+        }
+        self.write(|writer| changes.apply(&target, writer))?;
+        Ok(Outcome::Done { rows_affected: Some(changes.count) })
+    }
+
+    /// The rows that one clause inserts, or those that it changes, with their new values.
+    #[expect(clippy::type_complexity, reason = "positions, and how many rows were found, are of one query")]
+    fn merge_clause(
+        &self,
+        merge: &Merge,
+        target: &Target,
+        clause: &MergeClause,
+        kind: MergeClauseKind,
+        condition: &str,
+        parameters: &Parameters,
+    ) -> Result<(Option<(RoaringTreemap, u64)>, Vec<RecordBatch>)> {
+        let (source, on) = (&merge.source, &merge.on);
+        let from = match kind {
+            MergeClauseKind::Matched => {
+                format!("{} JOIN {source} ON {on} WHERE {condition}", target.source())
+            }
+            MergeClauseKind::NotMatchedBySource => {
+                format!(
+                    "{} WHERE NOT EXISTS (SELECT 1 FROM {source} WHERE {on}) AND {condition}",
+                    target.source()
+                )
+            }
+            MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
+                format!(
+                    "{source} WHERE NOT EXISTS (SELECT 1 FROM {} WHERE {on}) AND {condition}",
+                    target.source()
+                )
+            }
+        };
+        let inserts = kind == MergeClauseKind::NotMatched;
+        let values = match &clause.action {
+            MergeAction::Insert(insert) if inserts => {
+                let MergeInsertKind::Values(values) = &insert.kind else {
+                    return Err(Error::unsupported("INSERT ROW is not supported; list the values"));
+                };
+                let columns =
+                    insert.columns.iter().map(|column| Ok(name_of(column)?.1)).collect::<Result<Vec<_>>>()?;
+                let [row] = values.rows.as_slice() else {
+                    return Err(Error::new(
+                        ErrorKind::Syntax,
+                        "MERGE inserts one row of VALUES for each row",
+                    ));
+                };
+                inserted_values(target, &columns, row)?
+            }
+            MergeAction::Update(update) if !inserts => updated_values(target, &update.assignments)?,
+            MergeAction::Delete { .. } if !inserts => {
+                let sql = format!("SELECT {} FROM {from}", target.position());
+                let (positions, rows) = self.changed_rows(&sql, parameters, true)?;
+                drop(rows);
+                let found = self.count_of(&from, parameters)?;
+                return Ok((Some((positions, found)), Vec::new()));
+            }
+            other => {
+                return Err(Error::new(
+                    ErrorKind::Syntax,
+                    format!(
+                        "WHEN {kind} THEN {other}: rows that are matched are updated or deleted, others inserted"
+                    ),
+                ));
+            }
+        };
+        if inserts {
+            let rows = self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters)?;
+            return Ok((None, rows));
+        }
+        let sql = format!("SELECT {} AS {}, {values} FROM {from}", target.position(), quoted(POSITION));
+        let (positions, rows) = self.changed_rows(&sql, parameters, true)?;
+        let found = self.count_of(&from, parameters)?;
+        let rows = rows.iter().map(|rows| as_rows_of(target, rows)).collect::<Result<_>>()?;
+        Ok((Some((positions, found)), rows))
+    }
+
+    fn count_of(&self, from: &str, parameters: &Parameters) -> Result<u64> {
+        let outcome = self.query(parse(&format!("SELECT 1 FROM {from}"))?, parameters)?;
+        let mut count = 0;
+        self.each_batch(outcome, |batch| {
+            count += batch.num_rows() as u64;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// The rows that a query gives, as rows of a table.
+    fn rows_for(&self, target: &Target, sql: &str, parameters: &Parameters) -> Result<Vec<RecordBatch>> {
+        let (_, batches) = self.collect_rows(self.query(parse(sql)?, parameters)?)?;
+        batches.iter().map(|batch| as_rows_of(target, batch)).collect()
+    }
+}
+
+fn changed_twice(why: &str) -> Error {
+    Error::invalid_input(format!("a row would be changed twice: {why}")).with_sqlstate("21000")
+}
+
+/// The quoted columns of the keys that a conflict is about.
+fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
+    let entry = target.data.entry();
+    let names = |columns: &[hypostyle_types::ColumnId]| -> Vec<String> {
+        columns.iter().filter_map(|id| entry.column_by_id(*id)).map(|column| column.name.clone()).collect()
+    };
+    let all = entry
+        .constraints
+        .iter()
+        .filter_map(|constraint| Some((&constraint.name, names(constraint.rule.key()?))));
+    let chosen: Vec<Vec<String>> = match &conflict.conflict_target {
+        None => all.map(|(_, key)| key).collect(),
+        Some(ConflictTarget::Columns(columns)) => {
+            let mut wanted: Vec<String> = columns.iter().map(fold).collect();
+            wanted.sort();
+            let same = |key: &Vec<String>| {
+                let mut key = key.clone();
+                key.sort();
+                key == wanted
+            };
+            all.map(|(_, key)| key).filter(same).collect()
+        }
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let wanted = name_of(name)?.1;
+            all.filter(|(name, _)| **name == wanted).map(|(_, key)| key).collect()
+        }
+    };
+    if chosen.is_empty() {
+        return Err(Error::invalid_input(format!(
+            "table \"{}\" has no PRIMARY KEY or UNIQUE constraint that matches the ON CONFLICT target",
+            target.name
+        ))
+        .with_sqlstate("42P10"));
+    }
+    Ok(chosen.iter().map(|key| key.iter().map(|column| quoted(column)).collect()).collect())
+}
+
+/// That the target's row has the key of another.
+fn matches(target: &Target, key: &[String], other: &str) -> String {
+    let alias = quoted(&target.alias);
+    let pairs = key.iter().map(|column| format!("{alias}.{column} = {other}.{column}"));
+    pairs.collect::<Vec<_>>().join(" AND ")
+}
+
+fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
+    let Some(first) = rows.first() else {
+        return Err(Error::internal("an INSERT without a batch"));
+    };
+    let mut fields: Vec<Field> = first.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
+    fields.push(Field::new(NUMBER, DataType::UInt64, false));
+    let schema = Arc::new(Schema::new(fields));
+    let mut start = 0;
+    let mut batches = Vec::new();
+    for batch in rows {
+        let end = start + batch.num_rows() as u64;
+        let mut columns = batch.columns().to_vec();
+        columns.push(Arc::new(UInt64Array::from_iter_values(start..end)) as ArrayRef);
+        start = end;
+        batches.push(
+            RecordBatch::try_new(schema.clone(), columns).map_err(|error| from_datafusion(error.into()))?,
+        );
+    }
+    MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)
+}
+
+/// The columns of a row after SET, in the table's order.
+pub(super) fn updated_values(target: &Target, assignments: &[Assignment]) -> Result<String> {
+    let mut values: Vec<String> =
+        target.names().map(|name| format!("{}.{name}", quoted(&target.alias))).collect();
+    let mut assigned = vec![false; values.len()];
+    for assignment in assignments {
+        for (name, value) in assigned_columns(assignment)? {
+            let column = target.column(&name)?;
+            if std::mem::replace(&mut assigned[column], true) {
+                return Err(Error::new(ErrorKind::Syntax, format!("column \"{name}\" is assigned twice"))
+                    .with_sqlstate("42601"));
+            }
+            values[column] = value_or_default(target, column, Some(&value));
+        }
+    }
+    Ok(with_names(target, values))
+}
+
+fn inserted_values(target: &Target, columns: &[String], row: &[Expr]) -> Result<String> {
+    let places: Vec<usize> = match columns.is_empty() {
+        true => (0..target.names().count()).collect(),
+        false => columns.iter().map(|name| target.column(name)).collect::<Result<_>>()?,
+    };
+    if places.len() != row.len() {
+        return Err(Error::new(
+            ErrorKind::Syntax,
+            format!("{} columns, but {} values", places.len(), row.len()),
+        ));
+    }
+    let values = (0..target.names().count()).map(|column| {
+        let given = places.iter().position(|place| *place == column).map(|place| &row[place]);
+        value_or_default(target, column, given)
+    });
+    Ok(with_names(target, values.collect()))
+}
+
+fn with_names(target: &Target, values: Vec<String>) -> String {
+    let named = values.iter().zip(target.names()).map(|(value, name)| format!("{value} AS {name}"));
+    named.collect::<Vec<_>>().join(", ")
+}
