@@ -19,7 +19,7 @@ fn errors_have_their_class_and_say_what_to_do() {
         ("INSERT INTO orders VALUES (1, 'yesterday', 3)", ErrorKind::InvalidInput, "yesterday"),
         ("DROP TABLE order_s", ErrorKind::UnknownName, "orders"),
         ("SELECT 1/0", ErrorKind::InvalidInput, "zero"),
-        ("CREATE TABLE k (a INT PRIMARY KEY)", ErrorKind::Unsupported, "PRIMARY KEY"),
+        ("CREATE TABLE k (a INT COLLATE de)", ErrorKind::Unsupported, "COLLATE"),
         ("CREATE TABLE k (a FROBNITZ)", ErrorKind::Unsupported, "FROBNITZ"),
         ("CREATE TABLE k (a INT, a INT)", ErrorKind::AlreadyExists, "two columns"),
         ("DELETE FROM orders ORDER BY o_orderkey LIMIT 1", ErrorKind::Unsupported, "LIMIT"),

@@ -19,7 +19,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens a database directory, or one in memory when `path` is `None`.
 #[pyfunction]
-#[pyo3(signature = (path, read_only, threads, memory_limit, temp_directory))]
+#[pyo3(signature = (path, read_only, threads, memory_limit, temp_directory, allow_network_filesystem))]
 pub fn connect(
     py: Python<'_>,
     path: Option<PathBuf>,
@@ -27,9 +27,10 @@ pub fn connect(
     threads: Option<usize>,
     memory_limit: Option<&Bound<'_, PyAny>>,
     temp_directory: Option<PathBuf>,
+    allow_network_filesystem: bool,
 ) -> PyResult<Connection> {
     let memory_limit = memory_limit.map(memory_limit_bytes).transpose()?;
-    let options = OpenOptions { read_only, threads, memory_limit, temp_directory };
+    let options = OpenOptions { read_only, threads, memory_limit, temp_directory, allow_network_filesystem };
     let threads = threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
         .max(1);
@@ -101,6 +102,11 @@ impl Connection {
     #[getter]
     fn path(&self) -> Option<PathBuf> {
         self.inner.database().path().map(PathBuf::from)
+    }
+
+    #[getter]
+    fn in_transaction(&self) -> bool {
+        self.inner.is_in_transaction()
     }
 
     /// Runs statements; `resolver(name)` is asked for tables that the database does not have and returns

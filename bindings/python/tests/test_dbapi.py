@@ -77,10 +77,22 @@ def test_closed(cursor):
         cursor.execute("select 1")
 
 
-def test_transactions(con):
+def test_commit_and_rollback_without_a_transaction_do_nothing(con):
     con.commit()
-    with pytest.raises(hypostyle.NotSupportedError):
-        con.rollback()
+    con.rollback()
+    assert not con.in_transaction
+
+
+def test_a_transaction_is_committed_or_rolled_back(con):
+    con.execute("create table t (a integer)")
+    con.begin()
+    assert con.in_transaction
+    con.cursor().execute("insert into t values (1)")
+    con.rollback()
+    con.begin()
+    cursor = con.cursor().execute("insert into t values (2)")
+    con.commit()
+    assert cursor.execute("select a from t").fetchall() == [(2,)]
 
 
 def test_constructors():

@@ -50,6 +50,10 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     temp_directory: Option<PathBuf>,
 
+    /// Open a database on a network file system, whose locks and mappings cannot be relied on
+    #[arg(long)]
+    allow_network_filesystem: bool,
+
     /// Print results as CSV
     #[arg(long, group = "format")]
     csv: bool,
@@ -160,6 +164,7 @@ impl Options {
             threads: self.threads,
             memory_limit: self.memory_limit,
             temp_directory: self.temp_directory.clone(),
+            allow_network_filesystem: self.allow_network_filesystem,
         }
     }
 }

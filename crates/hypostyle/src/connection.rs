@@ -144,6 +144,11 @@ impl Connection {
         self.session()?.append(table, data, options.create, options.by_name)
     }
 
+    /// Whether BEGIN has opened a transaction that is not over.
+    pub fn is_in_transaction(&self) -> bool {
+        self.session.read().as_ref().is_some_and(|session| session.is_in_transaction())
+    }
+
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.
     pub fn interrupt(&self) {
         if let Some(session) = self.session.read().as_ref() {

@@ -2,7 +2,7 @@
 
 use crate::Connection;
 use hypostyle_engine::{Engine, EngineOptions, system_memory};
-use hypostyle_storage::OpenMode;
+use hypostyle_storage::{OpenMode, StorageOptions};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ pub struct OpenOptions {
     pub memory_limit: Option<u64>,
     /// Where queries spill; the system's temporary directory when absent.
     pub temp_directory: Option<PathBuf>,
+    /// Open a database on a network file system, whose locks and mappings cannot be relied on.
+    pub allow_network_filesystem: bool,
 }
 
 /// An open database; clones are handles of the same one.
@@ -33,13 +35,18 @@ impl Database {
     /// Opens a directory; one that is missing or empty becomes a new database, unless read-only.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidInput` when it is not a database, `Version`, `Corrupt`, `Busy`, `Io`.
+    /// `NotFound`, `InvalidInput` when it is not a database, `Version`, `Corrupt`, `Io`; `Unsupported` on a
+    /// network file system.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         let path = std::path::absolute(path.as_ref()).map_err(|error| {
             Error::from_io(&error, format_args!("cannot open \"{}\"", path.as_ref().display()))
         })?;
-        Self::over(hypostyle_storage::Database::open(&path, mode)?, Some(path), options)
+        let storage = StorageOptions {
+            allow_network_filesystem: options.allow_network_filesystem,
+            ..StorageOptions::from(mode)
+        };
+        Self::over(hypostyle_storage::Database::open(&path, storage)?, Some(path), options)
     }
 
     /// A new database in memory; the same code over memory files. It goes with its last handle.

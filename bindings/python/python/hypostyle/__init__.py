@@ -8,7 +8,7 @@
 (6,)
 
 There is no hidden default connection: `connect()` makes each one. The module follows DB-API 2.0
-(PEP 249); statements commit by themselves.
+(PEP 249); statements commit by themselves unless a transaction is open.
 """
 
 from hypostyle import _cpu

@@ -11,6 +11,7 @@ def connect(
     threads: int | None,
     memory_limit: int | str | None,
     temp_directory: str | None,
+    allow_network_filesystem: bool,
 ) -> Connection: ...
 
 class Connection:
@@ -20,6 +21,8 @@ class Connection:
     def path(self) -> Any | None: ...
     @property
     def closed(self) -> bool: ...
+    @property
+    def in_transaction(self) -> bool: ...
     def query(
         self, sql: str, parameters: Any | None, resolver: Callable[[str], Any | None] | None
     ) -> QueryResult: ...

@@ -1,15 +1,19 @@
 """Connections: where a program starts."""
 
 import os
+import random
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from hypostyle import _native, dbapi, errors, inputs, variables
 from hypostyle.result import Result
 
 Parameters = Sequence[Any] | Mapping[str, Any]
+T = TypeVar("T")
 
 
 class TableInfo(NamedTuple):
@@ -37,6 +41,7 @@ def connect(
     threads: int | None = None,
     memory_limit: int | str | None = None,
     temp_directory: str | os.PathLike[str] | None = None,
+    allow_network_filesystem: bool = False,
 ) -> "Connection":
     """Open a database.
 
@@ -46,24 +51,31 @@ def connect(
         threads: threads of queries and conversions; by default, one per processor.
         memory_limit: of queries, in bytes or as "4GB", "512MiB", "80%".
         temp_directory: where operators spill what does not fit.
+        allow_network_filesystem: open a database on NFS, SMB or the like, whose locks and mappings cannot
+            be relied on.
+
+    Any number of processes may open a database at the same time, each with its own `connect()`: a
+    connection cannot be used on both sides of `os.fork()`.
 
     Raises:
         NotFoundError: read-only, and no such directory.
-        BusyError: another process holds the database.
         CorruptionError, VersionError: the directory is damaged, or of a newer version.
     """
     path = None if database is None or database == ":memory:" else os.fspath(database)
     if threads is not None and threads < 1:
         raise errors.DataError(f"threads is {threads}, but must be at least 1")
     spill = None if temp_directory is None else os.fspath(temp_directory)
-    return Connection(_native.connect(path, read_only, threads, memory_limit, spill))
+    return Connection(
+        _native.connect(path, read_only, threads, memory_limit, spill, allow_network_filesystem)
+    )
 
 
 class Connection:
     """One session on a database; made by `connect()`.
 
     Threads may share it: it runs one statement at a time. For statements that run beside each
-    other, give each thread its own `duplicate()`. Every statement commits by itself.
+    other, give each thread its own `duplicate()`. A statement outside a transaction commits by itself;
+    see `transaction()`.
     """
 
     # PEP 249's optional extension: the exceptions as attributes, for code with many databases.
@@ -106,7 +118,7 @@ class Connection:
     def executemany(self, query: str, parameters: Iterable[Parameters]) -> int:
         """Run a statement once for each set of parameters; returns the rows affected, all together.
 
-        Each run is a commit of its own: to load many rows, `append()` is faster by far.
+        Outside a transaction each run is a commit of its own: to load many rows, `append()` is faster by far.
         """
         frame = sys._getframe(1)
         return sum(self._query(query, each, frame).rows_affected or 0 for each in parameters)
@@ -134,7 +146,7 @@ class Connection:
 
         Raises:
             DataError: a value or shape does not fit; the message names column, row and value.
-            ConstraintError: NULL in a NOT NULL column.
+            ConstraintError: NULL in a NOT NULL column, or another constraint is violated.
             UnknownNameError: no such table (and not `create`), or no such column in it.
         """
         stream, by_name = inputs.to_arrow(data)
@@ -160,18 +172,70 @@ class Connection:
         """Another connection to the same database, with a session of its own."""
         return Connection(self._native.duplicate())
 
-    def commit(self) -> None:
-        """Nothing is left to do: every statement has committed by itself."""
-        if self._native.closed:
-            raise errors.ClosedError("the connection is closed")
-
-    def rollback(self) -> None:
-        """Not possible, because every statement has committed by itself.
+    def begin(self, read_only: bool = False) -> None:
+        """Open a transaction: it reads what is committed now, and its own changes.
 
         Raises:
-            NotSupportedError: always.
+            DataError: one is open already.
         """
-        raise errors.NotSupportedError("statements commit by themselves, so there is nothing to roll back")
+        self._query("BEGIN READ ONLY" if read_only else "BEGIN", None, None)
+
+    def commit(self) -> None:
+        """Make the changes of the open transaction durable and visible; without one, do nothing.
+
+        Raises:
+            ConflictError: another transaction has changed the same first, or an error has aborted this one.
+                Nothing of it is visible then.
+        """
+        if self.in_transaction:
+            self._query("COMMIT", None, None)
+
+    def rollback(self) -> None:
+        """Forget the changes of the open transaction; without one, do nothing."""
+        if self.in_transaction:
+            self._query("ROLLBACK", None, None)
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        if self._native.closed:
+            raise errors.ClosedError("the connection is closed")
+        return self._native.in_transaction
+
+    @contextmanager
+    def transaction(self, read_only: bool = False) -> Iterator[Self]:
+        """A transaction for a `with` block: committed at its end, rolled back when it raises.
+
+        Raises:
+            ConflictError: at the end, when another transaction has changed the same first;
+                `run_transaction()` then tries again.
+        """
+        self.begin(read_only)
+        try:
+            yield self
+        except BaseException:
+            if not self._native.closed:
+                self.rollback()
+            raise
+        self.commit()
+
+    def run_transaction(self, work: Callable[[Self], T], attempts: int = 10) -> T:
+        """Run `work(connection)` in a transaction, again after a conflict, and return what it returns.
+
+        Args:
+            work: reads and writes through the connection; may run several times.
+            attempts: after so many conflicts, the last one is raised.
+        """
+        for attempt in range(1, attempts + 1):
+            try:
+                with self.transaction():
+                    return work(self)
+            except errors.ConflictError:
+                if attempt == attempts:
+                    raise
+                # Whoever was faster is likely to be at it again.
+                time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 8)))
+        raise errors.ProgrammingError(f"attempts is {attempts}, but must be at least 1")
 
     def interrupt(self) -> None:
         """Stop the running statement, from any thread; it raises QueryInterrupted."""

@@ -1,6 +1,7 @@
 """DB-API 2.0 (PEP 249): cursors, type objects and constructors.
 
-Statements commit by themselves, so that `commit()` succeeds and `rollback()` is not supported.
+Statements commit by themselves unless a transaction is open: `Connection.begin()` opens one, or
+`transaction()` for a `with` block.
 """
 
 import datetime

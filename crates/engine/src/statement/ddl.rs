@@ -9,7 +9,9 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateView, ObjectName, ObjectNamePart, ObjectType, Statement,
 };
-use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Transaction, ViewEntry};
+use hypostyle_storage::{
+    ConstraintEntry, ConstraintRule, NewColumn, SCHEMA_MAIN, TableEntry, Transaction, ViewEntry,
+};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
 const DONE: Outcome = Outcome::Done { rows_affected: None };
@@ -171,7 +173,7 @@ fn drop_objects(
         let (table, view) = (catalog.table(&schema, &name), catalog.view(&schema, &name));
         match object_type {
             ObjectType::Table => match (table, view) {
-                (Some(table), _) => writer.drop_table(table.id)?,
+                (Some(table), _) => drop_table(writer, table, cascade)?,
                 (None, Some(_)) => {
                     return Err(Error::new(
                         ErrorKind::UnknownName,
@@ -216,7 +218,7 @@ fn drop_objects(
                 }
                 if cascade {
                     for table in catalog.tables.iter().filter(|table| table.schema == name) {
-                        writer.drop_table(table.id)?;
+                        drop_table(writer, table, true)?;
                     }
                     for view in catalog.views.iter().filter(|view| view.schema == name) {
                         writer.drop_view(&name, &view.name)?;
@@ -230,6 +232,34 @@ fn drop_objects(
     Ok(DONE)
 }
 
+/// Drops a table, and with CASCADE the foreign keys that refer to it.
+fn drop_table(writer: &mut Transaction, table: &TableEntry, cascade: bool) -> Result<()> {
+    let refers = |constraint: &ConstraintEntry| matches!(constraint.rule, ConstraintRule::ForeignKey { table: other, .. } if other == table.id);
+    for other in writer.catalog().tables.clone() {
+        let Some(constraint) = other.constraints.iter().find(|constraint| refers(constraint)) else {
+            continue;
+        };
+        if other.id == table.id {
+            continue;
+        }
+        if !cascade {
+            return Err(Error::new(
+                ErrorKind::Constraint,
+                format!(
+                    "table \"{}\" is referred to by constraint \"{}\" of table \"{}\"; drop that first, or use CASCADE",
+                    table.name, constraint.name, other.name
+                ),
+            )
+            .with_sqlstate("2BP01"));
+        }
+        writer.alter_table(other.id, |other| {
+            other.constraints.retain(|constraint| !refers(constraint));
+            Ok(())
+        })?;
+    }
+    writer.drop_table(table.id)
+}
+
 fn lower_unless_quoted(name: &str) -> String {
     if name.contains('"') { name.to_string() } else { name.to_lowercase() }
 }
@@ -239,9 +269,9 @@ fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> 
 }
 
 fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name: &str) -> Result<()> {
-    let existing = writer.catalog().table(schema, name).map(|table| table.id);
+    let existing = writer.catalog().table(schema, name).cloned();
     match existing {
-        Some(id) if or_replace => writer.drop_table(id),
+        Some(table) if or_replace => drop_table(writer, &table, false),
         _ => Ok(()),
     }
 }

@@ -31,7 +31,7 @@ use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
     Query, Statement, Value,
 };
-use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect};
+use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -78,6 +78,7 @@ impl Session {
                 "SELECT catalog_name AS database_name FROM information_schema.schemata GROUP BY 1",
                 parameters,
             ),
+            ["PRAGMA", ..] => self.pragma(sql),
             ["CHECKPOINT", ..] => {
                 self.engine.database().checkpoint()?;
                 Ok(Outcome::Done { rows_affected: None })
@@ -105,7 +106,6 @@ impl Session {
             Statement::Reset(reset) => {
                 self.query(DfStatement::Statement(Box::new(Statement::Reset(reset))), parameters)
             }
-            Statement::Pragma { name, value, .. } => self.pragma(&name.to_string(), value),
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
@@ -575,7 +575,7 @@ fn exact_numbers(sql: &str) -> Cow<'_, str> {
 }
 
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
-/// notebooks are used to (`FROM t`, struct types, trailing commas).
+/// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     let sql = exact_numbers(sql);
     let with = |dialect: &dyn Dialect| {
@@ -586,7 +586,9 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     };
     let mut statements = match with(&GenericDialect {}) {
         Ok(statements) => statements,
-        Err(error) => with(&DuckDbDialect {}).map_err(|_| from_datafusion(error))?,
+        Err(error) => with(&DuckDbDialect {})
+            .or_else(|_| with(&PostgreSqlDialect {}))
+            .map_err(|_| from_datafusion(error))?,
     };
     match (statements.pop_front(), statements.is_empty()) {
         (Some(statement), true) => Ok(statement),

@@ -140,7 +140,8 @@ impl Session {
             if let TableObject::TableName(name) = &insert.table
                 && (insert.returning.is_some() || insert.on.is_some())
             {
-                let alias = insert.table_alias.as_ref().map(|alias| fold(&alias.alias));
+                // The planner does not know the alias, and what it is for is not planned by it.
+                let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
                 target = Some(self.target(name, alias)?);
             }
             returning = insert.returning.take();

@@ -5,12 +5,16 @@ use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
-    ValueWithSpan,
 };
+use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 5] = ["threads", "memory_limit", "temp_directory", "timezone", "batch_size"];
+const OWN: [&str; 6] = ["threads", "memory_limit", "temp_directory", "timezone", "batch_size", "synchronous"];
+
+/// What a commit waits for (docs/transactions.md).
+const SYNCHRONOUS: [(&str, Synchronous); 3] =
+    [("full", Synchronous::Full), ("normal", Synchronous::Normal), ("off", Synchronous::Off)];
 
 /// Bytes of RAM when the system does not tell.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
@@ -65,11 +69,14 @@ impl Session {
         self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
     }
 
-    pub(crate) fn pragma(&self, name: &str, value: Option<ValueWithSpan>) -> Result<Outcome> {
-        let name = name.to_ascii_lowercase();
-        match value {
-            Some(value) => self.set_own(&name, &text_of(&Expr::Value(value))),
-            None => self.show(name),
+    /// `PRAGMA name` and `PRAGMA name = value`, whose values may be bare words.
+    pub(crate) fn pragma(&self, sql: &str) -> Result<Outcome> {
+        let text = sql.trim_start()["PRAGMA".len()..].trim().trim_end_matches(';');
+        match text.split_once('=') {
+            Some((name, value)) => {
+                self.set_own(&name.trim().to_ascii_lowercase(), value.trim().trim_matches(['\'', '"']))
+            }
+            None => self.show(text.to_string()),
         }
     }
 
@@ -84,6 +91,14 @@ impl Session {
             "threads" => options.threads = number()?,
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
             "temp_directory" => options.temp_directory = Some(PathBuf::from(value)),
+            "synchronous" => {
+                let synchronous = SYNCHRONOUS.iter().find(|(name, _)| value.eq_ignore_ascii_case(name));
+                let (_, synchronous) = synchronous.ok_or_else(|| {
+                    Error::invalid_input(format!("synchronous is full, normal or off, not '{value}'"))
+                })?;
+                self.engine.database().set_synchronous(*synchronous);
+                return Ok(Outcome::Done { rows_affected: None });
+            }
             "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
             "batch_size" => {
                 return self.set_datafusion("datafusion.execution.batch_size", &number()?.to_string());
@@ -141,6 +156,10 @@ impl Session {
             )),
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
+            "synchronous" => {
+                let synchronous = self.engine.database().synchronous();
+                SYNCHRONOUS.iter().find(|(_, found)| *found == synchronous).map(|(name, _)| name.to_string())
+            }
             _ => None,
         };
         match name.as_str() {

@@ -104,7 +104,9 @@ impl Session {
         let others: Vec<String> = delete.using.iter().flatten().map(|other| format!(", {other}")).collect();
         let condition = delete.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
         let columns = match &delete.returning {
-            Some(_) => format!(", {}.*", quoted(&target.alias)),
+            Some(_) => {
+                target.names().map(|name| format!(", {}.{name}", quoted(&target.alias))).collect::<String>()
+            }
             None => String::new(),
         };
         let sql = format!(

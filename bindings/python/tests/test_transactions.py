@@ -1,0 +1,128 @@
+"""Transactions from Python: the context manager, conflicts, and the helper that tries again."""
+
+import threading
+
+import hypostyle
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def account(con):
+    con.execute("create table account (id integer primary key, balance integer)")
+    con.execute("insert into account values (1, 100), (2, 100)")
+    return con
+
+
+def balances(con):
+    return dict(con.sql("select * from account order by id").fetchall())
+
+
+def test_a_block_commits_at_its_end(account):
+    other = account.duplicate()
+    with account.transaction() as con:
+        con.execute("update account set balance = balance - 30 where id = 1")
+        con.execute("update account set balance = balance + 30 where id = 2")
+        assert balances(con) == {1: 70, 2: 130}
+        assert balances(other) == {1: 100, 2: 100}
+    assert balances(other) == {1: 70, 2: 130}
+    assert not account.in_transaction
+
+
+def test_a_block_that_raises_is_rolled_back(account):
+    with pytest.raises(ZeroDivisionError), account.transaction():
+        account.execute("delete from account")
+        1 / 0  # noqa: B018
+    assert balances(account) == {1: 100, 2: 100}
+
+
+def test_an_error_aborts_until_rollback(account):
+    account.begin()
+    account.execute("delete from account where id = 1")
+    with pytest.raises(hypostyle.ConstraintError, match="account_pkey.*id = 2"):
+        account.execute("insert into account values (2, 5)")
+    with pytest.raises(hypostyle.ConflictError, match="aborted") as error:
+        account.sql("select 1")
+    assert error.value.sqlstate == "25P02"
+    account.rollback()
+    assert balances(account) == {1: 100, 2: 100}
+
+
+def test_the_second_committer_of_a_row_gets_a_conflict(account):
+    other = account.duplicate()
+    account.begin()
+    other.begin()
+    account.execute("update account set balance = 1 where id = 1")
+    other.execute("update account set balance = 2 where id = 1")
+    account.commit()
+    with pytest.raises(hypostyle.ConflictError, match='"account"') as error:
+        other.commit()
+    assert error.value.sqlstate == "40001"
+    assert balances(other) == {1: 1, 2: 100}
+
+
+def test_run_transaction_tries_again(account):
+    increments = 20
+
+    def work(con):
+        (balance,) = con.sql("select balance from account where id = 1").fetchone()
+        con.execute("update account set balance = ? where id = 1", [balance + 1])
+
+    def run():
+        con = account.duplicate()
+        for _ in range(increments):
+            con.run_transaction(work, attempts=1000)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert balances(account)[1] == 100 + 3 * increments
+
+
+def test_appends_are_part_of_a_transaction(con):
+    con.append("t", {"a": np.arange(10)}, create=True)
+    with pytest.raises(RuntimeError), con.transaction():
+        con.append("t", {"a": np.arange(200_000)})
+        assert len(con.table("t")) == 200_010
+        raise RuntimeError
+    assert len(con.table("t")) == 10
+    with con.transaction():
+        con.append("t", {"a": np.arange(200_000)})
+        con.append("u", {"b": ["x"]}, create=True)
+    assert con.sql("select count(*), sum(a) from t").fetchone() == (200_010, 19_999_900_045)
+    assert con.table("u").fetchall() == [("x",)]
+
+
+def test_results_stay_as_they_were(con):
+    con.append("t", {"a": np.arange(100_000)}, create=True)
+    before = con.table("t").fetchnumpy()["a"]
+    con.execute("delete from t where a % 2 = 0")
+    after = con.table("t").fetchnumpy()["a"]
+    con.execute("drop table t")
+    assert before.sum() == 4_999_950_000
+    assert after.sum() == 2_500_000_000
+    after[:] = 0
+    assert before[1] == 1
+
+
+def test_a_read_only_transaction_keeps_its_snapshot(account):
+    other = account.duplicate()
+    with account.transaction(read_only=True):
+        assert len(account.table("account")) == 2
+        other.execute("insert into account values (3, 1)")
+        assert len(account.table("account")) == 2
+        with pytest.raises(hypostyle.Error, match="read-only"):
+            account.execute("delete from account")
+        account.rollback()
+        account.begin()
+    assert len(account.table("account")) == 3
+
+
+def test_synchronous_is_a_setting(con):
+    assert con.sql("pragma synchronous").fetchall() == [("synchronous", "full")]
+    con.execute("pragma synchronous = normal")
+    assert con.sql("show synchronous").fetchall() == [("synchronous", "normal")]
+    with pytest.raises(hypostyle.DataError, match="full, normal or off"):
+        con.execute("pragma synchronous = often")
