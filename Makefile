@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # Scale factor of the TPC-H data, and runs per measurement.
 export SF ?= 1
 export RUNS ?= 5
-BENCHES ?= export append tpch open
+BENCHES ?= export append tpch open transactions
 
 .PHONY: help setup build demo test bench fuzz lint format clean
 
@@ -25,7 +25,7 @@ demo: build ## Generate TPC-H, query it, export lineitem; compare with DuckDB an
 test: setup ## Run all tests
 	@scripts/test.sh
 
-bench: build ## Measure against the peers and the bars (SF=1 RUNS=5 BENCHES="export append tpch open")
+bench: build ## Measure against the peers and the bars (SF=1 RUNS=5 BENCHES="export append …")
 	@. scripts/env.sh && for bench in $(BENCHES); do \
 		"$$VENV/bin/python" bench/$$bench.py --sf $(SF) --runs $(RUNS) || exit 1; \
 	done

@@ -8,7 +8,7 @@
 use crate::catalog::{CATALOG, Scope, SnapshotCatalog, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
-use crate::statement::{Explicit, TypeNames};
+use crate::statement::{Explicit, Remembered, TypeNames};
 use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -200,6 +200,8 @@ pub struct Session {
     pub(crate) context: SessionContext,
     pub(crate) scope: Arc<Scope>,
     pub(crate) counters: Arc<Counters>,
+    /// Statements that are not parsed again.
+    pub(crate) remembered: Mutex<Remembered>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
     interrupted: AtomicBool,
@@ -244,6 +246,7 @@ impl Session {
             context,
             scope,
             counters,
+            remembered: Mutex::default(),
             transaction: Mutex::default(),
             interrupted: AtomicBool::new(false),
             poll: RwLock::new(None),

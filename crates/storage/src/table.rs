@@ -25,6 +25,9 @@ impl TableData {
         rows: &Rows,
         previous: Option<&Self>,
     ) -> Self {
+        if let Some(previous) = previous.filter(|previous| Arc::ptr_eq(&previous.entry, entry)) {
+            return Self { entry: entry.clone(), columns: previous.columns.clone(), rows: rows.clone() };
+        }
         let columns = entry
             .columns
             .iter()

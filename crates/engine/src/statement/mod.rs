@@ -14,12 +14,14 @@ mod split;
 mod summarize;
 mod transaction;
 mod types;
+mod values;
 mod write;
 
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
+pub(crate) use values::Remembered;
 
 use crate::error::from_datafusion;
 use crate::session::{Outcome, Parameters, Session};
@@ -36,6 +38,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use names::name_columns;
+use values::ValuesInsert;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,6 +50,13 @@ impl Session {
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
+        let remembered = self.remembered.lock().get(sql);
+        if let Some(insert) = remembered {
+            let stored = self.in_transaction(sql, || self.insert_values(&insert, parameters))?;
+            if let Some(outcome) = stored {
+                return Ok(outcome);
+            }
+        }
         let statements = split_statements(sql);
         let mut outcome = Outcome::Done { rows_affected: None };
         for (index, statement) in statements.iter().enumerate() {
@@ -83,7 +93,17 @@ impl Session {
                 self.engine.database().checkpoint()?;
                 Ok(Outcome::Done { rows_affected: None })
             }
-            _ => self.execute_parsed(parse(&number_placeholders(sql, parameters)?)?, parameters),
+            _ => {
+                let statement = parse(&number_placeholders(sql, parameters)?)?;
+                if let Some(insert) = ValuesInsert::of(&statement) {
+                    let insert = Arc::new(insert);
+                    self.remembered.lock().put(sql, insert.clone());
+                    if let Some(outcome) = self.insert_values(&insert, parameters)? {
+                        return Ok(outcome);
+                    }
+                }
+                self.execute_parsed(statement, parameters)
+            }
         }
     }
 

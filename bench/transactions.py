@@ -1,0 +1,285 @@
+"""Small durable commits, changes of single rows, and readers beside a writer.
+
+All databases are on disk and wait for it: SQLite with WAL and synchronous=FULL, DuckDB as it comes, ours with
+synchronous=full. Statements are SQL text with parameters, through each party's own Python package.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import duckdb
+import hypostyle
+
+from dataset import queries, tpch
+from measure import Bar, Measurement, Report, arguments, cache_directory, timed
+
+COMMITS = 1000
+WRITERS = 8
+KEYS = 200
+CREATE = "CREATE TABLE t (id INTEGER, name VARCHAR, amount DOUBLE)"
+INSERT = "INSERT INTO t VALUES (?, ?, ?)"
+
+
+def open_hypostyle(path: Path) -> Any:
+    return hypostyle.connect(path)
+
+
+def open_duckdb(path: Path) -> Any:
+    return duckdb.connect(path)
+
+
+def open_sqlite(path: Path) -> Any:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=60)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+ENGINES: dict[str, Callable[[Path], Any]] = {
+    "hypostyle": open_hypostyle,
+    "SQLite": open_sqlite,
+    "DuckDB": open_duckdb,
+}
+
+
+def insert_rows(connection: Any, first: int, count: int) -> None:
+    for number in range(first, first + count):
+        connection.execute(INSERT, (number, f"name {number}", number / 2))
+
+
+def another(engine: str, connection: Any, path: Path) -> Any:
+    """A connection for another thread."""
+    if engine == "hypostyle":
+        return connection.duplicate()
+    return connection.cursor() if engine == "DuckDB" else open_sqlite(path)
+
+
+def single_commits(engine: str, scratch: Path) -> float:
+    """Seconds per commit of one writer."""
+    path = scratch / f"{engine}.one"
+    connection = ENGINES[engine](path)
+    connection.execute(CREATE)
+    insert_rows(connection, -50, 50)
+    seconds, _ = timed(insert_rows, connection, 0, COMMITS)
+    check_rows(connection, COMMITS + 50)
+    connection.close()
+    return seconds / COMMITS
+
+
+def concurrent_commits(engine: str, scratch: Path) -> float:
+    """Seconds per commit when several writers commit at once."""
+    path = scratch / f"{engine}.many"
+    connection = ENGINES[engine](path)
+    connection.execute(CREATE)
+    each = COMMITS // WRITERS
+
+    def work(writer: int) -> None:
+        insert_rows(another(engine, connection, path), writer * each, each)
+
+    threads = [threading.Thread(target=work, args=(writer,)) for writer in range(WRITERS)]
+
+    def run() -> None:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    seconds, _ = timed(run)
+    check_rows(connection, each * WRITERS)
+    connection.close()
+    return seconds / (each * WRITERS)
+
+
+def check_rows(connection: Any, expected: int) -> None:
+    (found,) = connection.execute("SELECT count(*) FROM t").fetchone()
+    if found != expected:
+        raise RuntimeError(f"{found} rows are there, and not {expected}")
+
+
+def alternating(runs: int, work: Callable[[str, Path], float]) -> dict[str, list[float]]:
+    samples: dict[str, list[float]] = {engine: [] for engine in ENGINES}
+    for _ in range(runs):
+        for engine in ENGINES:
+            with tempfile.TemporaryDirectory(dir=cache_directory()) as scratch:
+                samples[engine].append(work(engine, Path(scratch)))
+    return samples
+
+
+def copy_of(path: Path, target: Path) -> Path:
+    if path.is_dir():
+        shutil.copytree(path, target, ignore=shutil.ignore_patterns("shared", "readers"))
+    else:
+        shutil.copy(path, target)
+    return target
+
+
+def per_key(connection: Any, sql: str, keys: list[int]) -> float:
+    """Median seconds of a statement about one key, each a durable commit."""
+    return median(timed(connection.execute, sql, (key,))[0] for key in keys)
+
+
+def point_changes(report: Report, options: Namespace, scratch: Path) -> None:
+    """UPDATE and DELETE of one order's lines among all lines; then 1 % of all lines, and scans after that."""
+    dataset = tpch(options.sf)
+    paths = {
+        "hypostyle": copy_of(dataset.hypostyle, scratch / "ours"),
+        "DuckDB": copy_of(dataset.duckdb, scratch / "peer"),
+    }
+    connections = {engine: ENGINES[engine](path) for engine, path in paths.items()}
+    random.seed(7)
+    rows = connections["DuckDB"].execute("SELECT max(l_orderkey) FROM lineitem").fetchone()[0]
+    keys = random.sample(range(1, rows), KEYS)
+    for what, sql in (
+        ("UPDATE by key", "UPDATE lineitem SET l_comment = 'changed' WHERE l_orderkey = ?"),
+        ("DELETE by key", "DELETE FROM lineitem WHERE l_orderkey = ?"),
+    ):
+        samples = {engine: [per_key(connection, sql, keys)] for engine, connection in connections.items()}
+        report.add(Measurement(what, samples.pop("hypostyle"), samples, Bar(ratio_min=1.0)))
+
+    ours = connections["hypostyle"]
+    scan = "SELECT sum(l_quantity), sum(l_extendedprice), min(l_shipdate), max(l_comment) FROM lineitem"
+    delete = "DELETE FROM lineitem WHERE l_orderkey % 100 = 42"
+    ours.execute("VACUUM lineitem")
+
+    def scans() -> list[float]:
+        ours.sql(scan).fetchall()
+        return [timed(lambda: ours.sql(scan).fetchall())[0] for _ in range(options.runs)]
+
+    before = scans()
+    seconds = {engine: [timed(connection.execute, delete)[0]] for engine, connection in connections.items()}
+    report.add(Measurement("DELETE of 1 %", seconds.pop("hypostyle"), seconds))
+    after = scans()
+    # The scan before stands in the place of the peer: a ratio of 1 / 1.2 is what is allowed.
+    allowed = Bar(ratio_min=1 / 1.2, peer="before")
+    report.add(Measurement("scan, 1 % deleted", after, {"before": before}, allowed))
+    counts = {e: c.execute("SELECT count(*) FROM lineitem").fetchone() for e, c in connections.items()}
+    if len(set(counts.values())) != 1:
+        raise RuntimeError(f"the engines have different rows left: {counts}")
+    vacuum, _ = timed(ours.execute, "VACUUM lineitem")
+    report.add(Measurement("VACUUM of lineitem", [vacuum]))
+    export = [timed(lambda: ours.sql("SELECT * FROM lineitem").arrow())[0] for _ in range(options.runs)]
+    report.add(Measurement("export after VACUUM", export, bar=Bar(at_most=0.010)))
+    for connection in connections.values():
+        connection.close()
+
+
+def opening(report: Report, options: Namespace) -> None:
+    dataset = tpch(options.sf)
+
+    def run() -> None:
+        hypostyle.connect(dataset.hypostyle).close()
+
+    run()
+    samples = [timed(run)[0] for _ in range(options.runs)]
+    size = sum(file.stat().st_size for file in dataset.hypostyle.rglob("*") if file.is_file())
+    report.add(Measurement(f"open for writing, {size / 1e9:.1f} GB", samples, bar=Bar(at_most=0.020)))
+
+
+def held_snapshot(report: Report, options: Namespace, scratch: Path) -> None:
+    """What a reader's open transaction costs a writer."""
+    samples: dict[bool, list[float]] = {False: [], True: []}
+    for run in range(options.runs):
+        for held in samples:
+            path = scratch / f"held-{run}-{held}"
+            writer = open_hypostyle(path)
+            writer.execute(CREATE)
+            reader = open_hypostyle(path)
+            if held:
+                reader.begin(read_only=True)
+                reader.sql("SELECT count(*) FROM t").fetchall()
+            samples[held].append(timed(insert_rows, writer, 0, COMMITS)[0] / COMMITS)
+            reader.close()
+            writer.close()
+    report.add(Measurement("commit, a reader holds a snapshot", samples[True], {"no reader": samples[False]}))
+
+
+def reader_process(path: Path, runs: int, core: int) -> None:
+    """Runs the TPC-H queries on one core, some times over; prints the seconds of each round."""
+    import os
+
+    os.sched_setaffinity(0, {core})
+    connection = hypostyle.connect(path, read_only=True, threads=1)
+    texts = list(queries().values())
+    print("ready", flush=True)
+    for _ in range(runs):
+        start = time.perf_counter()
+        for text in texts:
+            connection.sql(text).fetchall()
+        print(json.dumps(time.perf_counter() - start), flush=True)
+
+
+def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
+    """A reader's TPC-H, alone and while another process commits on the other core."""
+    import os
+
+    path = copy_of(tpch(options.sf).hypostyle, scratch / "beside")
+    command = [sys.executable, __file__, "reader", str(path), "3", "1"]
+
+    def rounds(writer: Any | None) -> tuple[list[float], int]:
+        commits = 0
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            lines: list[str] = []
+            assert process.stdout is not None
+            collect = threading.Thread(target=lambda: lines.extend(process.stdout))  # type: ignore[arg-type]
+            collect.start()
+            while process.poll() is None:
+                if writer is None or commits >= COMMITS:
+                    time.sleep(0.05)
+                    continue
+                insert_rows(writer, commits, 1)
+                writer.execute("UPDATE orders SET o_comment = 'x' WHERE o_orderkey = ?", (commits * 32 + 1,))
+                commits += 1
+            collect.join()
+            if process.returncode != 0:
+                raise RuntimeError("the reader failed")
+        return [json.loads(line) for line in lines if line != "ready\n"], commits
+
+    alone, _ = rounds(None)
+    os.sched_setaffinity(0, {0})
+    with hypostyle.connect(path, threads=1) as writer:
+        writer.execute(CREATE)
+        beside, commits = rounds(writer)
+    os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
+    what = f"TPC-H beside {2 * commits} commits"
+    report.add(Measurement(what, beside, {"alone": alone}, Bar(ratio_min=1 / 1.3, peer="alone")))
+
+
+def main(options: Namespace) -> None:
+    report = Report("transactions", options)
+    one = alternating(options.runs, single_commits)
+    ours = one.pop("hypostyle")
+    report.add(Measurement("commit of one row", ours, one, Bar(ratio_min=1.0, peer="SQLite")))
+    report.add(Measurement("commit of one row", ours, one, Bar(ratio_min=1.0, peer="DuckDB")))
+    many = alternating(options.runs, concurrent_commits)
+    eight = many.pop("hypostyle")
+    report.add(Measurement(f"the same, {WRITERS} writers", eight, many))
+    # One writer's time stands in the place of the peer.
+    what = f"{WRITERS} writers, against one"
+    report.add(Measurement(what, eight, {"one writer": ours}, Bar(ratio_min=3.0, peer="one writer")))
+    with tempfile.TemporaryDirectory(dir=cache_directory()) as scratch:
+        point_changes(report, options, Path(scratch))
+        opening(report, options)
+        held_snapshot(report, options, Path(scratch))
+        beside_a_writer(report, options, Path(scratch))
+    report.write()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["reader"]:
+        reader_process(Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        main(arguments(__doc__))

@@ -1,0 +1,197 @@
+//! INSERT … VALUES of literals and parameters, which is not worth planning: a row is stored in less time than
+//! a plan takes. Whatever is not that simple, or does not fit, is the planner's.
+
+use super::ddl::name_of;
+use crate::scan::engine_field;
+use crate::session::{Outcome, Parameters, Session};
+use arrow::array::ArrayRef;
+use arrow::datatypes::Schema;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Statement, TableObject, UnaryOperator, Value};
+use hypostyle_storage::TableData;
+use hypostyle_types::Result;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Statements whose text is remembered, and the longest of those texts in bytes.
+const REMEMBERED: usize = 64;
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// An INSERT of values that need no planning.
+#[derive(Debug)]
+pub(crate) struct ValuesInsert {
+    schema: String,
+    name: String,
+    columns: Vec<String>,
+    rows: Vec<Vec<Given>>,
+    parameters: usize,
+}
+
+#[derive(Debug)]
+enum Given {
+    Literal(ScalarValue),
+    /// From 0.
+    Parameter(usize),
+}
+
+/// The last such statements by their text.
+#[derive(Debug, Default)]
+pub(crate) struct Remembered(HashMap<String, Arc<ValuesInsert>>);
+
+impl Remembered {
+    pub fn get(&self, sql: &str) -> Option<Arc<ValuesInsert>> {
+        self.0.get(sql).cloned()
+    }
+
+    pub fn put(&mut self, sql: &str, insert: Arc<ValuesInsert>) {
+        if sql.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        if self.0.len() >= REMEMBERED {
+            self.0.clear();
+        }
+        self.0.insert(sql.to_string(), insert);
+    }
+}
+
+impl ValuesInsert {
+    /// `None` for any other statement.
+    pub fn of(statement: &DfStatement) -> Option<Self> {
+        let DfStatement::Statement(statement) = statement else { return None };
+        let Statement::Insert(insert) = statement.as_ref() else { return None };
+        let TableObject::TableName(table) = &insert.table else { return None };
+        let plain = insert.on.is_none()
+            && insert.returning.is_none()
+            && insert.table_alias.is_none()
+            && insert.assignments.is_empty()
+            && insert.partitioned.is_none()
+            && !insert.overwrite
+            && !insert.ignore
+            && !insert.replace_into;
+        let query = insert.source.as_ref().filter(|query| {
+            query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none()
+        })?;
+        let SetExpr::Values(values) = query.body.as_ref() else { return None };
+        let (schema, name) = name_of(table).ok().filter(|_| plain)?;
+        let mut parameters = 0;
+        let rows = values.rows.iter().map(|row| row.iter().map(|value| given(value, &mut parameters)).collect());
+        let rows: Vec<Vec<Given>> = rows.collect::<Option<_>>()?;
+        let columns = insert.columns.iter().map(|column| Some(name_of(column).ok()?.1)).collect::<Option<_>>()?;
+        Some(Self { schema, name, columns, rows, parameters })
+    }
+
+    /// The rows in the table's order and the engine's types; `None` when the planner must look at them.
+    fn rows(&self, table: &TableData, parameters: &Parameters) -> Option<RecordBatch> {
+        let given: &[ScalarValue] = match parameters {
+            Parameters::None => &[],
+            Parameters::Positional(values) => values,
+            Parameters::Named(_) => return None,
+        };
+        if given.len() != self.parameters {
+            return None;
+        }
+        let places: Vec<Option<usize>> = match self.columns.is_empty() {
+            true => (0..table.columns().len()).map(Some).collect(),
+            false => {
+                let known = |name: &String| table.entry().columns.iter().any(|column| column.name == *name);
+                let place = |name: &str| self.columns.iter().position(|column| column == name);
+                if !self.columns.iter().all(known) {
+                    return None;
+                }
+                table.entry().columns.iter().map(|column| place(&column.name)).collect()
+            }
+        };
+        let width = if self.columns.is_empty() { places.len() } else { self.columns.len() };
+        if self.rows.iter().any(|row| row.len() != width) {
+            return None;
+        }
+        let mut fields = Vec::with_capacity(places.len());
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(places.len());
+        for (column, place) in table.columns().iter().zip(places) {
+            let field = engine_field(column).with_nullable(true);
+            let values = self.rows.iter().map(|row| match place {
+                // A default is an expression.
+                None if column.entry().default.is_some() => None,
+                None => ScalarValue::try_from(field.data_type()).ok(),
+                Some(place) => {
+                    let value = match &row[place] {
+                        Given::Literal(value) => value,
+                        Given::Parameter(number) => &given[*number],
+                    };
+                    value.cast_to(field.data_type()).ok()
+                }
+            });
+            let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
+            // The planner gives all rows of a column one type before it casts them to the column's.
+            let same = self.rows.windows(2).all(|pair| same_type(place, &pair[0], &pair[1], given));
+            arrays.push(ScalarValue::iter_to_array(values).ok().filter(|_| same)?);
+            fields.push(field);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).ok()
+    }
+}
+
+fn same_type(place: Option<usize>, one: &[Given], other: &[Given], given: &[ScalarValue]) -> bool {
+    let data_type = |row: &[Given]| {
+        place.map(|place| match &row[place] {
+            Given::Literal(value) => value.data_type(),
+            Given::Parameter(number) => given[*number].data_type(),
+        })
+    };
+    data_type(one) == data_type(other)
+}
+
+fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
+    let literal = |value| Some(Given::Literal(value));
+    match value {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => number_of(number).and_then(literal),
+            Value::SingleQuotedString(text) => literal(ScalarValue::Utf8(Some(text.clone()))),
+            Value::Boolean(value) => literal(ScalarValue::Boolean(Some(*value))),
+            Value::Null => literal(ScalarValue::Null),
+            Value::Placeholder(name) => {
+                let number: usize = name.strip_prefix('$')?.parse().ok().filter(|number| *number > 0)?;
+                *parameters = number.max(*parameters);
+                Some(Given::Parameter(number - 1))
+            }
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match expr.as_ref() {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) => match number_of(number)? {
+                    ScalarValue::Int64(Some(number)) => literal(ScalarValue::Int64(Some(-number))),
+                    ScalarValue::Float64(Some(number)) => literal(ScalarValue::Float64(Some(-number))),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The types that the planner gives to numbers.
+fn number_of(number: &str) -> Option<ScalarValue> {
+    match number.parse::<i64>() {
+        Ok(number) => Some(ScalarValue::Int64(Some(number))),
+        Err(_) if number.contains(['.', 'e', 'E']) => {
+            number.parse().ok().map(|number| ScalarValue::Float64(Some(number)))
+        }
+        Err(_) => None,
+    }
+}
+
+impl Session {
+    /// Stores the rows; `None` when the planner must look at the statement.
+    pub(crate) fn insert_values(&self, insert: &ValuesInsert, parameters: &Parameters) -> Result<Option<Outcome>> {
+        let snapshot = self.scope.snapshot.read().clone();
+        let Some(table) = snapshot.table(&insert.schema, &insert.name) else { return Ok(None) };
+        let Some(rows) = insert.rows(table, parameters) else { return Ok(None) };
+        let id = table.entry().id;
+        self.write(|writer| writer.append(id, &rows))?;
+        Ok(Some(Outcome::Done { rows_affected: Some(rows.num_rows() as u64) }))
+    }
+}
