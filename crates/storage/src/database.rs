@@ -9,7 +9,7 @@ use crate::transaction::{Transaction, finish_columns, open_columns, sync_columns
 use hypostyle_format::{
     Catalog, Change, Commit, DeletedEntry, LogReader, SHARED_BYTES, SUPERBLOCK_BYTES, Shared, Superblock,
 };
-use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Store, boot_id};
+use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Store, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -54,11 +54,13 @@ pub struct StorageOptions {
     pub mode: OpenMode,
     /// Open a database on a network file system, whose locks and mappings cannot be relied on.
     pub allow_network_filesystem: bool,
+    /// Watches what happens on disk; for tests.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl From<OpenMode> for StorageOptions {
     fn from(mode: OpenMode) -> Self {
-        Self { mode, allow_network_filesystem: false }
+        Self { mode, allow_network_filesystem: false, observer: None }
     }
 }
 
@@ -132,8 +134,8 @@ impl Database {
     /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
     /// `Corrupt`, `Unsupported` on a network file system, `Io`.
     pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
-        let StorageOptions { mode, allow_network_filesystem } = options.into();
-        let store = Store::directory(path, mode == OpenMode::ReadOnly);
+        let StorageOptions { mode, allow_network_filesystem, observer } = options.into();
+        let store = Store::directory(path, mode == OpenMode::ReadOnly).observed(observer);
         let missing = match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
                 store.create_directory("")?;
