@@ -652,7 +652,7 @@ fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>>
 /// The view of a checkpoint and its log, up to an offset or as far as it is whole.
 fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<View> {
     let bytes = store.open(&catalog_name(checkpoint))?.read_all()?;
-    let state = State::of_checkpoint(store, Catalog::decode_checkpoint(&bytes)?)?;
+    let (state, incomplete) = State::of_checkpoint(store, Catalog::decode_checkpoint(&bytes)?)?;
     let log = match store.open(&log_name(checkpoint)) {
         Ok(log) => Some(log),
         Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => None,
@@ -661,7 +661,11 @@ fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<Vie
     let snapshot = Arc::new(Snapshot::new(store, &state, None));
     let mut view = View { snapshot, log, position: Position { checkpoint, offset: 0 } };
     read_on(store, &mut view, end)?;
-    Ok(view)
+    let exists = |id| view.snapshot.table_by_id(id).is_some();
+    match incomplete.into_iter().find(|(id, _)| exists(*id)) {
+        Some((_, error)) => Err(error),
+        None => Ok(view),
+    }
 }
 
 /// Applies the commits of the log from where the view is.
