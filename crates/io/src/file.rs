@@ -1,6 +1,7 @@
 //! One file of a store: positioned reads and writes, sync, and mappings.
 
 use crate::Mapping;
+use crate::observer::{Observed, Operation, tell};
 use hypostyle_types::{Error, Result};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -10,11 +11,12 @@ use std::sync::Arc;
 pub struct File {
     inner: Arc<std::fs::File>,
     name: Arc<str>,
+    observer: Observed,
 }
 
 impl File {
-    pub(crate) fn new(inner: std::fs::File, name: &str) -> Self {
-        Self { inner: Arc::new(inner), name: name.into() }
+    pub(crate) fn new(inner: std::fs::File, name: &str, observer: &Observed) -> Self {
+        Self { inner: Arc::new(inner), name: name.into(), observer: observer.clone() }
     }
 
     /// The path on disk, or the name within a database in memory; for messages.
@@ -31,7 +33,9 @@ impl File {
     }
 
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.inner.write_all_at(bytes, offset).map_err(|error| self.error("cannot write to", &error))
+        tell(&self.observer, Operation::Write { file: &self.name, offset, bytes })
+            .and_then(|()| self.inner.write_all_at(bytes, offset))
+            .map_err(|error| self.error("cannot write to", &error))
     }
 
     /// Fills `bytes` from `offset`; a file that ends before is an error.
@@ -54,12 +58,16 @@ impl File {
 
     /// Makes everything written so far durable.
     pub fn sync(&self) -> Result<()> {
-        self.inner.sync_data().map_err(|error| self.error("cannot sync", &error))
+        tell(&self.observer, Operation::Sync { file: &self.name })
+            .and_then(|()| self.inner.sync_data())
+            .map_err(|error| self.error("cannot sync", &error))
     }
 
     /// Cuts the file, but never below what anybody may have mapped: its page would be gone.
     pub fn truncate(&self, length: u64) -> Result<()> {
-        self.inner.set_len(length).map_err(|error| self.error("cannot truncate", &error))
+        tell(&self.observer, Operation::SetLength { file: &self.name, length })
+            .and_then(|()| self.inner.set_len(length))
+            .map_err(|error| self.error("cannot truncate", &error))
     }
 
     /// Maps the first `length` bytes for reading.

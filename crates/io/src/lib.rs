@@ -12,8 +12,10 @@
 
 mod file;
 mod mapping;
+mod observer;
 mod store;
 
 pub use file::File;
 pub use mapping::Mapping;
+pub use observer::{Observer, Operation};
 pub use store::{Lock, LockFile, LockFileGuard, Store, boot_id};

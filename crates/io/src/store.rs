@@ -1,6 +1,7 @@
 //! A flat name space of files: a directory on disk or memfds.
 
 use crate::File;
+use crate::observer::{Observed, Observer, Operation, tell};
 use hypostyle_types::{Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, MemfdFlags};
 use std::collections::{HashMap, HashSet};
@@ -15,6 +16,7 @@ pub enum Store {
     Directory {
         path: PathBuf,
         read_only: bool,
+        observer: Observed,
     },
     /// Each file is a memfd; unlinking drops it, mappings live on.
     Memory(Mutex<HashMap<String, File>>, Arc<MemoryLocks>),
@@ -78,7 +80,15 @@ impl Store {
     }
 
     pub fn directory(path: impl Into<PathBuf>, read_only: bool) -> Self {
-        Self::Directory { path: path.into(), read_only }
+        Self::Directory { path: path.into(), read_only, observer: None }
+    }
+
+    /// Lets a test watch what happens on disk.
+    pub fn observed(mut self, by: Option<Arc<dyn Observer>>) -> Self {
+        if let Self::Directory { observer, .. } = &mut self {
+            *observer = by;
+        }
+        self
     }
 
     pub fn path(&self) -> Option<&Path> {
@@ -91,27 +101,25 @@ impl Store {
     /// Creates an empty file; an abandoned one of that name is unlinked first.
     pub fn create(&self, name: &str) -> Result<File> {
         match self {
-            Self::Directory { path, .. } => {
+            Self::Directory { path, observer, .. } => {
                 let path = path.join(name);
-                let doing = || format!("cannot create \"{}\"", path.display());
-                match fs::remove_file(&path) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        return Err(Error::from_io(&error, doing()));
+                let create = || {
+                    tell(observer, Operation::Create { file: &path.to_string_lossy() })?;
+                    match fs::remove_file(&path) {
+                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                        _ => {}
                     }
-                    _ => {}
-                }
-                let file = OpenOptions::new()
-                    .read(true)
-                    .write(true)
-                    .create_new(true)
-                    .open(&path)
-                    .map_err(|error| Error::from_io(&error, doing()))?;
-                Ok(File::new(file, &path.to_string_lossy()))
+                    OpenOptions::new().read(true).write(true).create_new(true).open(&path)
+                };
+                let file = create().map_err(|error| {
+                    Error::from_io(&error, format_args!("cannot create \"{}\"", path.display()))
+                })?;
+                Ok(File::new(file, &path.to_string_lossy(), observer))
             }
             Self::Memory(files, _) => {
                 let descriptor = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC)
                     .map_err(|error| Error::from_io(&error.into(), "cannot create a memory file"))?;
-                let file = File::new(fs::File::from(descriptor), name);
+                let file = File::new(fs::File::from(descriptor), name, &None);
                 lock(files).insert(name.to_string(), file.clone());
                 Ok(file)
             }
@@ -121,12 +129,12 @@ impl Store {
     /// Opens an existing file, for writing too unless the store is read-only.
     pub fn open(&self, name: &str) -> Result<File> {
         match self {
-            Self::Directory { path, read_only } => {
+            Self::Directory { path, read_only, observer } => {
                 let path = path.join(name);
                 let file = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(|error| {
                     Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
                 })?;
-                Ok(File::new(file, &path.to_string_lossy()))
+                Ok(File::new(file, &path.to_string_lossy(), observer))
             }
             Self::Memory(files, _) => lock(files)
                 .get(name)
@@ -138,9 +146,10 @@ impl Store {
     /// Unlinks a file; its space is given back when the last descriptor and mapping are gone.
     pub fn remove(&self, name: &str) -> Result<()> {
         match self {
-            Self::Directory { path, .. } => {
+            Self::Directory { path, observer, .. } => {
                 let path = path.join(name);
-                match fs::remove_file(&path) {
+                let operation = Operation::Remove { file: &path.to_string_lossy() };
+                match tell(observer, operation).and_then(|()| fs::remove_file(&path)) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         Err(Error::from_io(&error, format_args!("cannot remove \"{}\"", path.display())))
                     }
@@ -157,9 +166,14 @@ impl Store {
     /// Gives a file another name, in the place of a file that has it; not durable by itself.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         match self {
-            Self::Directory { path, .. } => fs::rename(path.join(from), path.join(to)).map_err(|error| {
-                Error::from_io(&error, format_args!("cannot rename \"{}\"", path.join(from).display()))
-            }),
+            Self::Directory { path, observer, .. } => {
+                let (from, to) = (path.join(from), path.join(to));
+                let operation =
+                    Operation::Rename { from: &from.to_string_lossy(), to: &to.to_string_lossy() };
+                tell(observer, operation).and_then(|()| fs::rename(&from, &to)).map_err(|error| {
+                    Error::from_io(&error, format_args!("cannot rename \"{}\"", from.display()))
+                })
+            }
             Self::Memory(files, _) => {
                 let mut files = lock(files);
                 let file = files.remove(from);
@@ -206,9 +220,10 @@ impl Store {
     }
 
     pub fn create_directory(&self, name: &str) -> Result<()> {
-        if let Self::Directory { path, .. } = self {
+        if let Self::Directory { path, observer, .. } = self {
             let path = path.join(name);
-            fs::create_dir_all(&path).map_err(|error| {
+            let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
+            tell(observer, operation).and_then(|()| fs::create_dir_all(&path)).map_err(|error| {
                 Error::from_io(&error, format_args!("cannot create the directory \"{}\"", path.display()))
             })?;
         }
@@ -218,9 +233,10 @@ impl Store {
     /// Removes a directory and all files in it.
     pub fn remove_directory(&self, name: &str) -> Result<()> {
         match self {
-            Self::Directory { path, .. } => {
+            Self::Directory { path, observer, .. } => {
                 let path = path.join(name);
-                match fs::remove_dir_all(&path) {
+                let operation = Operation::RemoveDirectory { directory: &path.to_string_lossy() };
+                match tell(observer, operation).and_then(|()| fs::remove_dir_all(&path)) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         Err(Error::from_io(&error, format_args!("cannot remove \"{}\"", path.display())))
                     }
@@ -237,9 +253,11 @@ impl Store {
 
     /// Makes creations, renames and removals in a directory durable.
     pub fn sync_directory(&self, name: &str) -> Result<()> {
-        if let Self::Directory { path, .. } = self {
+        if let Self::Directory { path, observer, .. } = self {
             let path = path.join(name);
-            fs::File::open(&path).and_then(|directory| directory.sync_all()).map_err(|error| {
+            let operation = Operation::SyncDirectory { directory: &path.to_string_lossy() };
+            let sync = || fs::File::open(&path)?.sync_all();
+            tell(observer, operation).and_then(|()| sync()).map_err(|error| {
                 Error::from_io(&error, format_args!("cannot sync the directory \"{}\"", path.display()))
             })?;
         }
@@ -282,14 +300,22 @@ impl Store {
     /// Opens a file for reading and writing, and makes an empty one where there is none.
     pub fn open_or_create(&self, name: &str) -> Result<File> {
         match self {
-            Self::Directory { path, .. } => {
+            Self::Directory { path, observer, .. } => {
                 let path = path.join(name);
-                let options =
-                    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-                let file = options.map_err(|error| {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true);
+                let file = options.open(&path).or_else(|error| match error.kind() {
+                    io::ErrorKind::NotFound => {
+                        tell(observer, Operation::Create { file: &path.to_string_lossy() })?;
+                        // Another process may have been faster.
+                        options.create(true).truncate(false).open(&path)
+                    }
+                    _ => Err(error),
+                });
+                let file = file.map_err(|error| {
                     Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
                 })?;
-                Ok(File::new(file, &path.to_string_lossy()))
+                Ok(File::new(file, &path.to_string_lossy(), observer))
             }
             Self::Memory(files, _) => {
                 let found = lock(files).get(name).cloned();
@@ -302,9 +328,10 @@ impl Store {
     ///
     /// A store in memory has no directories, and says that there was none.
     pub fn create_new_directory(&self, name: &str) -> Result<bool> {
-        let Self::Directory { path, .. } = self else { return Ok(true) };
+        let Self::Directory { path, observer, .. } = self else { return Ok(true) };
         let path = path.join(name);
-        match fs::create_dir(&path) {
+        let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
+        match tell(observer, operation).and_then(|()| fs::create_dir(&path)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(Error::from_io(
@@ -386,6 +413,34 @@ mod tests {
             assert_eq!(file.map_private(5).unwrap_err().kind(), ErrorKind::Corrupt);
             assert!(file.map(0).unwrap().as_ref().is_empty());
         }
+    }
+
+    /// Fails when it is told of what it does not want.
+    #[derive(Debug)]
+    struct NoRename(Mutex<Vec<String>>);
+
+    impl Observer for NoRename {
+        fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+            lock(&self.0).push(format!("{operation:?}"));
+            match operation {
+                Operation::Rename { .. } => Err(io::ErrorKind::StorageFull.into()),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn an_observer_is_told_of_operations_and_stops_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let observer = Arc::new(NoRename(Mutex::default()));
+        let store = Store::directory(directory.path(), false).observed(Some(observer.clone()));
+        assert_eq!(store.replace("a", b"one").unwrap_err().kind(), ErrorKind::DiskFull);
+        assert_eq!(store.list("").unwrap(), ["a.new"]);
+        let path = directory.path().join("a").display().to_string();
+        let told = lock(&observer.0);
+        assert_eq!(told[0], format!("Create {{ file: \"{path}.new\" }}"));
+        assert_eq!(told[3], format!("Rename {{ from: \"{path}.new\", to: \"{path}\" }}"));
+        assert_eq!(told.len(), 4, "{told:?}");
     }
 
     #[test]

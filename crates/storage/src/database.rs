@@ -9,7 +9,7 @@ use crate::transaction::{Transaction, finish_columns, open_columns, sync_columns
 use hypostyle_format::{
     Catalog, Change, Commit, DeletedEntry, LogReader, SHARED_BYTES, SUPERBLOCK_BYTES, Shared, Superblock,
 };
-use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Store, boot_id};
+use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Store, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
 use parking_lot::{Mutex, RwLock};
 use std::collections::VecDeque;
@@ -54,11 +54,13 @@ pub struct StorageOptions {
     pub mode: OpenMode,
     /// Open a database on a network file system, whose locks and mappings cannot be relied on.
     pub allow_network_filesystem: bool,
+    /// Watches what happens on disk; for tests.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl From<OpenMode> for StorageOptions {
     fn from(mode: OpenMode) -> Self {
-        Self { mode, allow_network_filesystem: false }
+        Self { mode, allow_network_filesystem: false, observer: None }
     }
 }
 
@@ -102,20 +104,13 @@ struct View {
     position: Position,
 }
 
-/// A version that this process has written, and the files that it makes superfluous.
-#[derive(Debug)]
-struct Written {
-    view: View,
-    garbage: Vec<Garbage>,
-}
-
 /// What one thread of a process works with at a time; the commit lock keeps out other processes.
 #[derive(Debug)]
 struct Committer {
     /// Everything written, published or not.
     view: View,
     /// Own versions that are written but not published.
-    unpublished: VecDeque<Written>,
+    unpublished: VecDeque<View>,
 }
 
 impl Database {
@@ -132,8 +127,8 @@ impl Database {
     /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
     /// `Corrupt`, `Unsupported` on a network file system, `Io`.
     pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
-        let StorageOptions { mode, allow_network_filesystem } = options.into();
-        let store = Store::directory(path, mode == OpenMode::ReadOnly);
+        let StorageOptions { mode, allow_network_filesystem, observer } = options.into();
+        let store = Store::directory(path, mode == OpenMode::ReadOnly).observed(observer);
         let missing = match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
                 store.create_directory("")?;
@@ -384,17 +379,22 @@ impl Database {
         build: impl FnOnce(&Snapshot) -> Result<Commit>,
     ) -> Result<Arc<Snapshot>> {
         self.check_writable()?;
-        let (position, log_bytes) = {
+        let (view, garbage) = {
             let mut committer = self.committer.lock();
             let _lock = self.commit_lock()?;
             let mut shared = self.catch_up(&mut committer.view)?;
             let commit = build(&committer.view.snapshot)?;
-            self.write_commit(&mut committer, &mut shared, commit)?;
-            (committer.view.position, committer.view.position.offset)
+            let garbage = self.write_commit(&mut committer, &mut shared, commit)?;
+            (committer.view.clone(), garbage)
         };
-        self.sync_to(position)?;
+        let position = view.position;
+        // A commit that is lost must not have taken files with it.
+        if self.synchronous() == Synchronous::Full || !garbage.is_empty() {
+            self.sync_to(position)?;
+        }
         let snapshot = self.publish(position)?;
-        if log_bytes > LOG_BYTES_MAX {
+        self.readers.discard(view.snapshot.version(), garbage);
+        if position.offset > LOG_BYTES_MAX {
             // The commit is durable whatever becomes of the checkpoint.
             if let Err(error) = self.checkpoint() {
                 tracing::warn!(%error, "the checkpoint is put off");
@@ -403,8 +403,13 @@ impl Database {
         Ok(snapshot)
     }
 
-    /// Writes a commit at the end of the log; under the commit lock.
-    fn write_commit(&self, committer: &mut Committer, shared: &mut Shared, mut commit: Commit) -> Result<()> {
+    /// Writes a commit at the end of the log, under the commit lock; the files that it makes superfluous.
+    fn write_commit(
+        &self,
+        committer: &mut Committer,
+        shared: &mut Shared,
+        mut commit: Commit,
+    ) -> Result<Vec<Garbage>> {
         commit.durable = Version(self.durable.load(Ordering::Acquire)).max(shared.checkpoint);
         let before = committer.view.snapshot.clone();
         let mut state = before.state();
@@ -433,14 +438,14 @@ impl Database {
         let position = Position { checkpoint: shared.checkpoint, offset: shared.written };
         let garbage = garbage(&self.store, &before, &snapshot);
         committer.view = View { snapshot, log: Some(log), position };
-        committer.unpublished.push_back(Written { view: committer.view.clone(), garbage });
+        committer.unpublished.push_back(committer.view.clone());
         *self.written.lock() = (committer.view.clone(), version);
-        Ok(())
+        Ok(garbage)
     }
 
     /// Waits until the log is durable up to a position. One syncs for all who have written by then.
     fn sync_to(&self, position: Position) -> Result<()> {
-        if self.store.path().is_none() || self.synchronous() != Synchronous::Full {
+        if self.store.path().is_none() {
             return Ok(());
         }
         let mut synced = self.synced.lock();
@@ -479,23 +484,18 @@ impl Database {
                 self.write_shared(&Shared { published: position.offset, ..shared })?;
             }
         }
-        while let Some(written) =
-            committer.unpublished.pop_front_if(|written| written.view.position <= position)
-        {
-            self.publish_own(written);
+        while let Some(view) = committer.unpublished.pop_front_if(|view| view.position <= position) {
+            self.publish_own(view);
         }
         Ok(self.head.read().snapshot.clone())
     }
 
     /// Takes in an own version that is published.
-    fn publish_own(&self, written: Written) {
-        let version = written.view.snapshot.version();
+    fn publish_own(&self, view: View) {
         let mut head = self.head.write();
-        if head.position < written.view.position {
-            *head = written.view;
+        if head.position < view.position {
+            *head = view;
         }
-        drop(head);
-        self.readers.discard(version, written.garbage);
     }
 
     /// Puts the log into the column files and a new catalog file. False when another transaction is
@@ -535,9 +535,10 @@ impl Database {
             });
             sync_columns(&self.store, id, &columns)?;
         }
-        if !commit.changes.is_empty() {
-            self.write_commit(&mut committer, &mut shared, commit)?;
-        }
+        let garbage = match commit.changes.is_empty() {
+            true => Vec::new(),
+            false => self.write_commit(&mut committer, &mut shared, commit)?,
+        };
         committer.view.log()?.sync()?;
         let state = committer.view.snapshot.state();
         let version = state.catalog.version;
@@ -555,9 +556,7 @@ impl Database {
         self.write_shared(&Shared { checkpoint: version, written: 0, published: 0, ..shared })?;
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&committer.view.snapshot)));
         committer.view = View { snapshot, log: Some(log), position };
-        for written in std::mem::take(&mut committer.unpublished) {
-            self.publish_own(written);
-        }
+        committer.unpublished.clear();
         *self.head.write() = committer.view.clone();
         *self.written.lock() = (committer.view.clone(), version);
         *self.synced.lock() = position;
@@ -566,6 +565,7 @@ impl Database {
             self.store.remove(&name)?;
         }
         remove_old_checkpoints(&self.store, version)?;
+        self.readers.discard(version, garbage);
         Ok(true)
     }
 
@@ -650,7 +650,7 @@ fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>>
 /// The view of a checkpoint and its log, up to an offset or as far as it is whole.
 fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<View> {
     let bytes = store.open(&catalog_name(checkpoint))?.read_all()?;
-    let state = State::of_checkpoint(store, Catalog::decode_checkpoint(&bytes)?)?;
+    let (state, incomplete) = State::of_checkpoint(store, Catalog::decode_checkpoint(&bytes)?)?;
     let log = match store.open(&log_name(checkpoint)) {
         Ok(log) => Some(log),
         Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => None,
@@ -659,7 +659,11 @@ fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<Vie
     let snapshot = Arc::new(Snapshot::new(store, &state, None));
     let mut view = View { snapshot, log, position: Position { checkpoint, offset: 0 } };
     read_on(store, &mut view, end)?;
-    Ok(view)
+    let exists = |id| view.snapshot.table_by_id(id).is_some();
+    match incomplete.into_iter().find(|(id, _)| exists(*id)) {
+        Some((_, error)) => Err(error),
+        None => Ok(view),
+    }
 }
 
 /// Applies the commits of the log from where the view is.

@@ -6,7 +6,7 @@ use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_
 use crate::table::TableData;
 use hypostyle_format::{Catalog, Change, Commit, TableEntry};
 use hypostyle_io::Store;
-use hypostyle_types::{Error, Result, TableId, Version};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -23,23 +23,29 @@ pub(crate) fn deleted_file_name(table: TableId, version: Version) -> String {
 }
 
 impl State {
-    /// The state of a checkpoint.
-    pub fn of_checkpoint(store: &Store, catalog: Catalog) -> Result<Self> {
+    /// The state of a checkpoint, and the tables whose deleted rows are in no file any more: the log must drop them.
+    pub fn of_checkpoint(store: &Store, catalog: Catalog) -> Result<(Self, Vec<(TableId, Error)>)> {
         let mut rows = HashMap::new();
+        let mut incomplete = Vec::new();
         for table in &catalog.tables {
             check_shape(table)?;
             // Nothing is known of what came before the checkpoint.
             let mut of_table = Rows { moved: catalog.version, ..Rows::default() };
             if let Some(deleted) = table.deleted {
-                let bytes = store.open(&deleted_file_name(table.id, deleted.version))?.read_all()?;
-                let positions = decode_deleted_file(&bytes, deleted.rows)
-                    .map_err(|error| error.context(format!("table \"{}\"", table.name)))?;
-                of_table.delete(&positions, table.rows)?;
-                of_table.deleted_file = Some(deleted);
+                match store.open(&deleted_file_name(table.id, deleted.version)) {
+                    Ok(file) => {
+                        let positions = decode_deleted_file(&file.read_all()?, deleted.rows)
+                            .map_err(|error| error.context(format!("table \"{}\"", table.name)))?;
+                        of_table.delete(&positions, table.rows)?;
+                        of_table.deleted_file = Some(deleted);
+                    }
+                    Err(error) if error.kind() == ErrorKind::NotFound => incomplete.push((table.id, error)),
+                    Err(error) => return Err(error),
+                }
             }
             rows.insert(table.id, of_table);
         }
-        Ok(Self { catalog, rows })
+        Ok((Self { catalog, rows }, incomplete))
     }
 
     /// # Errors

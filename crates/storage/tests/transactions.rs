@@ -224,6 +224,24 @@ fn files_stay_as_long_as_another_handle_reads_them() {
 }
 
 #[test]
+fn a_dropped_table_with_deleted_rows_does_not_keep_the_database_from_opening() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create_in_log(&database, "t", &[numbers(0..5)]).unwrap();
+    delete(&database, id, &[1]).unwrap();
+    assert!(database.checkpoint().unwrap());
+    let mut transaction = database.begin(1).unwrap();
+    transaction.drop_table(id).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let database = Database::open(&path, mode).unwrap();
+        assert_eq!(database.snapshot().unwrap().tables().count(), 0);
+    }
+}
+
+#[test]
 fn an_abandoned_transaction_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");

@@ -1,0 +1,603 @@
+//! What a crash may leave: each write and sync of a workload is recorded, cut short at some moment, and what was
+//! not durable is kept, lost, torn or reordered at random. Every such image of the directory opens, has every
+//! acknowledged commit, and no part of one.
+
+mod common;
+
+use common::history::*;
+use hypostyle_format::Shared;
+use hypostyle_io::{Observer, Operation};
+use hypostyle_storage::{Database, OpenMode, StorageOptions, Synchronous};
+use hypostyle_types::ErrorKind;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+/// What is torn of a write that was not synced.
+const SECTOR: usize = 512;
+const ROUNDS: &str = "HYPOSTYLE_TEST_ROUNDS";
+const IMAGES_IN_ROUND: usize = 12;
+const COMMITS_OF_THREAD: u64 = 9;
+
+/// What happened, in order. Names are relative to the directory of the database.
+#[derive(Clone, Debug)]
+enum Event {
+    Create(String),
+    Write(String, u64, Vec<u8>),
+    SetLength(String, u64),
+    Sync(String),
+    Rename(String, String),
+    Remove(String),
+    CreateDirectory(String),
+    RemoveDirectory(String),
+    SyncDirectory(String),
+    /// A commit is under way.
+    Started(i64),
+    Acknowledged(i64, Synchronous),
+    /// Everything acknowledged up to the event of this number is durable, whatever `synchronous` was.
+    Checkpoint(usize),
+}
+
+impl Event {
+    /// The same, behind so many others.
+    fn after(self, events: usize) -> Self {
+        match self {
+            Self::Checkpoint(at) => Self::Checkpoint(at + events),
+            other => other,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Recorder {
+    prefix: String,
+    events: Mutex<Vec<Event>>,
+}
+
+impl Recorder {
+    fn new(path: &Path) -> Arc<Self> {
+        Arc::new(Self { prefix: path.display().to_string(), events: Mutex::default() })
+    }
+
+    fn record(&self, event: Event) -> usize {
+        let mut events = self.events.lock().unwrap();
+        events.push(event);
+        events.len()
+    }
+
+    fn events(&self) -> Vec<Event> {
+        self.events.lock().unwrap().clone()
+    }
+
+    fn open(self: &Arc<Self>) -> Arc<Database> {
+        let options = StorageOptions { observer: Some(self.clone()), ..OpenMode::ReadWrite.into() };
+        Database::open(Path::new(&self.prefix), options).unwrap()
+    }
+
+    fn commit(&self, database: &Arc<Database>, change: &Change) {
+        self.record(Event::Started(change.id));
+        commit(database, change).unwrap();
+        self.record(Event::Acknowledged(change.id, database.synchronous()));
+    }
+
+    fn checkpoint(&self, database: &Arc<Database>) {
+        let before = self.events.lock().unwrap().len();
+        if database.checkpoint().unwrap() {
+            self.record(Event::Checkpoint(before));
+        }
+    }
+}
+
+impl Observer for Recorder {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        let name = |path: &str| path.strip_prefix(&self.prefix).unwrap().trim_matches('/').to_string();
+        self.record(match operation {
+            Operation::Create { file } => Event::Create(name(file)),
+            Operation::Write { file, offset, bytes } => Event::Write(name(file), offset, bytes.to_vec()),
+            Operation::SetLength { file, length } => Event::SetLength(name(file), length),
+            Operation::Sync { file } => Event::Sync(name(file)),
+            Operation::Rename { from, to } => Event::Rename(name(from), name(to)),
+            Operation::Remove { file } => Event::Remove(name(file)),
+            Operation::CreateDirectory { directory } => Event::CreateDirectory(name(directory)),
+            Operation::RemoveDirectory { directory } => Event::RemoveDirectory(name(directory)),
+            Operation::SyncDirectory { directory } => Event::SyncDirectory(name(directory)),
+        });
+        Ok(())
+    }
+}
+
+/// The files of a directory with their content; directories have none.
+type Image = BTreeMap<String, Option<Vec<u8>>>;
+
+/// What a crash does to that which is not durable.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Crash {
+    /// Only the process dies: everything that was written is there.
+    Kill,
+    /// Names change in the order of the operations, as in the journal of ext4.
+    Ordered,
+    /// Each name is as it was, or as it became.
+    Unordered,
+}
+
+#[derive(Clone, Debug)]
+enum Entry {
+    File(usize),
+    Directory,
+}
+
+#[derive(Clone, Debug)]
+enum NameChange {
+    Set(String, Entry),
+    Remove(String),
+    Rename(String, String),
+}
+
+impl NameChange {
+    fn directory(&self) -> &str {
+        let (Self::Set(name, _) | Self::Remove(name) | Self::Rename(_, name)) = self;
+        name.rsplit_once('/').map_or("", |(directory, _)| directory)
+    }
+
+    fn apply(&self, names: &mut BTreeMap<String, Entry>) {
+        match self {
+            Self::Set(name, entry) => drop(names.insert(name.clone(), entry.clone())),
+            Self::Remove(name) => names.retain(|other, _| other != name && !is_within(other, name)),
+            Self::Rename(from, to) => {
+                let entry = names.remove(from);
+                names.extend(entry.map(|entry| (to.clone(), entry)));
+            }
+        }
+    }
+}
+
+fn is_within(name: &str, directory: &str) -> bool {
+    name.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+}
+
+#[derive(Clone, Debug)]
+enum Edit {
+    Write(u64, Vec<u8>),
+    SetLength(u64),
+}
+
+impl Edit {
+    fn apply(&self, content: &mut Vec<u8>) {
+        match self {
+            Self::Write(offset, bytes) => {
+                let end = *offset as usize + bytes.len();
+                content.resize(content.len().max(end), 0);
+                content[*offset as usize..end].copy_from_slice(bytes);
+            }
+            Self::SetLength(length) => content.resize(*length as usize, 0),
+        }
+    }
+
+    /// The parts of which each is on the disk or not.
+    fn sectors(&self) -> Vec<Self> {
+        let Self::Write(offset, bytes) = self else { return vec![self.clone()] };
+        let first = (SECTOR - *offset as usize % SECTOR).min(bytes.len());
+        let (first, rest) = bytes.split_at(first);
+        let mut offset = *offset;
+        let parts = std::iter::once(first).chain(rest.chunks(SECTOR));
+        parts
+            .map(|part| {
+                offset += part.len() as u64;
+                Self::Write(offset - part.len() as u64, part.to_vec())
+            })
+            .collect()
+    }
+}
+
+/// A disk, of which only a part is durable.
+struct Disk {
+    crash: Crash,
+    /// What is durable of each file, and what has changed since.
+    files: Vec<(Vec<u8>, Vec<Edit>)>,
+    /// As processes see them.
+    names: BTreeMap<String, Entry>,
+    durable_names: BTreeMap<String, Entry>,
+    name_changes: Vec<NameChange>,
+}
+
+impl Disk {
+    fn new(image: &Image, crash: Crash) -> Self {
+        let mut files = Vec::new();
+        let mut names = BTreeMap::new();
+        for (name, content) in image {
+            names.insert(
+                name.clone(),
+                match content {
+                    None => Entry::Directory,
+                    Some(content) => {
+                        files.push((content.clone(), Vec::new()));
+                        Entry::File(files.len() - 1)
+                    }
+                },
+            );
+        }
+        Self { crash, files, durable_names: names.clone(), names, name_changes: Vec::new() }
+    }
+
+    fn change_name(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.name_changes.push(change);
+    }
+
+    /// The file of that name, unless it has been unlinked since it was opened.
+    fn file(&mut self, name: &str) -> Option<&mut (Vec<u8>, Vec<Edit>)> {
+        match self.names.get(name) {
+            Some(Entry::File(index)) => self.files.get_mut(*index),
+            _ => None,
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        match event.clone() {
+            Event::Create(name) => {
+                if self.names.contains_key(&name) {
+                    self.change_name(NameChange::Remove(name.clone()));
+                }
+                self.files.push((Vec::new(), Vec::new()));
+                self.change_name(NameChange::Set(name, Entry::File(self.files.len() - 1)));
+            }
+            Event::Write(name, offset, bytes) => {
+                if let Some((_, edits)) = self.file(&name) {
+                    edits.push(Edit::Write(offset, bytes));
+                }
+            }
+            Event::SetLength(name, length) => {
+                if let Some((_, edits)) = self.file(&name) {
+                    edits.push(Edit::SetLength(length));
+                }
+            }
+            Event::Sync(name) => {
+                if let Some((content, edits)) = self.file(&name) {
+                    edits.drain(..).for_each(|edit| edit.apply(content));
+                }
+            }
+            Event::Rename(from, to) => self.change_name(NameChange::Rename(from, to)),
+            Event::Remove(name) => {
+                if self.names.contains_key(&name) {
+                    self.change_name(NameChange::Remove(name));
+                }
+            }
+            Event::CreateDirectory(name) => {
+                if !name.is_empty() && !self.names.contains_key(&name) {
+                    self.change_name(NameChange::Set(name, Entry::Directory));
+                }
+            }
+            Event::RemoveDirectory(name) => {
+                let inside = self.names.keys().filter(|other| is_within(other, &name));
+                for file in inside.cloned().collect::<Vec<_>>() {
+                    self.change_name(NameChange::Remove(file));
+                }
+                self.change_name(NameChange::Remove(name));
+            }
+            Event::SyncDirectory(directory) => self.sync_directory(&directory),
+            Event::Started(_) | Event::Acknowledged(..) | Event::Checkpoint(_) => {}
+        }
+    }
+
+    fn sync_directory(&mut self, directory: &str) {
+        let last = self.name_changes.iter().rposition(|change| change.directory() == directory);
+        let Some(last) = last else { return };
+        let (ordered, names) = (self.crash == Crash::Ordered, &mut self.durable_names);
+        let mut index = 0;
+        self.name_changes.retain(|change| {
+            let durable = index <= last && (ordered || change.directory() == directory);
+            index += 1;
+            if durable {
+                change.apply(names);
+            }
+            !durable
+        });
+    }
+
+    /// What is found after the crash.
+    fn crashed(mut self, random: &mut Random) -> Image {
+        let mut names = self.durable_names;
+        let kept = random.below(self.name_changes.len() as u64 + 1) as usize;
+        let all = random.once_in(3);
+        for (index, change) in self.name_changes.iter().enumerate() {
+            let durable = match self.crash {
+                Crash::Kill => true,
+                Crash::Ordered => all || index < kept,
+                Crash::Unordered => all || random.once_in(2),
+            };
+            if durable {
+                change.apply(&mut names);
+            }
+        }
+        for (content, edits) in &mut self.files {
+            let edits = std::mem::take(edits);
+            match if self.crash == Crash::Kill { 0 } else { random.below(5) } {
+                0 => edits.iter().for_each(|edit| edit.apply(content)),
+                1 => {}
+                2 => edits.iter().filter(|_| random.once_in(2)).for_each(|edit| edit.apply(content)),
+                3 => {
+                    let mut sectors: Vec<Edit> = edits.iter().flat_map(Edit::sectors).collect();
+                    sectors.retain(|_| random.once_in(2));
+                    sectors.iter().for_each(|edit| edit.apply(content));
+                }
+                _ => {
+                    let sectors: Vec<Edit> = edits.iter().flat_map(Edit::sectors).collect();
+                    let kept = random.below(sectors.len() as u64 + 1) as usize;
+                    sectors[..kept].iter().for_each(|edit| edit.apply(content));
+                }
+            }
+        }
+        let exists = |name: &str| {
+            let mut above = name;
+            while let Some((directory, _)) = above.rsplit_once('/') {
+                if !matches!(names.get(directory), Some(Entry::Directory)) {
+                    return false;
+                }
+                above = directory;
+            }
+            true
+        };
+        let found = names.iter().filter(|(name, _)| exists(name));
+        found
+            .map(|(name, entry)| {
+                let content = match entry {
+                    Entry::File(index) => Some(self.files[*index].0.clone()),
+                    Entry::Directory => None,
+                };
+                (name.clone(), content)
+            })
+            .collect()
+    }
+}
+
+/// The directory after a crash at a moment. After a restart of the machine, what processes told each other means
+/// nothing.
+fn image_of(before: &Image, events: &[Event], crash: Crash, random: &mut Random) -> Image {
+    let mut disk = Disk::new(before, crash);
+    events.iter().for_each(|event| disk.happen(event));
+    let mut image = disk.crashed(random);
+    if crash != Crash::Kill
+        && let Some(Some(bytes)) = image.get_mut("shared")
+    {
+        match Shared::decode(bytes) {
+            Some(shared) if random.once_in(2) => {
+                *bytes = Shared { boot: [7; 16], ..shared }.encode().to_vec();
+            }
+            _ => *bytes = (0..random.below(100)).map(|_| random.below(256) as u8).collect(),
+        }
+    }
+    image
+}
+
+fn write(image: &Image, path: &Path) {
+    for (name, content) in image {
+        match content {
+            None => fs::create_dir_all(path.join(name)).unwrap(),
+            Some(content) => fs::write(path.join(name), content).unwrap(),
+        }
+    }
+}
+
+/// What must be found of the commits.
+struct Expected<'a> {
+    changes: &'a BTreeMap<i64, Change>,
+    /// The commits, as they follow each other; a commit that a crash has lost is followed by others.
+    orders: Vec<Vec<i64>>,
+    /// Those that must be there.
+    durable: BTreeSet<i64>,
+    /// Those that may be there.
+    started: BTreeSet<i64>,
+}
+
+impl<'a> Expected<'a> {
+    fn after(
+        events: &[Event],
+        crash: Crash,
+        changes: &'a BTreeMap<i64, Change>,
+        orders: Vec<Vec<i64>>,
+        mut durable: BTreeSet<i64>,
+    ) -> Self {
+        let mut started = durable.clone();
+        let acknowledged = |events: &[Event], any: bool| -> BTreeSet<i64> {
+            let of_event = |event: &Event| match event {
+                Event::Acknowledged(id, synchronous) if any || *synchronous == Synchronous::Full => Some(*id),
+                _ => None,
+            };
+            events.iter().filter_map(of_event).collect()
+        };
+        durable.extend(acknowledged(events, crash == Crash::Kill));
+        for event in events {
+            match event {
+                Event::Started(id) => drop(started.insert(*id)),
+                Event::Checkpoint(at) => durable.extend(acknowledged(&events[..*at], true)),
+                _ => {}
+            }
+        }
+        Self { changes, orders, durable, started }
+    }
+
+    /// The commits that a database has.
+    fn check(&self, database: &Arc<Database>) -> Vec<i64> {
+        let (journal, tables) = read(&database.snapshot().unwrap());
+        let mut orders = self.orders.iter();
+        assert!(
+            orders.any(|order| order.starts_with(&journal)),
+            "not the commits up to some moment: {journal:?}"
+        );
+        let found: BTreeSet<i64> = journal.iter().copied().collect();
+        let lost: Vec<_> = self.durable.difference(&found).collect();
+        assert!(lost.is_empty(), "lost: {lost:?}; found: {journal:?}");
+        let early: Vec<_> = found.difference(&self.started).collect();
+        assert!(early.is_empty(), "commits from nowhere: {early:?}");
+        let mut expected = Tables::new();
+        journal.iter().for_each(|id| apply(&mut expected, &self.changes[id]));
+        assert!(tables == expected, "the rows are not those of {journal:?}");
+        journal
+    }
+
+    /// Opens an image in every way; the commits found, and what opening it and going on did to it.
+    fn check_image(&self, image: &Image) -> (Vec<i64>, Change, Vec<Event>) {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("image.hypo");
+        fs::create_dir(&path).unwrap();
+        write(image, &path);
+        let read_only = match Database::open(&path, OpenMode::ReadOnly) {
+            Ok(database) => self.check(&database),
+            Err(error) => {
+                assert!(!image.contains_key("HYPOSTYLE") && self.durable.is_empty(), "{error}");
+                assert_eq!(error.kind(), ErrorKind::InvalidInput);
+                Vec::new()
+            }
+        };
+        let recorder = Recorder::new(&path);
+        let database = recorder.open();
+        let journal = self.check(&database);
+        assert!(journal.starts_with(&read_only), "{read_only:?} read, {journal:?} when open for writing");
+        let commits = journal.len();
+        let id = self.changes.keys().min().unwrap().min(&0) - 1;
+        let next = Change {
+            id,
+            steps: match commits {
+                0 => beginning().steps,
+                _ => vec![Step::Insert { table: "t".into(), values: id * MANY..(id + 1) * MANY }],
+            },
+        };
+        recorder.commit(&database, &next);
+        if commits.is_multiple_of(2) {
+            recorder.checkpoint(&database);
+        }
+        drop(database);
+        let changes = self.changes.iter().map(|(id, change)| (*id, change.clone()));
+        let order = [&journal[..], &[id]].concat();
+        let expected = Expected {
+            changes: &changes.chain([(id, next.clone())]).collect(),
+            durable: order.iter().copied().collect(),
+            started: order.iter().copied().collect(),
+            orders: vec![order],
+        };
+        expected.check(&Database::open(&path, OpenMode::ReadWrite).unwrap());
+        (journal, next, recorder.events())
+    }
+}
+
+/// The changes of one thread: in the table that all share, and in tables of its own.
+fn changes_of_thread(thread: i64, random: &mut Random) -> Vec<Change> {
+    let mut own: Vec<(String, Vec<i64>)> = vec![("t".into(), Vec::new())];
+    let mut next = thread * 1_000_000;
+    let mut values = |count: i64| {
+        next += count;
+        next - count..next
+    };
+    (0..COMMITS_OF_THREAD as i64)
+        .map(|number| {
+            let id = thread * 1000 + number;
+            let rows = if random.once_in(3) { MANY } else { 1 + random.below(5) as i64 };
+            let table = random.below(own.len() as u64) as usize;
+            let steps = match random.below(8) {
+                0 | 1 => {
+                    let (name, values) = (format!("u{id}"), values(rows));
+                    own.push((name.clone(), values.clone().collect()));
+                    vec![Step::Create { table: name.clone() }, Step::Insert { table: name, values }]
+                }
+                2 if table > 0 => vec![Step::Drop { table: own.remove(table).0 }],
+                3 | 4 if !own[table].1.is_empty() => {
+                    let (name, values) = &mut own[table];
+                    let at = random.below(values.len() as u64) as usize;
+                    let end = values.len().min(at + 3);
+                    vec![Step::Delete { table: name.clone(), values: values.drain(at..end).collect() }]
+                }
+                _ => {
+                    let (name, known) = &mut own[table];
+                    let values = values(rows);
+                    known.extend(values.clone());
+                    vec![Step::Insert { table: name.clone(), values }]
+                }
+            };
+            Change { id, steps }
+        })
+        .collect()
+}
+
+/// Threads with handles of their own commit at the same time; then all is closed, and once more.
+fn record(path: &Path, random: &mut Random) -> (Vec<Event>, BTreeMap<i64, Change>, Vec<i64>) {
+    let recorder = Recorder::new(path);
+    let mut changes = BTreeMap::from([(0, beginning())]);
+    for phase in 0..2_i64 {
+        let handles = [recorder.open(), recorder.open()];
+        for handle in &handles {
+            let full = random.below(3) > 0;
+            handle.set_synchronous(if full { Synchronous::Full } else { Synchronous::Normal });
+        }
+        if phase == 0 {
+            recorder.commit(&handles[0], &beginning());
+        }
+        std::thread::scope(|scope| {
+            for thread in 1..=3 {
+                let of_thread = changes_of_thread(phase * 10 + thread, random);
+                changes.extend(of_thread.iter().map(|change| (change.id, change.clone())));
+                let (recorder, handle) = (&recorder, &handles[thread as usize % 2]);
+                let mut random = random.clone();
+                scope.spawn(move || {
+                    for change in &of_thread {
+                        recorder.commit(handle, change);
+                        if random.once_in(6) {
+                            recorder.checkpoint(handle);
+                        }
+                    }
+                });
+            }
+        });
+    }
+    let events = recorder.events();
+    let (order, _) = read(&recorder.open().snapshot().unwrap());
+    assert_eq!(order.len(), changes.len());
+    (events, changes, order)
+}
+
+/// The event before a crash, without all of its bytes.
+fn last(events: &[Event]) -> String {
+    events.last().map_or("nothing".into(), |event| format!("{event:?}").chars().take(80).collect())
+}
+
+#[test]
+fn every_image_of_a_crash_has_what_was_acknowledged_and_no_part_of_a_commit() {
+    let mut random = Random(seed());
+    let rounds = std::env::var(ROUNDS).map_or(4, |rounds| rounds.parse().unwrap());
+    let (mut images, mut ahead) = (0, 0);
+    for round in 0..rounds {
+        let directory = tempfile::tempdir().unwrap();
+        let (events, changes, order) = record(&directory.path().join("d"), &mut random);
+        for image in 0..IMAGES_IN_ROUND {
+            let crash = [Crash::Kill, Crash::Ordered, Crash::Unordered][image % 3];
+            let cut = random.below(events.len() as u64 + 1) as usize;
+            println!("round {round}, {crash:?} at {cut} of {}: {}", events.len(), last(&events[..cut]));
+            let image = image_of(&Image::new(), &events[..cut], crash, &mut random);
+            let expected =
+                Expected::after(&events[..cut], crash, &changes, vec![order.clone()], BTreeSet::new());
+            let (journal, next, again) = expected.check_image(&image);
+            images += 1;
+            ahead += usize::from(journal.len() > expected.durable.len());
+
+            // A second crash, while the first is being recovered from or after.
+            let second = [Crash::Ordered, Crash::Unordered][random.below(2) as usize];
+            let again_cut = random.below(again.len() as u64 + 1) as usize;
+            println!("  then {second:?} at {again_cut} of {}: {}", again.len(), last(&again[..again_cut]));
+            let orders = vec![order.clone(), [&journal[..], &[next.id]].concat()];
+            let mut changes = changes.clone();
+            changes.insert(next.id, next);
+            // What a killed process has written is not yet durable; what is found after a restart is.
+            let (before, mut events, durable) = match crash {
+                Crash::Kill => (Image::new(), events[..cut].to_vec(), BTreeSet::new()),
+                _ => (image, Vec::new(), journal.into_iter().collect()),
+            };
+            let first = events.len();
+            events.extend(again[..again_cut].iter().cloned().map(|event| event.after(first)));
+            let image = image_of(&before, &events, second, &mut random);
+            let expected = Expected::after(&events, second, &changes, orders, durable);
+            expected.check_image(&image);
+        }
+    }
+    println!("{images} images; {ahead} had more than was acknowledged");
+}
