@@ -375,7 +375,8 @@ impl Database {
         Ok(shared)
     }
 
-    /// Commits what `build` makes of the latest state; it runs while nobody else can commit.
+    /// Commits what `build` makes of the latest state; it runs while nobody else can commit. Returns the
+    /// version of this commit: others may have been published by then.
     ///
     /// # Errors
     /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening.
@@ -384,17 +385,17 @@ impl Database {
         build: impl FnOnce(&Snapshot) -> Result<Commit>,
     ) -> Result<Arc<Snapshot>> {
         self.check_writable()?;
-        let (position, log_bytes) = {
+        let (position, snapshot) = {
             let mut committer = self.committer.lock();
             let _lock = self.commit_lock()?;
             let mut shared = self.catch_up(&mut committer.view)?;
             let commit = build(&committer.view.snapshot)?;
             self.write_commit(&mut committer, &mut shared, commit)?;
-            (committer.view.position, committer.view.position.offset)
+            (committer.view.position, committer.view.snapshot.clone())
         };
         self.sync_to(position)?;
-        let snapshot = self.publish(position)?;
-        if log_bytes > LOG_BYTES_MAX {
+        self.publish(position)?;
+        if position.offset > LOG_BYTES_MAX {
             // The commit is durable whatever becomes of the checkpoint.
             if let Err(error) = self.checkpoint() {
                 tracing::warn!(%error, "the checkpoint is put off");
@@ -470,7 +471,7 @@ impl Database {
     }
 
     /// Lets readers take in the log up to a position.
-    fn publish(&self, position: Position) -> Result<Arc<Snapshot>> {
+    fn publish(&self, position: Position) -> Result<()> {
         let mut committer = self.committer.lock();
         {
             let _lock = self.commit_lock()?;
@@ -484,7 +485,7 @@ impl Database {
         {
             self.publish_own(written);
         }
-        Ok(self.head.read().snapshot.clone())
+        Ok(())
     }
 
     /// Takes in an own version that is published.
