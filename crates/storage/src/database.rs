@@ -576,16 +576,22 @@ impl Database {
         let version = state.catalog.version;
         let mut stale = Vec::new();
         for (id, rows) in &mut state.rows {
-            if rows.deleted.is_empty() || rows.deleted_file.is_some() {
+            if rows.deleted.is_empty() {
+                continue;
+            }
+            let directory = table_directory(*id);
+            let files = self.store.list(&directory)?.into_iter().map(|file| format!("{directory}/{file}"));
+            let mut old: Vec<String> =
+                files.filter(|file| file.starts_with(&format!("{directory}/deleted-"))).collect();
+            // A checkpoint of another process may have replaced the file that this one knows.
+            let known = rows.deleted_file.map(|file| deleted_file_name(*id, file.version));
+            if known.is_some_and(|known| old.contains(&known)) {
                 continue;
             }
             let name = deleted_file_name(*id, version);
-            let directory = table_directory(*id);
-            for other in self.store.list(&directory)? {
-                if other.starts_with("deleted-") {
-                    stale.push(format!("{directory}/{other}"));
-                }
-            }
+            // A checkpoint of this version that was not finished has left it.
+            old.retain(|file| *file != name);
+            stale.append(&mut old);
             let file = self.store.create(&name)?;
             file.write_at(0, &encode_deleted_file(&rows.deleted)?)?;
             file.sync()?;
