@@ -370,7 +370,8 @@ impl Database {
         Ok(shared)
     }
 
-    /// Commits what `build` makes of the latest state; it runs while nobody else can commit.
+    /// Commits what `build` makes of the latest state; it runs while nobody else can commit. Returns the
+    /// version of this commit: others may have been published by then.
     ///
     /// # Errors
     /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening.
@@ -387,13 +388,13 @@ impl Database {
             let garbage = self.write_commit(&mut committer, &mut shared, commit)?;
             (committer.view.clone(), garbage)
         };
-        let position = view.position;
+        let View { snapshot, position, .. } = view;
         // A commit that is lost must not have taken files with it.
         if self.synchronous() == Synchronous::Full || !garbage.is_empty() {
             self.sync_to(position)?;
         }
-        let snapshot = self.publish(position)?;
-        self.readers.discard(view.snapshot.version(), garbage);
+        self.publish(position)?;
+        self.readers.discard(snapshot.version(), garbage);
         if position.offset > LOG_BYTES_MAX {
             // The commit is durable whatever becomes of the checkpoint.
             if let Err(error) = self.checkpoint() {
@@ -475,7 +476,7 @@ impl Database {
     }
 
     /// Lets readers take in the log up to a position.
-    fn publish(&self, position: Position) -> Result<Arc<Snapshot>> {
+    fn publish(&self, position: Position) -> Result<()> {
         let mut committer = self.committer.lock();
         {
             let _lock = self.commit_lock()?;
@@ -487,7 +488,7 @@ impl Database {
         while let Some(view) = committer.unpublished.pop_front_if(|view| view.position <= position) {
             self.publish_own(view);
         }
-        Ok(self.head.read().snapshot.clone())
+        Ok(())
     }
 
     /// Takes in an own version that is published.
@@ -575,16 +576,22 @@ impl Database {
         let version = state.catalog.version;
         let mut stale = Vec::new();
         for (id, rows) in &mut state.rows {
-            if rows.deleted.is_empty() || rows.deleted_file.is_some() {
+            if rows.deleted.is_empty() {
+                continue;
+            }
+            let directory = table_directory(*id);
+            let files = self.store.list(&directory)?.into_iter().map(|file| format!("{directory}/{file}"));
+            let mut old: Vec<String> =
+                files.filter(|file| file.starts_with(&format!("{directory}/deleted-"))).collect();
+            // A checkpoint of another process may have replaced the file that this one knows.
+            let known = rows.deleted_file.map(|file| deleted_file_name(*id, file.version));
+            if known.is_some_and(|known| old.contains(&known)) {
                 continue;
             }
             let name = deleted_file_name(*id, version);
-            let directory = table_directory(*id);
-            for other in self.store.list(&directory)? {
-                if other.starts_with("deleted-") {
-                    stale.push(format!("{directory}/{other}"));
-                }
-            }
+            // A checkpoint of this version that was not finished has left it.
+            old.retain(|file| *file != name);
+            stale.append(&mut old);
             let file = self.store.create(&name)?;
             file.write_at(0, &encode_deleted_file(&rows.deleted)?)?;
             file.sync()?;

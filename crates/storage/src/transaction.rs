@@ -587,7 +587,7 @@ impl Transaction {
         Ok(before.deleted().len())
     }
 
-    /// Makes the changes durable and visible.
+    /// Makes the changes durable and visible. Returns the version that they make; without changes, the newest.
     ///
     /// # Errors
     /// `Conflict` when another transaction has changed the same first; `DiskFull`, `Io`. Nothing of the

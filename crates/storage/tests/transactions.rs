@@ -201,6 +201,37 @@ fn handles_of_one_database_see_each_others_commits() {
 }
 
 #[test]
+fn checkpoints_of_two_handles_agree_on_the_files_of_deleted_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (one, other) = (open(&path), open(&path));
+    let id = create(&one, "t", &[numbers(0..10)]).unwrap();
+    let unrelated = create(&one, "u", &[numbers([0])]).unwrap();
+    delete(&one, id, &[3]).unwrap();
+    for round in 0..3 {
+        // Each has learned of the deletion in its own way, and of the other's checkpoints not at all.
+        for database in [&one, &other] {
+            append(database, unrelated, &numbers([round])).unwrap();
+            assert_eq!(values(&open(&path).snapshot().unwrap()), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_after_an_unfinished_one_keeps_its_files() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers(0..10)]).unwrap();
+    delete(&database, id, &[3]).unwrap();
+    let version = database.snapshot().unwrap().version();
+    let unfinished = path.join(format!("columns/{id}/deleted-{:020}", version.0));
+    fs::write(&unfinished, "as far as it came").unwrap();
+    assert!(database.checkpoint().unwrap());
+    assert_eq!(values(&open(&path).snapshot().unwrap()), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+}
+
+#[test]
 fn files_stay_as_long_as_another_handle_reads_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");

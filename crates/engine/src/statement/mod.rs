@@ -38,10 +38,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use names::name_columns;
-use values::ValuesInsert;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use values::ValuesInsert;
 
 impl Session {
     /// Runs the statements of a text and gives the outcome of the last. Parameters go to the last.

@@ -71,14 +71,19 @@ impl ValuesInsert {
             && !insert.ignore
             && !insert.replace_into;
         let query = insert.source.as_ref().filter(|query| {
-            query.with.is_none() && query.order_by.is_none() && query.limit_clause.is_none() && query.fetch.is_none()
+            query.with.is_none()
+                && query.order_by.is_none()
+                && query.limit_clause.is_none()
+                && query.fetch.is_none()
         })?;
         let SetExpr::Values(values) = query.body.as_ref() else { return None };
         let (schema, name) = name_of(table).ok().filter(|_| plain)?;
         let mut parameters = 0;
-        let rows = values.rows.iter().map(|row| row.iter().map(|value| given(value, &mut parameters)).collect());
+        let rows =
+            values.rows.iter().map(|row| row.iter().map(|value| given(value, &mut parameters)).collect());
         let rows: Vec<Vec<Given>> = rows.collect::<Option<_>>()?;
-        let columns = insert.columns.iter().map(|column| Some(name_of(column).ok()?.1)).collect::<Option<_>>()?;
+        let columns =
+            insert.columns.iter().map(|column| Some(name_of(column).ok()?.1)).collect::<Option<_>>()?;
         Some(Self { schema, name, columns, rows, parameters })
     }
 
@@ -186,7 +191,11 @@ fn number_of(number: &str) -> Option<ScalarValue> {
 
 impl Session {
     /// Stores the rows; `None` when the planner must look at the statement.
-    pub(crate) fn insert_values(&self, insert: &ValuesInsert, parameters: &Parameters) -> Result<Option<Outcome>> {
+    pub(crate) fn insert_values(
+        &self,
+        insert: &ValuesInsert,
+        parameters: &Parameters,
+    ) -> Result<Option<Outcome>> {
         let snapshot = self.scope.snapshot.read().clone();
         let Some(table) = snapshot.table(&insert.schema, &insert.name) else { return Ok(None) };
         let Some(rows) = insert.rows(table, parameters) else { return Ok(None) };

@@ -18,6 +18,53 @@ use hypostyle_types::{LogicalType, Result, TableId};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Repeats a run of a test that makes random decisions.
+pub const SEED: &str = "HYPOSTYLE_TEST_SEED";
+
+/// How many times such a test runs, each time with the next seed.
+const ROUNDS: &str = "HYPOSTYLE_TEST_ROUNDS";
+
+/// The seed that was asked for, or a new one.
+pub fn seed() -> u64 {
+    number_of(SEED).unwrap_or_else(|| std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64)
+}
+
+/// A seed for each round; the one that fails is the last that was printed.
+pub fn seeds() -> impl Iterator<Item = u64> {
+    let first = seed();
+    let seeds = (0..number_of(ROUNDS).unwrap_or(1)).map(move |round| first.wrapping_add(round));
+    seeds.inspect(|seed| println!("{SEED}={seed}"))
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|value| value.parse().unwrap())
+}
+
+/// A small generator of pseudo-random numbers (splitmix64), so that a seed repeats a run.
+pub struct Random(u64);
+
+impl Random {
+    /// Streams of one seed are independent of each other.
+    pub fn new(seed: u64, stream: u64) -> Self {
+        Self(Self(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93)).next())
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}
+
 pub fn open(path: &Path) -> Arc<Database> {
     Database::open(path, OpenMode::ReadWrite).unwrap()
 }
