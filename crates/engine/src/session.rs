@@ -279,11 +279,25 @@ impl Session {
 
     /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshot.
     pub(crate) fn start(&self) -> Result<Arc<Snapshot>> {
+        self.start_counting();
+        self.refresh()
+    }
+
+    fn start_counting(&self) {
         self.interrupted.store(false, Ordering::Release);
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
         *self.started.lock() = Instant::now();
-        self.refresh()
+    }
+
+    /// [`Self::start`] for a statement that reads no rows.
+    pub(crate) fn start_unpinned(&self) -> Result<()> {
+        if self.is_in_transaction() {
+            return self.start().map(drop);
+        }
+        self.start_counting();
+        *self.scope.snapshot.write() = self.engine.database.unpinned_snapshot()?;
+        Ok(())
     }
 
     /// Shows the session what has been committed, or what its transaction sees.

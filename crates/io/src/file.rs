@@ -50,6 +50,11 @@ impl File {
         })
     }
 
+    /// Reads what there is from `offset`, at most as much as `bytes` takes; how much that was.
+    pub fn read_up_to(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        self.inner.read_at(bytes, offset).map_err(|error| self.error("cannot read", &error))
+    }
+
     pub fn read_all(&self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.length()? as usize];
         self.read_at(0, &mut bytes)?;

@@ -111,6 +111,8 @@ struct Committer {
     view: View,
     /// Own versions that are written but not published.
     unpublished: VecDeque<View>,
+    /// The log of a checkpoint is at least so long.
+    room: Position,
 }
 
 impl Database {
@@ -199,7 +201,7 @@ impl Database {
             }
         };
         let position = view.position;
-        let committer = Committer { view: view.clone(), unpublished: VecDeque::new() };
+        let committer = Committer { view: view.clone(), unpublished: VecDeque::new(), room: position };
         Ok(Arc::new(Self {
             mode,
             shared,
@@ -240,17 +242,28 @@ impl Database {
         *self.synchronous.lock() = synchronous;
     }
 
+    fn check_process(&self) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Closed,
+            "the database was opened before fork(); open it again in the child process",
+        ))
+    }
+
+    /// [`Self::snapshot`] for its definitions and for appending: its files may be removed at any time.
+    pub fn unpinned_snapshot(&self) -> Result<Arc<Snapshot>> {
+        self.check_process()?;
+        Ok(self.refresh()?.snapshot)
+    }
+
     /// What has been committed up to now, by this process or another.
     ///
     /// # Errors
     /// `Corrupt` or `Io` when what others have committed cannot be read; `Closed` in a child of `fork()`.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        if std::process::id() != self.process {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                "the database was opened before fork(); open it again in the child process",
-            ));
-        }
+        self.check_process()?;
         loop {
             let view = self.refresh()?;
             let (pin, first) = self.readers.pin(view.snapshot.version())?;
@@ -420,21 +433,23 @@ impl Database {
         let mut frame = commit.encode(version)?;
         let frame_bytes = frame.len() as u64;
         let log = committer.view.log()?.clone();
-        let (end, length) = (shared.written, log.length()?);
-        if end + frame_bytes > length {
-            let room = (end + frame_bytes).next_multiple_of(LOG_ROOM) - end;
-            frame.resize(room as usize, 0);
+        let end = shared.written;
+        let needed = Position { checkpoint: shared.checkpoint, offset: end + frame_bytes };
+        if committer.room.checkpoint != needed.checkpoint || committer.room < needed {
+            committer.room = Position { offset: log.length()?, ..needed };
+        }
+        if committer.room < needed {
+            let room = needed.offset.next_multiple_of(LOG_ROOM);
+            frame.resize((room - end) as usize, 0);
+            committer.room.offset = room;
         }
         // A process that was killed while it wrote a frame has written its beginning.
         let mut next = [0; 8];
-        if end + next.len() as u64 <= length {
-            log.read_at(end, &mut next)?;
-        }
-        if next != [0; 8] {
-            clear_unfinished(&log, end, length)?;
+        if log.read_up_to(end, &mut next)? > 0 && next != [0; 8] {
+            clear_unfinished(&log, end, log.length()?)?;
         }
         log.write_at(end, &frame)?;
-        shared.written = end + frame_bytes;
+        shared.written = needed.offset;
         self.write_shared(shared)?;
         let position = Position { checkpoint: shared.checkpoint, offset: shared.written };
         let garbage = garbage(&self.store, &before, &snapshot);
@@ -641,11 +656,10 @@ fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>>
         },
     };
     for _ in 0..ATTEMPTS {
-        if file.length()? < SHARED_BYTES as u64 {
+        let mut bytes = [0; SHARED_BYTES];
+        if file.read_up_to(0, &mut bytes)? < SHARED_BYTES {
             return Ok(None);
         }
-        let mut bytes = [0; SHARED_BYTES];
-        file.read_at(0, &mut bytes)?;
         if let Some(shared) = Shared::decode(&bytes) {
             return Ok(Some(shared));
         }

@@ -52,7 +52,8 @@ impl Session {
         let _running = self.enter();
         let remembered = self.remembered.lock().get(sql);
         if let Some(insert) = remembered {
-            let stored = self.in_transaction(sql, || self.insert_values(&insert, parameters))?;
+            let start = || self.start_unpinned();
+            let stored = self.in_transaction_from(start, sql, || self.insert_values(&insert, parameters))?;
             if let Some(outcome) = stored {
                 return Ok(outcome);
             }

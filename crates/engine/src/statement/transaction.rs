@@ -42,7 +42,17 @@ impl Session {
 
     /// Runs one statement with the newest snapshot: in the open transaction, which an error aborts, or by
     /// itself, again after a conflict.
-    pub(crate) fn in_transaction<T>(&self, sql: &str, mut run: impl FnMut() -> Result<T>) -> Result<T> {
+    pub(crate) fn in_transaction<T>(&self, sql: &str, run: impl FnMut() -> Result<T>) -> Result<T> {
+        self.in_transaction_from(|| self.start().map(drop), sql, run)
+    }
+
+    /// [`Self::in_transaction`] with a snapshot of the caller's choice.
+    pub(super) fn in_transaction_from<T>(
+        &self,
+        start: impl Fn() -> Result<()>,
+        sql: &str,
+        mut run: impl FnMut() -> Result<T>,
+    ) -> Result<T> {
         let ends = || {
             let words = super::leading_words(sql);
             matches!(words.first().map(String::as_str), Some("ROLLBACK" | "ABORT" | "COMMIT" | "END"))
@@ -61,7 +71,7 @@ impl Session {
             None => false,
         };
         for attempt in 1.. {
-            self.start()?;
+            start()?;
             match run() {
                 Err(error) if error.kind() == ErrorKind::Conflict && !explicit && attempt < ATTEMPTS => {
                     self.check_interrupt()?;
@@ -88,7 +98,6 @@ impl Session {
             let value = change(&mut transaction)?;
             self.check_constraints(&mut transaction)?;
             transaction.commit()?;
-            self.refresh()?;
             return Ok(value);
         };
         let result = if explicit.read_only {
