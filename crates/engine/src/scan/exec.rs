@@ -124,6 +124,15 @@ impl ScanExec {
         Self::over(table, self.snapshot.clone(), schema, projection, conjuncts, self.partitions.clone())
     }
 
+    /// The scan with conditions, over columns of the table, that its rows must pass.
+    pub fn filtered(&self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Self> {
+        let mut conjuncts = self.conjuncts.clone();
+        for filter in filters {
+            conjuncts.push(Conjunct::new(filter.clone(), &self.table_schema)?);
+        }
+        Ok(self.with(self.projection.clone(), conjuncts))
+    }
+
     fn open(&self) -> Result<Arc<Opened>> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened.clone());
@@ -296,15 +305,12 @@ impl ExecutionPlan for ScanExec {
         pushed: ChildPushdownResult,
         _: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        let mut conjuncts = self.conjuncts.clone();
-        for filter in &pushed.parent_filters {
-            conjuncts.push(Conjunct::new(filter.filter.clone(), &self.table_schema)?);
-        }
+        let filters: Vec<_> = pushed.parent_filters.iter().map(|filter| filter.filter.clone()).collect();
         let taken = FilterPushdownPropagation::with_parent_pushdown_result(vec![
             PushedDown::Yes;
             pushed.parent_filters.len()
         ]);
-        Ok(taken.with_updated_node(Arc::new(self.with(self.projection.clone(), conjuncts))))
+        Ok(taken.with_updated_node(Arc::new(self.filtered(&filters)?)))
     }
 
     fn try_swapping_with_projection(

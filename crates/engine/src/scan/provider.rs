@@ -11,6 +11,7 @@ use datafusion::common::DFSchema;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::{PhysicalExpr, conjunction as physical_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 use hypostyle_storage::{Snapshot, TableData};
 use std::collections::HashMap;
@@ -48,6 +49,35 @@ impl StoredTable {
     /// Keeps the files of [`Self::data`].
     pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
+    }
+
+    /// A scan of the rows that pass all filters, with some of the columns; `None` when more rows than `rows_max`
+    /// would have to be looked at.
+    pub fn filtered_scan(
+        &self,
+        projection: Vec<usize>,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        rows_max: u64,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let predicate = (!filters.is_empty()).then(|| physical_conjunction(filters.clone()));
+        let ranges = self.ranges(predicate.as_ref());
+        let rows: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        if rows > rows_max {
+            return Ok(None);
+        }
+        let (data, snapshot) = (self.data.clone(), self.snapshot.clone());
+        let scan = ScanExec::new(data, snapshot, &self.schema, projection, ranges, 1);
+        Ok(Some(Arc::new(scan.filtered(&filters)?)))
+    }
+
+    /// The positions that may have rows that pass.
+    fn ranges(&self, predicate: Option<&Arc<dyn PhysicalExpr>>) -> Vec<std::ops::Range<u64>> {
+        let mut ranges = prune(&self.data, &self.schema, predicate);
+        ranges.retain_mut(|range| {
+            range.start = range.start.max(self.first);
+            !range.is_empty()
+        });
+        ranges
     }
 
     pub fn data(&self) -> &Arc<TableData> {
@@ -88,11 +118,7 @@ impl TableProvider for StoredTable {
             }
             None => None,
         };
-        let mut ranges = prune(&self.data, &self.schema, predicate.as_ref());
-        ranges.retain_mut(|range| {
-            range.start = range.start.max(self.first);
-            !range.is_empty()
-        });
+        let mut ranges = self.ranges(predicate.as_ref());
         if let Some(limit) = limit.filter(|_| filters.is_empty() && self.data.deleted().is_empty()) {
             keep_first(&mut ranges, limit as u64);
         }

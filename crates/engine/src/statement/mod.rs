@@ -5,6 +5,7 @@ mod constraint;
 mod copy;
 mod ddl;
 mod describe;
+mod direct;
 mod merge;
 mod multiset;
 mod names;

@@ -1,6 +1,7 @@
 //! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
 
 use super::ddl::fold;
+use super::direct::direct_plan;
 use super::multiset::refuse_multisets;
 use super::write::as_rows_of;
 use crate::catalog::CATALOG;
@@ -116,6 +117,11 @@ impl Session {
                 return stored.open(threads).map(Outcome::Stored);
             }
             let state = context.state();
+            if let Some(physical) = direct_plan(&state, &plan)? {
+                let schema = physical.schema();
+                let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
+                return Ok(Outcome::Stream { schema, stream });
+            }
             let plan = state.optimize(&plan).map_err(from_datafusion)?;
             if let Some(stored) = stored_result(&plan, &schema) {
                 return stored.open(threads).map(Outcome::Stored);

@@ -1,0 +1,128 @@
+//! Queries for some rows of one stored table, which need no optimizer: their plan takes longer than they do.
+//!
+//! A projection over a filter over a scan is analysed like every plan, and then put together here: the filter goes into
+//! the scan, which reads the columns that are asked for. Anything else, and scans of many rows, are DataFusion's to plan.
+
+use crate::error::from_datafusion;
+use crate::scan::StoredTable;
+use arrow::datatypes::Schema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DFSchemaRef};
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::projection::ProjectionExec;
+use hypostyle_types::Result;
+use std::sync::Arc;
+
+/// More rows than this are worth a plan.
+const ROWS_MAX: u64 = 256 * 1024;
+
+/// The parts of a plan of the right shape.
+struct Parts<'a> {
+    items: &'a [Expr],
+    filter: Option<&'a Expr>,
+    /// Of the whole table, as the expressions name it.
+    input: &'a DFSchemaRef,
+    scan: &'a LogicalPlan,
+}
+
+fn parts(plan: &LogicalPlan) -> Option<Parts<'_>> {
+    let LogicalPlan::Projection(projection) = plan else { return None };
+    let (filter, input) = match projection.input.as_ref() {
+        LogicalPlan::Filter(filter) => (Some(&filter.predicate), filter.input.as_ref()),
+        other => (None, other),
+    };
+    let mut scan = input;
+    while let LogicalPlan::SubqueryAlias(alias) = scan {
+        scan = alias.input.as_ref();
+    }
+    Some(Parts { items: &projection.expr, filter, input: input.schema(), scan })
+}
+
+fn stored_table(scan: &LogicalPlan) -> Option<Arc<dyn datafusion::catalog::TableProvider>> {
+    let LogicalPlan::TableScan(scan) = scan else { return None };
+    if scan.projection.is_some() || !scan.filters.is_empty() || scan.fetch.is_some() {
+        return None;
+    }
+    let provider = source_as_provider(&scan.source).ok()?;
+    (provider.as_ref() as &dyn std::any::Any).is::<StoredTable>().then_some(provider)
+}
+
+/// Whether an expression is of one row alone.
+fn is_of_a_row(expr: &Expr) -> bool {
+    let mut simple = true;
+    let visited = expr.apply(|expr| {
+        simple &= !matches!(
+            expr,
+            Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+                | Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::GroupingSet(_)
+                | Expr::Placeholder(_)
+                | Expr::OuterReferenceColumn(_, _)
+                | Expr::Unnest(_)
+        );
+        Ok(if simple { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    simple && visited.is_ok()
+}
+
+/// The physical plan of such a query; `None` for any other.
+///
+/// # Errors
+/// Those of the analyzer: expressions whose types do not fit.
+pub(super) fn direct_plan(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let shape = parts(plan).filter(|parts| stored_table(parts.scan).is_some());
+    if !shape.is_some_and(|parts| parts.items.iter().chain(parts.filter).all(is_of_a_row)) {
+        return Ok(None);
+    }
+    let options = state.config_options();
+    let analyzed =
+        state.analyzer().execute_and_check(plan.clone(), options, |_, _| {}).map_err(from_datafusion)?;
+    let Some(parts) = parts(&analyzed) else { return Ok(None) };
+    let Some(provider) = stored_table(parts.scan) else { return Ok(None) };
+    let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>() else {
+        return Ok(None);
+    };
+    plan_scan(state, &parts, table, analyzed.schema().as_arrow()).map_err(from_datafusion)
+}
+
+fn plan_scan(
+    state: &SessionState,
+    parts: &Parts<'_>,
+    table: &StoredTable,
+    names: &Schema,
+) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
+    let mut filters = Vec::new();
+    for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
+        filters.push(state.create_physical_expr(filter, parts.input)?);
+    }
+    let mut places = Vec::new();
+    for item in parts.items {
+        for column in item.column_refs() {
+            places.push(parts.input.index_of_column(column)?);
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    let Some(scan) = table.filtered_scan(places.clone(), filters, ROWS_MAX)? else { return Ok(None) };
+    let fields = places.iter().map(|place| {
+        let (qualifier, field) = parts.input.qualified_field(*place);
+        (qualifier.cloned(), field.clone())
+    });
+    let read = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
+    let items = parts.items.iter().zip(names.fields()).map(|(item, field)| {
+        Ok((state.create_physical_expr(item.clone().unalias(), &read)?, field.name().clone()))
+    });
+    let items = items.collect::<datafusion::error::Result<Vec<_>>>()?;
+    Ok(Some(Arc::new(ProjectionExec::try_new(items, scan)?)))
+}
