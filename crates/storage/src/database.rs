@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use uuid::Uuid;
 
-const SUPERBLOCK: &str = "HYPOSTYLE";
-const SHARED: &str = "shared";
+pub(crate) const SUPERBLOCK: &str = "HYPOSTYLE";
+pub(crate) const SHARED: &str = "shared";
 
 /// A log longer than this is folded into a checkpoint.
 const LOG_BYTES_MAX: u64 = 2 << 20;
@@ -632,7 +632,7 @@ fn create_files(store: &Store) -> Result<()> {
     store.replace(SUPERBLOCK, &Superblock::new(Uuid::new_v4()).encode())
 }
 
-fn check_superblock(store: &Store, mode: OpenMode) -> Result<()> {
+pub(crate) fn check_superblock(store: &Store, mode: OpenMode) -> Result<()> {
     let file = store.open(SUPERBLOCK)?;
     let mut bytes = vec![0; (file.length()? as usize).min(SUPERBLOCK_BYTES)];
     file.read_at(0, &mut bytes)?;
@@ -805,17 +805,17 @@ fn clear_unfinished(log: &File, end: u64, length: u64) -> Result<()> {
     Ok(())
 }
 
-fn newest_checkpoint(store: &Store) -> Result<Version> {
+pub(crate) fn newest_checkpoint(store: &Store) -> Result<Version> {
     let names = store.list("")?;
     let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok().map(Version));
     versions.max().ok_or_else(|| Error::corrupt("the catalog is missing"))
 }
 
-fn catalog_name(version: Version) -> String {
+pub(crate) fn catalog_name(version: Version) -> String {
     format!("catalog-{:020}", version.0)
 }
 
-fn log_name(version: Version) -> String {
+pub(crate) fn log_name(version: Version) -> String {
     format!("log-{:020}", version.0)
 }
 

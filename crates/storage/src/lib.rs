@@ -7,6 +7,7 @@
 //! Knows neither SQL nor DataFusion. Bytes on disk are those of docs/format.md, what is promised is in
 //! docs/transactions.md.
 
+mod backup;
 mod check;
 mod column;
 mod database;
@@ -17,6 +18,7 @@ mod snapshot;
 mod table;
 mod transaction;
 
+pub use backup::BackupProgress;
 pub use check::{CheckProgress, Damage};
 pub use column::{BlockSynopsis, Bound, ColumnData, convert};
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};

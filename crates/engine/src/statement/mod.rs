@@ -1,6 +1,7 @@
 //! The statement layer: what is not a query, and how a query becomes an outcome.
 
 mod alter;
+mod backup;
 mod constraint;
 mod copy;
 mod ddl;
@@ -90,6 +91,9 @@ impl Session {
                 "SELECT catalog_name AS database_name FROM information_schema.schemata GROUP BY 1",
                 parameters,
             ),
+            ["BACKUP", "DATABASE", ..] => self.backup(sql),
+            ["EXPORT", "DATABASE", ..] => self.export_database(sql),
+            ["IMPORT", "DATABASE", ..] => self.import_database(sql),
             ["PRAGMA", ..] => self.pragma(sql),
             ["CHECKPOINT", ..] => {
                 self.engine.database().checkpoint()?;

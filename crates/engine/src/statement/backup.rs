@@ -1,0 +1,224 @@
+//! BACKUP DATABASE TO, EXPORT DATABASE and IMPORT DATABASE.
+
+use super::{quoted, split_statements};
+use crate::session::{Outcome, Parameters, Session};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use hypostyle_storage::{ConstraintRule, SCHEMA_MAIN, Snapshot, TableEntry};
+use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+const DONE: Outcome = Outcome::Done { rows_affected: None };
+
+const SCHEMA_FILE: &str = "schema.sql";
+const LOAD_FILE: &str = "load.sql";
+
+/// The words of a statement before its only string, which is a path, and the path.
+fn words_and_path(sql: &str, usage: &str) -> Result<(Vec<String>, PathBuf)> {
+    let wrong = || Error::new(ErrorKind::Syntax, format!("write it as {usage}"));
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().map_err(|_| wrong())?;
+    let mut words = Vec::new();
+    let mut path = None;
+    for token in tokens {
+        match token {
+            Token::Whitespace(_) | Token::SemiColon => {}
+            Token::Word(word) if path.is_none() => words.push(word.value.to_ascii_uppercase()),
+            Token::SingleQuotedString(text) if path.is_none() => path = Some(PathBuf::from(text)),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok((words, path.ok_or_else(wrong)?))
+}
+
+impl Session {
+    pub(super) fn backup(&self, sql: &str) -> Result<Outcome> {
+        let usage = "BACKUP DATABASE TO 'directory'";
+        let (words, path) = words_and_path(sql, usage)?;
+        if words != ["BACKUP", "DATABASE", "TO"] {
+            return Err(Error::new(ErrorKind::Syntax, format!("write it as {usage}")));
+        }
+        let mut interrupted = Ok(());
+        let result = self.engine.database().backup(&path, |progress| {
+            self.counters.done.store(progress.done, Ordering::Relaxed);
+            self.counters.total.store(progress.total, Ordering::Relaxed);
+            interrupted = self.check_interrupt();
+            interrupted.is_ok()
+        });
+        interrupted?;
+        result.map(|_| DONE)
+    }
+
+    /// Writes definitions as SQL and rows as Parquet files, for any release and for others to read.
+    pub(super) fn export_database(&self, sql: &str) -> Result<Outcome> {
+        let usage = "EXPORT DATABASE 'directory'";
+        let (words, path) = words_and_path(sql, usage)?;
+        if words != ["EXPORT", "DATABASE"] {
+            return Err(Error::new(ErrorKind::Syntax, format!("write it as {usage}")));
+        }
+        let doing = |error: std::io::Error| {
+            Error::from_io(&error, format_args!("cannot export to \"{}\"", path.display()))
+        };
+        std::fs::create_dir_all(&path).map_err(doing)?;
+        if std::fs::read_dir(&path).map_err(doing)?.next().is_some() {
+            return Err(Error::invalid_input(format!(
+                "\"{}\" is not empty; export to a new directory",
+                path.display()
+            )));
+        }
+        let snapshot = self.scope.snapshot.read().clone();
+        let mut load = String::new();
+        for table in snapshot.tables() {
+            let entry = table.entry();
+            let file = format!("{}.{}.parquet", entry.schema, entry.name);
+            let target = path.join(&file);
+            self.copy(&format!(
+                "COPY {} TO {} (FORMAT parquet)",
+                name_of_table(entry),
+                literal(&target.to_string_lossy())
+            ))?;
+            writeln!(load, "COPY {} FROM {} (FORMAT parquet);", name_of_table(entry), literal(&file))
+                .map_err(text_error)?;
+        }
+        load.push_str(&definitions_after(&snapshot)?);
+        std::fs::write(path.join(SCHEMA_FILE), definitions(&snapshot)?).map_err(doing)?;
+        std::fs::write(path.join(LOAD_FILE), load).map_err(doing)?;
+        Ok(DONE)
+    }
+
+    /// Runs what EXPORT DATABASE has written; all of it, or nothing.
+    pub(super) fn import_database(&self, sql: &str) -> Result<Outcome> {
+        let usage = "IMPORT DATABASE 'directory'";
+        let (words, path) = words_and_path(sql, usage)?;
+        if words != ["IMPORT", "DATABASE"] {
+            return Err(Error::new(ErrorKind::Syntax, format!("write it as {usage}")));
+        }
+        let read = |name: &str| {
+            let file = path.join(name);
+            std::fs::read_to_string(&file)
+                .map_err(|error| Error::from_io(&error, format_args!("cannot read \"{}\"", file.display())))
+        };
+        let (schema, load) = (read(SCHEMA_FILE)?, read(LOAD_FILE)?);
+        let own = !self.is_in_transaction();
+        if own {
+            self.begin(&[])?;
+        }
+        let run = || -> Result<()> {
+            for statement in split_statements(&schema).iter().chain(&split_statements(&load)) {
+                self.refresh()?;
+                self.execute_one(&from_directory(statement, &path), &Parameters::None)?;
+            }
+            Ok(())
+        };
+        let result = run();
+        if own {
+            match &result {
+                Ok(()) => drop(self.commit(false)?),
+                Err(_) => drop(self.roll_back(false, None)?),
+            }
+        }
+        result.map(|()| DONE)
+    }
+}
+
+/// COPY with its file looked for in a directory.
+fn from_directory(statement: &str, directory: &Path) -> String {
+    match statement.split_once(" FROM '") {
+        Some((start, rest)) if start.trim_start().starts_with("COPY ") => {
+            let directory = directory.to_string_lossy().replace('\'', "''");
+            format!("{start} FROM '{directory}/{rest}")
+        }
+        _ => statement.to_string(),
+    }
+}
+
+fn text_error(error: std::fmt::Error) -> Error {
+    Error::internal(format!("cannot write definitions: {error}"))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+fn name_of_table(table: &TableEntry) -> String {
+    format!("{}.{}", quoted(&table.schema), quoted(&table.name))
+}
+
+fn column_list(table: &TableEntry, ids: &[ColumnId]) -> String {
+    let names = ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quoted(&column.name));
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// Schemas and tables as SQL, but for what refers to other tables.
+fn definitions(snapshot: &Snapshot) -> Result<String> {
+    let mut sql = String::new();
+    for schema in snapshot.catalog().schemas.iter().filter(|schema| schema.name != SCHEMA_MAIN) {
+        writeln!(sql, "CREATE SCHEMA {};", quoted(&schema.name)).map_err(text_error)?;
+    }
+    for table in &snapshot.catalog().tables {
+        let mut items: Vec<String> = table
+            .columns
+            .iter()
+            .map(|column| {
+                let default =
+                    column.default.as_ref().map(|default| format!(" DEFAULT {default}")).unwrap_or_default();
+                let not_null = if column.nullable { "" } else { " NOT NULL" };
+                format!("{} {}{not_null}{default}", quoted(&column.name), column.logical_type)
+            })
+            .collect();
+        for constraint in &table.constraints {
+            let rule = match &constraint.rule {
+                ConstraintRule::PrimaryKey { columns } => {
+                    format!("PRIMARY KEY ({})", column_list(table, columns))
+                }
+                ConstraintRule::Unique { columns } => format!("UNIQUE ({})", column_list(table, columns)),
+                ConstraintRule::Check { sql } => format!("CHECK ({sql})"),
+                ConstraintRule::ForeignKey { .. } => continue,
+            };
+            items.push(format!("CONSTRAINT {} {rule}", quoted(&constraint.name)));
+        }
+        writeln!(sql, "CREATE TABLE {} (\n    {}\n);", name_of_table(table), items.join(",\n    "))
+            .map_err(text_error)?;
+    }
+    Ok(sql)
+}
+
+/// Foreign keys, comments and views as SQL.
+fn definitions_after(snapshot: &Snapshot) -> Result<String> {
+    let mut sql = String::new();
+    let catalog = snapshot.catalog();
+    for table in &catalog.tables {
+        for constraint in &table.constraints {
+            let ConstraintRule::ForeignKey { columns, table: other, referred } = &constraint.rule else {
+                continue;
+            };
+            let Some(other) = catalog.table_by_id(*other) else { continue };
+            writeln!(
+                sql,
+                "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({});",
+                name_of_table(table),
+                quoted(&constraint.name),
+                column_list(table, columns),
+                name_of_table(other),
+                column_list(other, referred)
+            )
+            .map_err(text_error)?;
+        }
+        if let Some(comment) = &table.comment {
+            writeln!(sql, "COMMENT ON TABLE {} IS {};", name_of_table(table), literal(comment))
+                .map_err(text_error)?;
+        }
+        for column in &table.columns {
+            if let Some(comment) = &column.comment {
+                let name = format!("{}.{}", name_of_table(table), quoted(&column.name));
+                writeln!(sql, "COMMENT ON COLUMN {name} IS {};", literal(comment)).map_err(text_error)?;
+            }
+        }
+    }
+    for view in &catalog.views {
+        writeln!(sql, "CREATE VIEW {}.{} AS {};", quoted(&view.schema), quoted(&view.name), view.sql)
+            .map_err(text_error)?;
+    }
+    Ok(sql)
+}
