@@ -1,5 +1,6 @@
 //! The one test binary that links the engine.
 
+mod backup;
 mod bad_input;
 mod interrupt;
 mod no_file_is_forgotten;

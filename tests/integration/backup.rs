@@ -1,0 +1,99 @@
+//! BACKUP, EXPORT and IMPORT DATABASE through SQL.
+
+use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
+
+fn rows(connection: &Connection, sql: &str) -> String {
+    let batches = connection.execute(sql).unwrap().record_batches().unwrap();
+    arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string()
+}
+
+/// A database with something of everything that is exported.
+fn filled() -> Connection {
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    connection
+        .execute(
+            "CREATE SCHEMA other;
+             CREATE TABLE parent (id INTEGER PRIMARY KEY, name VARCHAR NOT NULL DEFAULT 'nobody; really');
+             CREATE TABLE other.\"Child\" (a BIGINT, p INTEGER REFERENCES parent, d DECIMAL(15,2), t TIMESTAMP, u UUID,
+                j JSON, l INTEGER[], s STRUCT(x DOUBLE, y DATE), b BLOB, tz TIMESTAMPTZ, CHECK (a > 0));
+             COMMENT ON TABLE parent IS 'it''s a comment';
+             INSERT INTO parent VALUES (1, 'one'), (2, 'two');
+             INSERT INTO other.\"Child\" SELECT value, 1 + value % 2, 1.25, '2020-01-01 12:00:00',
+                '00000000-0000-0000-0000-000000000007', '{\"a\": 1}', [1, NULL], NULL, NULL, '2020-01-01 12:00:00+02'
+                FROM generate_series(1, 1000) AS g (value);
+             DELETE FROM other.\"Child\" WHERE a = 500;
+             CREATE VIEW v AS SELECT p, count(*) AS n FROM other.\"Child\" GROUP BY p",
+        )
+        .unwrap();
+    connection
+}
+
+const QUERIES: [&str; 4] = [
+    "SELECT * FROM parent ORDER BY id",
+    "SELECT * FROM other.\"Child\" ORDER BY a",
+    "SELECT * FROM v ORDER BY p",
+    "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns ORDER BY 1, 2",
+];
+
+fn check(connection: &Connection, original: &Connection) {
+    for sql in QUERIES {
+        assert_eq!(rows(connection, sql), rows(original, sql), "{sql}");
+    }
+    check_constraints(connection);
+}
+
+fn check_constraints(connection: &Connection) {
+    let error = connection.execute("INSERT INTO other.\"Child\" (a, p) VALUES (1, 9)").err().unwrap();
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Constraint, "23503"));
+    let error = connection.execute("INSERT INTO parent VALUES (1, 'again')").err().unwrap();
+    assert_eq!(error.sqlstate(), "23505");
+}
+
+#[test]
+fn a_backup_opens_as_a_database() {
+    let original = filled();
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("it's a backup");
+    let sql = format!("BACKUP DATABASE TO '{}'", target.to_str().unwrap().replace('\'', "''"));
+    for _ in 0..2 {
+        original.execute(&sql).unwrap();
+        let options = OpenOptions { read_only: true, ..OpenOptions::default() };
+        for query in QUERIES {
+            let backup = Database::open(&target, options.clone()).unwrap().connect().unwrap();
+            assert_eq!(rows(&backup, query), rows(&original, query), "{query}");
+        }
+        original.execute("INSERT INTO other.\"Child\" (a, p) VALUES (2000, 2)").unwrap();
+    }
+    check_constraints(&Database::open(&target, OpenOptions::default()).unwrap().connect().unwrap());
+    let error = filled().execute(&sql).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert_eq!(filled().execute("BACKUP DATABASE").err().unwrap().kind(), ErrorKind::Syntax);
+}
+
+#[test]
+fn an_export_is_imported_whole_or_not_at_all() {
+    let original = filled();
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("export");
+    original.execute(&format!("EXPORT DATABASE '{}'", target.display())).unwrap();
+    assert_eq!(
+        original.execute(&format!("EXPORT DATABASE '{}'", target.display())).err().unwrap().kind(),
+        ErrorKind::InvalidInput
+    );
+    // The directory may be moved.
+    let moved = directory.path().join("moved");
+    std::fs::rename(&target, &moved).unwrap();
+    let import = format!("IMPORT DATABASE '{}'", moved.display());
+    let copy =
+        Database::open(directory.path().join("copy"), OpenOptions::default()).unwrap().connect().unwrap();
+    copy.execute(&import).unwrap();
+    check(&copy, &original);
+    assert_eq!(copy.execute(&import).err().unwrap().kind(), ErrorKind::AlreadyExists);
+    check(&copy, &original);
+
+    std::fs::remove_file(moved.join("other.Child.parquet")).unwrap();
+    let empty = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    assert_eq!(empty.execute(&import).err().unwrap().kind(), ErrorKind::NotFound);
+    assert_eq!(empty.tables().unwrap().len(), 0);
+    assert!(!empty.is_in_transaction());
+}
