@@ -542,16 +542,15 @@ impl Database {
         committer.view.log()?.sync()?;
         let state = committer.view.snapshot.state();
         let version = state.catalog.version;
-        let (state, stale) = self.write_deleted_files(state)?;
-        let mut catalog = state.catalog.clone();
-        for table in &mut catalog.tables {
+        let (mut state, stale) = self.write_deleted_files(state)?;
+        for table in &mut state.catalog.tables {
             let deleted = state.rows.get(&table.id).and_then(|rows| rows.deleted_file);
             if table.deleted != deleted {
                 Arc::make_mut(table).deleted = deleted;
             }
         }
         let log = self.store.create(&log_name(version))?;
-        self.store.replace(&catalog_name(version), &catalog.encode_checkpoint()?)?;
+        self.store.replace(&catalog_name(version), &state.catalog.encode_checkpoint()?)?;
         let position = Position { checkpoint: version, offset: 0 };
         self.write_shared(&Shared { checkpoint: version, written: 0, published: 0, ..shared })?;
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&committer.view.snapshot)));
@@ -647,10 +646,13 @@ fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>>
     Ok(None)
 }
 
+fn read_catalog(store: &Store, checkpoint: Version) -> Result<Catalog> {
+    Catalog::decode_checkpoint(&store.open(&catalog_name(checkpoint))?.read_all()?)
+}
+
 /// The view of a checkpoint and its log, up to an offset or as far as it is whole.
 fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<View> {
-    let bytes = store.open(&catalog_name(checkpoint))?.read_all()?;
-    let (state, incomplete) = State::of_checkpoint(store, Catalog::decode_checkpoint(&bytes)?)?;
+    let (state, incomplete) = State::of_checkpoint(store, read_catalog(store, checkpoint)?)?;
     let log = match store.open(&log_name(checkpoint)) {
         Ok(log) => Some(log),
         Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => None,
@@ -710,8 +712,9 @@ fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> 
             *view = View { snapshot: Arc::new(Snapshot::new(store, &state, Some(&view.snapshot))), ..loaded };
             return Ok(());
         }
+        let state = old.snapshot.state().at_checkpoint(read_catalog(store, target.checkpoint)?);
         *view = View {
-            snapshot: old.snapshot,
+            snapshot: Arc::new(Snapshot::new(store, &state, Some(&old.snapshot))),
             log: Some(store.open(&log_name(target.checkpoint))?),
             position: Position { checkpoint: target.checkpoint, offset: 0 },
         };

@@ -224,6 +224,25 @@ fn files_stay_as_long_as_another_handle_reads_them() {
 }
 
 #[test]
+fn checkpoints_of_several_handles_agree_on_the_files_of_deleted_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (one, other) = (open(&path), open(&path));
+    let id = create_in_log(&one, "t", &[numbers(0..5)]).unwrap();
+    let still = create_in_log(&one, "u", &[numbers([0])]).unwrap();
+    delete(&one, id, &[1]).unwrap();
+    for (round, writer) in (0..).zip([&one, &other, &one, &one, &other, &other]) {
+        append_to_log(writer, still, &numbers([round])).unwrap();
+        assert!(writer.checkpoint().unwrap());
+        let names = fs::read_dir(path.join(format!("columns/{id}"))).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.starts_with("deleted-")).count(), 1);
+        let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
+        assert_eq!(values(&reader.snapshot().unwrap()), [0, 2, 3, 4], "round {round}");
+    }
+}
+
+#[test]
 fn a_dropped_table_with_deleted_rows_does_not_keep_the_database_from_opening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
