@@ -86,6 +86,8 @@ pub struct Database {
     durable: AtomicU64,
     synchronous: Mutex<Synchronous>,
     closed: AtomicBool,
+    /// Whether what this process has written is durable, or visible, is not known: it commits no more.
+    failed: AtomicBool,
     next_table: AtomicU64,
 }
 
@@ -215,6 +217,7 @@ impl Database {
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             store,
         }))
     }
@@ -335,6 +338,16 @@ impl Database {
         }
     }
 
+    /// Removes the files of a table that was not committed, unless nobody knows whether it was. What stays is a
+    /// leftover that a writer removes when it opens the database.
+    pub(crate) fn abandon_table(&self, id: TableId) {
+        if !self.failed.load(Ordering::Acquire)
+            && let Err(error) = self.store.remove_directory(&table_directory(id))
+        {
+            tracing::warn!(%error, "the files of a table that was never committed stay behind");
+        }
+    }
+
     /// Takes the append lock of a table; `None` when someone has it.
     pub(crate) fn try_append_lock(&self, id: TableId) -> Result<Option<Lock>> {
         self.store.create_directory(&table_directory(id))?;
@@ -355,16 +368,9 @@ impl Database {
 
     /// Takes in everything that is written; under the commit lock.
     fn catch_up(&self, view: &mut View) -> Result<Shared> {
-        let shared = self.read_shared()?.ok_or_else(|| {
-            Error::corrupt(
-                "the file \"shared\" was damaged while the database is open; close the database everywhere",
-            )
-        })?;
-        if shared.sync_failed {
-            return Err(Error::new(
-                ErrorKind::Io,
-                "an earlier commit could not be made durable; close the database in every process and open it again",
-            ));
+        let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
+        if shared.sync_failed || self.failed.load(Ordering::Acquire) {
+            return Err(refused());
         }
         advance(&self.store, view, Position { checkpoint: shared.checkpoint, offset: shared.written })?;
         Ok(shared)
@@ -373,7 +379,8 @@ impl Database {
     /// Commits what `build` makes of the latest state; it runs while nobody else can commit.
     ///
     /// # Errors
-    /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening.
+    /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening. But when it is
+    /// not known what is durable, and the machine restarts, the commit may be there, whole.
     pub(crate) fn commit_with(
         &self,
         build: impl FnOnce(&Snapshot) -> Result<Commit>,
@@ -389,10 +396,16 @@ impl Database {
         };
         let position = view.position;
         // A commit that is lost must not have taken files with it.
-        if self.synchronous() == Synchronous::Full || !garbage.is_empty() {
-            self.sync_to(position)?;
-        }
-        let snapshot = self.publish(position)?;
+        let synced = match self.synchronous() == Synchronous::Full || !garbage.is_empty() {
+            true => self.sync_to(position),
+            false => Ok(()),
+        };
+        let published = synced.and_then(|()| self.publish(position));
+        let snapshot = published.inspect_err(|_| {
+            let _committer = self.committer.lock();
+            let _lock = self.commit_lock();
+            self.refuse_commits();
+        })?;
         self.readers.discard(view.snapshot.version(), garbage);
         if position.offset > LOG_BYTES_MAX {
             // The commit is durable whatever becomes of the checkpoint.
@@ -430,11 +443,16 @@ impl Database {
             log.read_at(end, &mut next)?;
         }
         if next != [0; 8] {
-            clear_unfinished(&log, end, length)?;
+            clear_unfinished(&log, end)?;
         }
-        log.write_at(end, &frame)?;
         shared.written = end + frame_bytes;
-        self.write_shared(shared)?;
+        if let Err(error) = log.write_at(end, &frame).and_then(|()| self.write_shared(shared)) {
+            // What there is of the frame must never become a commit.
+            if clear_unfinished(&log, end).is_err() {
+                self.refuse_commits();
+            }
+            return Err(error);
+        }
         let position = Position { checkpoint: shared.checkpoint, offset: shared.written };
         let garbage = garbage(&self.store, &before, &snapshot);
         committer.view = View { snapshot, log: Some(log), position };
@@ -452,26 +470,27 @@ impl Database {
         if *synced >= position {
             return Ok(());
         }
-        let (view, version) = self.written.lock().clone();
-        if let Err(error) = view.log()?.sync() {
-            return Err(self.mark_sync_failed(error));
+        if self.failed.load(Ordering::Acquire) {
+            return Err(refused());
         }
+        let (view, version) = self.written.lock().clone();
+        // A second sync would succeed, and say nothing of what the first one has lost.
+        view.log()?.sync().inspect_err(|_| self.failed.store(true, Ordering::Release))?;
         *synced = view.position;
         self.durable.fetch_max(version.0, Ordering::AcqRel);
         Ok(())
     }
 
-    fn mark_sync_failed(&self, error: Error) -> Error {
-        let mark = || -> Result<()> {
-            let _committer = self.committer.lock();
-            let _lock = self.commit_lock()?;
-            let shared = self.read_shared()?.ok_or_else(|| Error::internal("no shared state"))?;
-            self.write_shared(&Shared { sync_failed: true, ..shared })
-        };
-        if let Err(error) = mark() {
-            tracing::error!(%error, "the failure of a sync could not be told to other processes");
+    /// Nobody may commit until all have closed the database (format.md §7 rule 5); under the commit lock.
+    fn refuse_commits(&self) {
+        self.failed.store(true, Ordering::Release);
+        let told = self.read_shared().and_then(|shared| match shared {
+            Some(shared) => self.write_shared(&Shared { sync_failed: true, ..shared }),
+            None => Err(shared_is_damaged()),
+        });
+        if let Err(error) = told {
+            tracing::error!(%error, "the failure of a commit could not be told to other processes");
         }
-        error
     }
 
     /// Lets readers take in the log up to a position.
@@ -479,8 +498,12 @@ impl Database {
         let mut committer = self.committer.lock();
         {
             let _lock = self.commit_lock()?;
-            let shared = self.read_shared()?.ok_or_else(|| Error::internal("no shared state"))?;
+            let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
             if shared.checkpoint == position.checkpoint && shared.published < position.offset {
+                // Something before it may be lost.
+                if shared.sync_failed {
+                    return Err(refused());
+                }
                 self.write_shared(&Shared { published: position.offset, ..shared })?;
             }
         }
@@ -539,7 +562,7 @@ impl Database {
             true => Vec::new(),
             false => self.write_commit(&mut committer, &mut shared, commit)?,
         };
-        committer.view.log()?.sync()?;
+        committer.view.log()?.sync().inspect_err(|_| self.refuse_commits())?;
         let state = committer.view.snapshot.state();
         let version = state.catalog.version;
         let (mut state, stale) = self.write_deleted_files(state)?;
@@ -598,6 +621,19 @@ impl View {
     fn log(&self) -> Result<&File> {
         self.log.as_ref().ok_or_else(|| Error::internal("a writer without a log"))
     }
+}
+
+fn refused() -> Error {
+    Error::new(
+        ErrorKind::Io,
+        "an earlier commit could not be made durable; close the database in every process and open it again",
+    )
+}
+
+fn shared_is_damaged() -> Error {
+    Error::corrupt(
+        "the file \"shared\" was damaged while the database is open; close the database everywhere",
+    )
 }
 
 fn create_files(store: &Store) -> Result<()> {
@@ -759,10 +795,8 @@ fn recover_as_writer(
         Some(log) => log,
         None => store.create(&log_name(checkpoint))?,
     };
-    let (end, length) = (view.position.offset, log.length()?);
-    if end < length {
-        clear_unfinished(&log, end, length)?;
-    }
+    let end = view.position.offset;
+    clear_unfinished(&log, end)?;
     log.sync()?;
     store.sync_directory("")?;
     view.log = Some(log);
@@ -775,14 +809,15 @@ fn recover_as_writer(
     Ok(view)
 }
 
-/// Puts zeros behind the end of the log: what is left of commits that were not finished must never be
+/// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
 /// taken for one that follows.
-fn clear_unfinished(log: &File, end: u64, length: u64) -> Result<()> {
-    let mut rest = vec![0; (length - end) as usize];
+fn clear_unfinished(log: &File, end: u64) -> Result<()> {
+    let mut rest = vec![0; log.length()?.saturating_sub(end) as usize];
     log.read_at(end, &mut rest)?;
     if rest.iter().any(|byte| *byte != 0) {
         rest.fill(0);
         log.write_at(end, &rest)?;
+        log.sync()?;
     }
     Ok(())
 }
