@@ -583,10 +583,11 @@ impl Database {
         *self.written.lock() = (committer.view.clone(), version);
         *self.synced.lock() = position;
         self.durable.fetch_max(version.0, Ordering::AcqRel);
-        for name in stale {
-            self.store.remove(&name)?;
+        // What stays is a leftover that a writer removes when it opens the database.
+        let stale = stale.iter().try_for_each(|name| self.store.remove(name));
+        if let Err(error) = stale.and_then(|()| remove_old_checkpoints(&self.store, version)) {
+            tracing::warn!(%error, "files of an older checkpoint stay behind");
         }
-        remove_old_checkpoints(&self.store, version)?;
         self.readers.discard(version, garbage);
         Ok(true)
     }
@@ -602,11 +603,10 @@ impl Database {
             }
             let name = deleted_file_name(*id, version);
             let directory = table_directory(*id);
-            for other in self.store.list(&directory)? {
-                if other.starts_with("deleted-") {
-                    stale.push(format!("{directory}/{other}"));
-                }
-            }
+            let old = self.store.list(&directory)?.into_iter().filter(|file| file.starts_with("deleted-"));
+            let old = old.map(|file| format!("{directory}/{file}"));
+            // A checkpoint that failed may have left one of the new name.
+            stale.extend(old.filter(|file| *file != name));
             let file = self.store.create(&name)?;
             file.write_at(0, &encode_deleted_file(&rows.deleted)?)?;
             file.sync()?;
