@@ -763,7 +763,7 @@ fn view_of_reader(store: &Arc<Store>, shared: &OnceLock<File>, boot: [u8; 16]) -
         let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
         let view = match known {
             Some(shared) => load(store, shared.checkpoint, Some(shared.published)),
-            None => load(store, newest_checkpoint(store)?, None),
+            None => load_newest(store),
         };
         match view {
             // A checkpoint has removed it meanwhile.
@@ -788,7 +788,7 @@ fn recover_as_writer(
         // What was not published when a sync failed may or may not be on the disk.
         Some(shared) if shared.sync_failed => load(store, shared.checkpoint, Some(shared.published))?,
         Some(shared) => load(store, shared.checkpoint, Some(shared.written))?,
-        None => load(store, newest_checkpoint(store)?, None)?,
+        None => load_newest(store)?,
     };
     let checkpoint = view.position.checkpoint;
     let log = match view.log.take() {
@@ -822,10 +822,29 @@ fn clear_unfinished(log: &File, end: u64) -> Result<()> {
     Ok(())
 }
 
-fn newest_checkpoint(store: &Store) -> Result<Version> {
+/// The checkpoint whose log leads furthest, the newer of two that lead as far: who wrote the newest may have died
+/// before others knew, and they went on with the log of the one before (format.md §7 rule 3).
+fn load_newest(store: &Arc<Store>) -> Result<View> {
     let names = store.list("")?;
-    let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok().map(Version));
-    versions.max().ok_or_else(|| Error::corrupt("the catalog is missing"))
+    let mut checkpoints: Vec<u64> =
+        names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok()).collect();
+    checkpoints.sort();
+    let mut newest: Option<View> = None;
+    let mut missing = Error::corrupt("the catalog is missing");
+    for checkpoint in checkpoints {
+        match load(store, Version(checkpoint), None) {
+            Ok(view) => {
+                let behind = |newest: &View| newest.snapshot.version() > view.snapshot.version();
+                if !newest.as_ref().is_some_and(behind) {
+                    newest = Some(view);
+                }
+            }
+            // One that is not in use may have lost files.
+            Err(error) if error.kind() == ErrorKind::NotFound => missing = error,
+            Err(error) => return Err(error),
+        }
+    }
+    newest.ok_or(missing)
 }
 
 fn catalog_name(version: Version) -> String {

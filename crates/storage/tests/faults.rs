@@ -300,3 +300,44 @@ fn a_disk_that_cannot_be_written_is_for_reading() {
     let denied = FailAt::new(0, true, PERMISSION_DENIED);
     assert_eq!(open_observed(&path, denied).unwrap_err().kind(), ErrorKind::ReadOnly);
 }
+
+/// Fails the sync of the database's directory, once a checkpoint is renamed.
+#[derive(Debug, Default)]
+struct FailAfterRename {
+    renamed: AtomicBool,
+}
+
+impl Observer for FailAfterRename {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        match operation {
+            Operation::Rename { to, .. } if to.contains("/catalog-") => {
+                self.renamed.store(true, Ordering::Relaxed);
+            }
+            Operation::SyncDirectory { .. } if self.renamed.load(Ordering::Relaxed) => {
+                return Err(io::Error::from_raw_os_error(IO));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_checkpoint_that_nobody_was_told_of_hides_no_later_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = common::open(&path);
+    commit(&database, &beginning()).unwrap();
+    drop(database);
+    let database = open_observed(&path, Arc::new(FailAfterRename::default())).unwrap();
+    assert_eq!(database.checkpoint().unwrap_err().kind(), ErrorKind::Io);
+    commit(&database, &insert(9, 1)).unwrap();
+    // A power failure.
+    let restarted = directory.path().join("restarted");
+    copy(&path, &restarted);
+    fs::remove_file(restarted.join("shared")).unwrap();
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let database = Database::open(&restarted, mode).unwrap();
+        assert_eq!(read(&database.snapshot().unwrap()).0, [0, 9]);
+    }
+}
