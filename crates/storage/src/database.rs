@@ -195,9 +195,7 @@ impl Database {
             _ if !writable => (view_of_reader(&store, &shared, boot)?, Version(0)),
             lock_file => {
                 let _lock = lock_file.map(LockFile::lock).transpose()?;
-                let view = recover_as_writer(&store, &shared, boot, &readers)?;
-                let durable = view.snapshot.version();
-                (view, durable)
+                recover_as_writer(&store, &shared, boot, &readers)?
             }
         };
         let position = view.position;
@@ -774,17 +772,20 @@ fn view_of_reader(store: &Arc<Store>, shared: &OnceLock<File>, boot: [u8; 16]) -
     Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
 }
 
-/// Opens the log for writing, under the commit lock.
+/// Opens the log for writing, under the commit lock. Also the version that is known to be durable.
 fn recover_as_writer(
     store: &Arc<Store>,
     shared: &OnceLock<File>,
     boot: [u8; 16],
     readers: &Readers,
-) -> Result<View> {
+) -> Result<(View, Version)> {
     let alone = readers.alone()?;
     let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
     let mut view = match known {
-        Some(shared) if !alone => return load(store, shared.checkpoint, Some(shared.published)),
+        // What the others have published need not be durable.
+        Some(shared) if !alone => {
+            return Ok((load(store, shared.checkpoint, Some(shared.published))?, shared.checkpoint));
+        }
         // What was not published when a sync failed may or may not be on the disk.
         Some(shared) if shared.sync_failed => load(store, shared.checkpoint, Some(shared.published))?,
         Some(shared) => load(store, shared.checkpoint, Some(shared.written))?,
@@ -806,7 +807,8 @@ fn recover_as_writer(
     if alone {
         remove_leftovers(store, checkpoint, view.snapshot.catalog())?;
     }
-    Ok(view)
+    let durable = view.snapshot.version();
+    Ok((view, durable))
 }
 
 /// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
