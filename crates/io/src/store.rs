@@ -40,7 +40,7 @@ impl LockFile {
             match rustix::fs::flock(&self.0, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(LockFileGuard(self)),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(Error::from_io(&error.into(), "cannot take the commit lock")),
+                Err(error) => return Err(Error::from_io(&error.into(), "cannot take a lock")),
             }
         }
     }

@@ -174,7 +174,12 @@ impl Database {
                     }
                 )));
             }
-            create_files(&store)?;
+            // Of several that find none, the first makes it.
+            let making = store.lock_file("")?;
+            let _lock = making.as_ref().map(LockFile::lock).transpose()?;
+            if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
+                create_files(&store)?;
+            }
         }
         Self::recover(store, mode).map_err(|error| error.context(format!("database \"{}\"", path.display())))
     }
@@ -636,6 +641,8 @@ fn shared_is_damaged() -> Error {
 
 fn create_files(store: &Store) -> Result<()> {
     let catalog = Catalog::default();
+    // The directory itself may be new.
+    store.sync_directory("..")?;
     store.create_directory("columns")?;
     store.create(&log_name(catalog.version))?;
     store.replace(&catalog_name(catalog.version), &catalog.encode_checkpoint()?)?;

@@ -603,6 +603,18 @@ fn every_image_of_a_crash_has_what_was_acknowledged_and_no_part_of_a_commit() {
 }
 
 #[test]
+fn a_new_database_is_durable_in_the_directory_above() {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new(&directory.path().join("d"));
+    drop(recorder.open());
+    let of_superblock = |event: &Event| matches!(event, Event::Rename(_, name) if name == "HYPOSTYLE");
+    let events = recorder.events();
+    let named = events.iter().position(of_superblock).unwrap();
+    let above = |event: &Event| matches!(event, Event::SyncDirectory(name) if name == "..");
+    assert!(events[..named].iter().any(above), "{events:?}");
+}
+
+#[test]
 fn a_lost_commit_of_another_handle_is_not_taken_for_damage() {
     let directory = tempfile::tempdir().unwrap();
     let recorder = Recorder::new(&directory.path().join("d"));
