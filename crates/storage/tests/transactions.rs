@@ -243,6 +243,31 @@ fn checkpoints_of_several_handles_agree_on_the_files_of_deleted_rows() {
 }
 
 #[test]
+fn a_process_that_died_while_it_registered_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    drop(open(&path));
+    for name in ["1-dead.new", "2-dead"] {
+        fs::write(path.join("readers").join(name), b"half").unwrap();
+    }
+    drop(open(&path));
+    assert_eq!(fs::read_dir(path.join("readers")).unwrap().count(), 0);
+}
+
+#[test]
+fn many_handles_open_and_close_at_the_same_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let opened = std::thread::scope(|scope| {
+        let open_many = || (0..30).map(|_| Database::open(&path, OpenMode::ReadWrite).map(drop)).collect();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(open_many)).collect();
+        let results = threads.into_iter().flat_map(|thread| -> Vec<_> { thread.join().unwrap() });
+        results.collect::<hypostyle_types::Result<Vec<()>>>()
+    });
+    assert_eq!(opened.unwrap().len(), 120);
+}
+
+#[test]
 fn a_dropped_table_with_deleted_rows_does_not_keep_the_database_from_opening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
