@@ -376,6 +376,16 @@ impl Database {
             return Err(refused());
         }
         advance(&self.store, view, Position { checkpoint: shared.checkpoint, offset: shared.written })?;
+        // A process that was killed while it wrote a frame has written its beginning, or even all of it. Nobody
+        // may overwrite column files that it names as long as it may come back after a restart.
+        let log = view.log()?;
+        let mut next = [0; 8];
+        if shared.written + next.len() as u64 <= log.length()? {
+            log.read_at(shared.written, &mut next)?;
+        }
+        if next != [0; 8] {
+            clear_unfinished(log, shared.written).inspect_err(|_| self.refuse_commits())?;
+        }
         Ok(shared)
     }
 
@@ -439,14 +449,6 @@ impl Database {
         if end + frame_bytes > length {
             let room = (end + frame_bytes).next_multiple_of(LOG_ROOM) - end;
             frame.resize(room as usize, 0);
-        }
-        // A process that was killed while it wrote a frame has written its beginning.
-        let mut next = [0; 8];
-        if end + next.len() as u64 <= length {
-            log.read_at(end, &mut next)?;
-        }
-        if next != [0; 8] {
-            clear_unfinished(&log, end)?;
         }
         shared.written = end + frame_bytes;
         if let Err(error) = log.write_at(end, &frame).and_then(|()| self.write_shared(shared)) {

@@ -255,6 +255,26 @@ fn a_process_that_died_while_it_registered_leaves_nothing() {
 }
 
 #[test]
+fn a_frame_that_a_killed_process_wrote_is_gone_before_column_files_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers([1])]).unwrap();
+    // A commit whose process died before it said so in `shared`.
+    let before = fs::read(path.join("shared")).unwrap();
+    append_to_log(&database, id, &numbers([2])).unwrap();
+    fs::write(path.join("shared"), &before).unwrap();
+    let other = open(&path);
+    let mut bulk = other.begin(1).unwrap();
+    bulk.append(id, &numbers(0..100_000)).unwrap();
+    let mut files = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let log = files.find(|path| path.to_string_lossy().contains("/log-")).unwrap();
+    assert!(fs::read(log).unwrap().iter().all(|byte| *byte == 0));
+    bulk.commit().unwrap();
+    assert_eq!(values(&other.snapshot().unwrap()).len(), 100_001);
+}
+
+#[test]
 fn many_handles_open_and_close_at_the_same_time() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
