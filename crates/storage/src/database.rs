@@ -745,6 +745,13 @@ fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> 
     if view.position >= target {
         return Ok(());
     }
+    if view.log.is_none() {
+        // A writer has made the one that was missing; and removed it, if it went on to another checkpoint.
+        view.log = match store.open(&log_name(view.position.checkpoint)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened?),
+        };
+    }
     if view.position.checkpoint != target.checkpoint {
         // The old log leads to the new checkpoint, unless there was another one between.
         let mut old = view.clone();
