@@ -40,7 +40,7 @@ impl LockFile {
             match rustix::fs::flock(&self.0, FlockOperation::LockExclusive) {
                 Ok(()) => return Ok(LockFileGuard(self)),
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(Error::from_io(&error.into(), "cannot take the commit lock")),
+                Err(error) => return Err(Error::from_io(&error.into(), "cannot take a lock")),
             }
         }
     }
@@ -112,7 +112,7 @@ impl Store {
                     OpenOptions::new().read(true).write(true).create_new(true).open(&path)
                 };
                 let file = create().map_err(|error| {
-                    Error::from_io(&error, format_args!("cannot create \"{}\"", path.display()))
+                    write_error(&error, format_args!("cannot create \"{}\"", path.display()))
                 })?;
                 Ok(File::new(file, &path.to_string_lossy(), observer))
             }
@@ -224,7 +224,7 @@ impl Store {
             let path = path.join(name);
             let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
             tell(observer, operation).and_then(|()| fs::create_dir_all(&path)).map_err(|error| {
-                Error::from_io(&error, format_args!("cannot create the directory \"{}\"", path.display()))
+                write_error(&error, format_args!("cannot create the directory \"{}\"", path.display()))
             })?;
         }
         Ok(())
@@ -313,7 +313,7 @@ impl Store {
                     _ => Err(error),
                 });
                 let file = file.map_err(|error| {
-                    Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
+                    write_error(&error, format_args!("cannot open \"{}\" for writing", path.display()))
                 })?;
                 Ok(File::new(file, &path.to_string_lossy(), observer))
             }
@@ -355,6 +355,14 @@ impl Store {
         ];
         let found = rustix::fs::statfs(self.path()?).ok()?.f_type as u32;
         NETWORK.iter().find(|(magic, _)| *magic == found).map(|(_, name)| *name)
+    }
+}
+
+/// Who may not write has a database for reading.
+fn write_error(error: &io::Error, doing: impl std::fmt::Display) -> Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => Error::new(ErrorKind::ReadOnly, format!("{doing}: {error}")),
+        _ => Error::from_io(error, doing),
     }
 }
 

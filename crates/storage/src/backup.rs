@@ -5,9 +5,7 @@
 //! interrupted leaves the one before.
 
 use crate::column::{committed_files, table_directory};
-use crate::database::{
-    Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name, newest_checkpoint,
-};
+use crate::database::{Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name};
 use crate::rows::{encode_deleted_file, encode_rows};
 use crate::snapshot::{Snapshot, deleted_file_name};
 use hypostyle_format::{Catalog, Change, Commit, DeletedEntry, TableEntry};
@@ -82,11 +80,19 @@ impl Database {
             store.sync_directory(&table_directory(table.entry().id))?;
         }
         store.sync_directory("columns")?;
-        write_catalog(&store, &snapshot)?;
+        let (catalog, log) = encode(&store, &snapshot)?;
+        let file = store.create(&log_name(snapshot.version()))?;
+        file.write_at(0, &log)?;
+        file.sync()?;
+        // Whether the catalog is the old one or the new one, it is known.
+        let known = store.open(MARKER).and_then(|marker| marker.read_all()).unwrap_or_default();
+        let new = mark(&catalog, &log).into_bytes();
+        store.replace(MARKER, &[known, new.clone()].concat())?;
+        store.replace(&catalog_name(snapshot.version()), &catalog)?;
         if before.is_none() {
             store.replace(SUPERBLOCK, &superblock)?;
         }
-        store.replace(MARKER, &marker(&store, snapshot.version())?)?;
+        store.replace(MARKER, &new)?;
         remove_others(&store, &snapshot)?;
         Ok(state.done)
     }
@@ -119,22 +125,21 @@ fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Ca
         return Err(refuse("it has another database"));
     }
     check_superblock(store, crate::OpenMode::ReadWrite)?;
-    let version = newest_checkpoint(store)?;
-    let same = store
-        .open(MARKER)
-        .and_then(|marker| marker.read_all())
-        .is_ok_and(|found| marker(store, version).is_ok_and(|expected| expected == found));
+    let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok());
+    let version = versions.max().map(Version).ok_or_else(|| refuse("its catalog is missing"))?;
+    let catalog = store.open(&catalog_name(version))?.read_all()?;
+    let log = store.open(&log_name(version)).and_then(|log| log.read_all()).unwrap_or_default();
+    let known = store.open(MARKER).and_then(|marker| marker.read_all()).unwrap_or_default();
+    let same = String::from_utf8_lossy(&known).contains(&mark(&catalog, &log));
     let open = names.iter().any(|name| name == "readers") && !store.list("readers")?.is_empty();
     if !same || open || names.iter().any(|name| name == SHARED) && store.try_lock(SHARED)?.is_none() {
         return Err(refuse("it was written to, or is open, since the last backup"));
     }
-    Catalog::decode_checkpoint(&store.open(&catalog_name(version))?.read_all()?).map(Some)
+    Catalog::decode_checkpoint(&catalog).map(Some)
 }
 
-fn marker(store: &Store, version: Version) -> Result<Vec<u8>> {
-    let catalog = xxh3_64(&store.open(&catalog_name(version))?.read_all()?);
-    let log = xxh3_64(&store.open(&log_name(version))?.read_all()?);
-    Ok(format!("{version} {catalog:016x} {log:016x}\n").into_bytes())
+fn mark(catalog: &[u8], log: &[u8]) -> String {
+    format!("{:016x} {:016x}\n", xxh3_64(catalog), xxh3_64(log))
 }
 
 /// What must be copied.
@@ -154,8 +159,8 @@ fn parts(snapshot: &Snapshot, before: Option<&Catalog>) -> Vec<Part> {
     parts
 }
 
-/// Makes the copied files a database: rows that only the log has go into a log of the backup's own.
-fn write_catalog(store: &Store, snapshot: &Snapshot) -> Result<()> {
+/// The catalog of the copied files, and a log with the rows that only the log has.
+fn encode(store: &Store, snapshot: &Snapshot) -> Result<(Vec<u8>, Vec<u8>)> {
     let version = snapshot.version();
     let mut catalog = snapshot.catalog().clone();
     let mut commit = Commit { durable: version, ..Commit::default() };
@@ -193,12 +198,8 @@ fn write_catalog(store: &Store, snapshot: &Snapshot) -> Result<()> {
             commit.attachments.push(bytes);
         }
     }
-    let log = store.create(&log_name(version))?;
-    if !commit.changes.is_empty() {
-        log.write_at(0, &commit.encode(version.next())?)?;
-    }
-    log.sync()?;
-    store.replace(&catalog_name(version), &catalog.encode_checkpoint()?)
+    let log = if commit.changes.is_empty() { Vec::new() } else { commit.encode(version.next())? };
+    Ok((catalog.encode_checkpoint()?, log))
 }
 
 /// Removes what the backup before had and this one has not.

@@ -86,6 +86,8 @@ pub struct Database {
     durable: AtomicU64,
     synchronous: Mutex<Synchronous>,
     closed: AtomicBool,
+    /// Whether what this process has written is durable, or visible, is not known: it commits no more.
+    failed: AtomicBool,
     next_table: AtomicU64,
 }
 
@@ -174,7 +176,12 @@ impl Database {
                     }
                 )));
             }
-            create_files(&store)?;
+            // Of several that find none, the first makes it.
+            let making = store.lock_file("")?;
+            let _lock = making.as_ref().map(LockFile::lock).transpose()?;
+            if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
+                create_files(&store)?;
+            }
         }
         Self::recover(store, mode).map_err(|error| error.context(format!("database \"{}\"", path.display())))
     }
@@ -195,9 +202,7 @@ impl Database {
             _ if !writable => (view_of_reader(&store, &shared, boot)?, Version(0)),
             lock_file => {
                 let _lock = lock_file.map(LockFile::lock).transpose()?;
-                let view = recover_as_writer(&store, &shared, boot, &readers)?;
-                let durable = view.snapshot.version();
-                (view, durable)
+                recover_as_writer(&store, &shared, boot, &readers)?
             }
         };
         let position = view.position;
@@ -217,6 +222,7 @@ impl Database {
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             store,
         }))
     }
@@ -348,6 +354,16 @@ impl Database {
         }
     }
 
+    /// Removes the files of a table that was not committed, unless nobody knows whether it was. What stays is a
+    /// leftover that a writer removes when it opens the database.
+    pub(crate) fn abandon_table(&self, id: TableId) {
+        if !self.failed.load(Ordering::Acquire)
+            && let Err(error) = self.store.remove_directory(&table_directory(id))
+        {
+            tracing::warn!(%error, "the files of a table that was never committed stay behind");
+        }
+    }
+
     /// Takes the append lock of a table; `None` when someone has it.
     pub(crate) fn try_append_lock(&self, id: TableId) -> Result<Option<Lock>> {
         self.store.create_directory(&table_directory(id))?;
@@ -368,18 +384,18 @@ impl Database {
 
     /// Takes in everything that is written; under the commit lock.
     fn catch_up(&self, view: &mut View) -> Result<Shared> {
-        let shared = self.read_shared()?.ok_or_else(|| {
-            Error::corrupt(
-                "the file \"shared\" was damaged while the database is open; close the database everywhere",
-            )
-        })?;
-        if shared.sync_failed {
-            return Err(Error::new(
-                ErrorKind::Io,
-                "an earlier commit could not be made durable; close the database in every process and open it again",
-            ));
+        let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
+        if shared.sync_failed || self.failed.load(Ordering::Acquire) {
+            return Err(refused());
         }
         advance(&self.store, view, Position { checkpoint: shared.checkpoint, offset: shared.written })?;
+        // A process that was killed while it wrote a frame has written its beginning, or even all of it. Nobody
+        // may overwrite column files that it names as long as it may come back after a restart.
+        let log = view.log()?;
+        let mut next = [0; 8];
+        if log.read_up_to(shared.written, &mut next)? > 0 && next != [0; 8] {
+            clear_unfinished(log, shared.written).inspect_err(|_| self.refuse_commits())?;
+        }
         Ok(shared)
     }
 
@@ -387,7 +403,8 @@ impl Database {
     /// version of this commit: others may have been published by then.
     ///
     /// # Errors
-    /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening.
+    /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening. But when it is
+    /// not known what is durable, and the machine restarts, the commit may be there, whole.
     pub(crate) fn commit_with(
         &self,
         build: impl FnOnce(&Snapshot) -> Result<Commit>,
@@ -403,10 +420,15 @@ impl Database {
         };
         let View { snapshot, position, .. } = view;
         // A commit that is lost must not have taken files with it.
-        if self.synchronous() == Synchronous::Full || !garbage.is_empty() {
-            self.sync_to(position)?;
-        }
-        self.publish(position)?;
+        let synced = match self.synchronous() == Synchronous::Full || !garbage.is_empty() {
+            true => self.sync_to(position),
+            false => Ok(()),
+        };
+        synced.and_then(|()| self.publish(position)).inspect_err(|_| {
+            let _committer = self.committer.lock();
+            let _lock = self.commit_lock();
+            self.refuse_commits();
+        })?;
         self.readers.discard(snapshot.version(), garbage);
         if position.offset > LOG_BYTES_MAX {
             // The commit is durable whatever becomes of the checkpoint.
@@ -443,14 +465,15 @@ impl Database {
             frame.resize((room - end) as usize, 0);
             committer.room.offset = room;
         }
-        // A process that was killed while it wrote a frame has written its beginning.
-        let mut next = [0; 8];
-        if log.read_up_to(end, &mut next)? > 0 && next != [0; 8] {
-            clear_unfinished(&log, end, log.length()?)?;
-        }
-        log.write_at(end, &frame)?;
         shared.written = needed.offset;
-        self.write_shared(shared)?;
+        if let Err(error) = log.write_at(end, &frame).and_then(|()| self.write_shared(shared)) {
+            committer.room.offset = end;
+            // What there is of the frame must never become a commit.
+            if clear_unfinished(&log, end).is_err() {
+                self.refuse_commits();
+            }
+            return Err(error);
+        }
         let position = Position { checkpoint: shared.checkpoint, offset: shared.written };
         let garbage = garbage(&self.store, &before, &snapshot);
         committer.view = View { snapshot, log: Some(log), position };
@@ -468,26 +491,27 @@ impl Database {
         if *synced >= position {
             return Ok(());
         }
-        let (view, version) = self.written.lock().clone();
-        if let Err(error) = view.log()?.sync() {
-            return Err(self.mark_sync_failed(error));
+        if self.failed.load(Ordering::Acquire) {
+            return Err(refused());
         }
+        let (view, version) = self.written.lock().clone();
+        // A second sync would succeed, and say nothing of what the first one has lost.
+        view.log()?.sync().inspect_err(|_| self.failed.store(true, Ordering::Release))?;
         *synced = view.position;
         self.durable.fetch_max(version.0, Ordering::AcqRel);
         Ok(())
     }
 
-    fn mark_sync_failed(&self, error: Error) -> Error {
-        let mark = || -> Result<()> {
-            let _committer = self.committer.lock();
-            let _lock = self.commit_lock()?;
-            let shared = self.read_shared()?.ok_or_else(|| Error::internal("no shared state"))?;
-            self.write_shared(&Shared { sync_failed: true, ..shared })
-        };
-        if let Err(error) = mark() {
-            tracing::error!(%error, "the failure of a sync could not be told to other processes");
+    /// Nobody may commit until all have closed the database (format.md §7 rule 5); under the commit lock.
+    fn refuse_commits(&self) {
+        self.failed.store(true, Ordering::Release);
+        let told = self.read_shared().and_then(|shared| match shared {
+            Some(shared) => self.write_shared(&Shared { sync_failed: true, ..shared }),
+            None => Err(shared_is_damaged()),
+        });
+        if let Err(error) = told {
+            tracing::error!(%error, "the failure of a commit could not be told to other processes");
         }
-        error
     }
 
     /// Lets readers take in the log up to a position.
@@ -495,8 +519,12 @@ impl Database {
         let mut committer = self.committer.lock();
         {
             let _lock = self.commit_lock()?;
-            let shared = self.read_shared()?.ok_or_else(|| Error::internal("no shared state"))?;
+            let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
             if shared.checkpoint == position.checkpoint && shared.published < position.offset {
+                // Something before it may be lost.
+                if shared.sync_failed {
+                    return Err(refused());
+                }
                 self.write_shared(&Shared { published: position.offset, ..shared })?;
             }
         }
@@ -555,19 +583,18 @@ impl Database {
             true => Vec::new(),
             false => self.write_commit(&mut committer, &mut shared, commit)?,
         };
-        committer.view.log()?.sync()?;
+        committer.view.log()?.sync().inspect_err(|_| self.refuse_commits())?;
         let state = committer.view.snapshot.state();
         let version = state.catalog.version;
-        let (state, stale) = self.write_deleted_files(state)?;
-        let mut catalog = state.catalog.clone();
-        for table in &mut catalog.tables {
+        let (mut state, stale) = self.write_deleted_files(state)?;
+        for table in &mut state.catalog.tables {
             let deleted = state.rows.get(&table.id).and_then(|rows| rows.deleted_file);
             if table.deleted != deleted {
                 Arc::make_mut(table).deleted = deleted;
             }
         }
         let log = self.store.create(&log_name(version))?;
-        self.store.replace(&catalog_name(version), &catalog.encode_checkpoint()?)?;
+        self.store.replace(&catalog_name(version), &state.catalog.encode_checkpoint()?)?;
         let position = Position { checkpoint: version, offset: 0 };
         self.write_shared(&Shared { checkpoint: version, written: 0, published: 0, ..shared })?;
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&committer.view.snapshot)));
@@ -577,10 +604,11 @@ impl Database {
         *self.written.lock() = (committer.view.clone(), version);
         *self.synced.lock() = position;
         self.durable.fetch_max(version.0, Ordering::AcqRel);
-        for name in stale {
-            self.store.remove(&name)?;
+        // What stays is a leftover that a writer removes when it opens the database.
+        let stale = stale.iter().try_for_each(|name| self.store.remove(name));
+        if let Err(error) = stale.and_then(|()| remove_old_checkpoints(&self.store, version)) {
+            tracing::warn!(%error, "files of an older checkpoint stay behind");
         }
-        remove_old_checkpoints(&self.store, version)?;
         self.readers.discard(version, garbage);
         Ok(true)
     }
@@ -623,8 +651,23 @@ impl View {
     }
 }
 
+fn refused() -> Error {
+    Error::new(
+        ErrorKind::Io,
+        "an earlier commit could not be made durable; close the database in every process and open it again",
+    )
+}
+
+fn shared_is_damaged() -> Error {
+    Error::corrupt(
+        "the file \"shared\" was damaged while the database is open; close the database everywhere",
+    )
+}
+
 fn create_files(store: &Store) -> Result<()> {
     let catalog = Catalog::default();
+    // The directory itself may be new.
+    store.sync_directory("..")?;
     store.create_directory("columns")?;
     store.create(&log_name(catalog.version))?;
     store.replace(&catalog_name(catalog.version), &catalog.encode_checkpoint()?)?;
@@ -668,10 +711,13 @@ fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>>
     Ok(None)
 }
 
+fn read_catalog(store: &Store, checkpoint: Version) -> Result<Catalog> {
+    Catalog::decode_checkpoint(&store.open(&catalog_name(checkpoint))?.read_all()?)
+}
+
 /// The view of a checkpoint and its log, up to an offset or as far as it is whole.
 fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<View> {
-    let bytes = store.open(&catalog_name(checkpoint))?.read_all()?;
-    let (state, incomplete) = State::of_checkpoint(store, Catalog::decode_checkpoint(&bytes)?)?;
+    let (state, incomplete) = State::of_checkpoint(store, read_catalog(store, checkpoint)?)?;
     let log = match store.open(&log_name(checkpoint)) {
         Ok(log) => Some(log),
         Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => None,
@@ -721,6 +767,13 @@ fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> 
     if view.position >= target {
         return Ok(());
     }
+    if view.log.is_none() {
+        // A writer has made the one that was missing; and removed it, if it went on to another checkpoint.
+        view.log = match store.open(&log_name(view.position.checkpoint)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened?),
+        };
+    }
     if view.position.checkpoint != target.checkpoint {
         // The old log leads to the new checkpoint, unless there was another one between.
         let mut old = view.clone();
@@ -731,8 +784,9 @@ fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> 
             *view = View { snapshot: Arc::new(Snapshot::new(store, &state, Some(&view.snapshot))), ..loaded };
             return Ok(());
         }
+        let state = old.snapshot.state().at_checkpoint(read_catalog(store, target.checkpoint)?);
         *view = View {
-            snapshot: old.snapshot,
+            snapshot: Arc::new(Snapshot::new(store, &state, Some(&old.snapshot))),
             log: Some(store.open(&log_name(target.checkpoint))?),
             position: Position { checkpoint: target.checkpoint, offset: 0 },
         };
@@ -745,7 +799,7 @@ fn view_of_reader(store: &Arc<Store>, shared: &OnceLock<File>, boot: [u8; 16]) -
         let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
         let view = match known {
             Some(shared) => load(store, shared.checkpoint, Some(shared.published)),
-            None => load(store, newest_checkpoint(store)?, None),
+            None => load_newest(store),
         };
         match view {
             // A checkpoint has removed it meanwhile.
@@ -756,31 +810,32 @@ fn view_of_reader(store: &Arc<Store>, shared: &OnceLock<File>, boot: [u8; 16]) -
     Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
 }
 
-/// Opens the log for writing, under the commit lock.
+/// Opens the log for writing, under the commit lock. Also the version that is known to be durable.
 fn recover_as_writer(
     store: &Arc<Store>,
     shared: &OnceLock<File>,
     boot: [u8; 16],
     readers: &Readers,
-) -> Result<View> {
+) -> Result<(View, Version)> {
     let alone = readers.alone()?;
     let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
     let mut view = match known {
-        Some(shared) if !alone => return load(store, shared.checkpoint, Some(shared.published)),
+        // What the others have published need not be durable.
+        Some(shared) if !alone => {
+            return Ok((load(store, shared.checkpoint, Some(shared.published))?, shared.checkpoint));
+        }
         // What was not published when a sync failed may or may not be on the disk.
         Some(shared) if shared.sync_failed => load(store, shared.checkpoint, Some(shared.published))?,
         Some(shared) => load(store, shared.checkpoint, Some(shared.written))?,
-        None => load(store, newest_checkpoint(store)?, None)?,
+        None => load_newest(store)?,
     };
     let checkpoint = view.position.checkpoint;
     let log = match view.log.take() {
         Some(log) => log,
         None => store.create(&log_name(checkpoint))?,
     };
-    let (end, length) = (view.position.offset, log.length()?);
-    if end < length {
-        clear_unfinished(&log, end, length)?;
-    }
+    let end = view.position.offset;
+    clear_unfinished(&log, end)?;
     log.sync()?;
     store.sync_directory("")?;
     view.log = Some(log);
@@ -790,25 +845,46 @@ fn recover_as_writer(
     if alone {
         remove_leftovers(store, checkpoint, view.snapshot.catalog())?;
     }
-    Ok(view)
+    let durable = view.snapshot.version();
+    Ok((view, durable))
 }
 
-/// Puts zeros behind the end of the log: what is left of commits that were not finished must never be
+/// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
 /// taken for one that follows.
-fn clear_unfinished(log: &File, end: u64, length: u64) -> Result<()> {
-    let mut rest = vec![0; (length - end) as usize];
+fn clear_unfinished(log: &File, end: u64) -> Result<()> {
+    let mut rest = vec![0; log.length()?.saturating_sub(end) as usize];
     log.read_at(end, &mut rest)?;
     if rest.iter().any(|byte| *byte != 0) {
         rest.fill(0);
         log.write_at(end, &rest)?;
+        log.sync()?;
     }
     Ok(())
 }
 
-pub(crate) fn newest_checkpoint(store: &Store) -> Result<Version> {
+/// The checkpoint whose log leads furthest, the newer of two that lead as far: who wrote the newest may have died
+/// before others knew, and they went on with the log of the one before (format.md §7 rule 3).
+fn load_newest(store: &Arc<Store>) -> Result<View> {
     let names = store.list("")?;
-    let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok().map(Version));
-    versions.max().ok_or_else(|| Error::corrupt("the catalog is missing"))
+    let mut checkpoints: Vec<u64> =
+        names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok()).collect();
+    checkpoints.sort();
+    let mut newest: Option<View> = None;
+    let mut missing = Error::corrupt("the catalog is missing");
+    for checkpoint in checkpoints {
+        match load(store, Version(checkpoint), None) {
+            Ok(view) => {
+                let behind = |newest: &View| newest.snapshot.version() > view.snapshot.version();
+                if !newest.as_ref().is_some_and(behind) {
+                    newest = Some(view);
+                }
+            }
+            // One that is not in use may have lost files.
+            Err(error) if error.kind() == ErrorKind::NotFound => missing = error,
+            Err(error) => return Err(error),
+        }
+    }
+    newest.ok_or(missing)
 }
 
 pub(crate) fn catalog_name(version: Version) -> String {

@@ -5,7 +5,7 @@
 
 use crate::column::{GenerationFiles, table_directory};
 use hypostyle_io::{File, Lock, Store};
-use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
+use hypostyle_types::{ErrorKind, Result, TableId, Version};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -182,12 +182,8 @@ impl Readers {
                 continue;
             }
             match self.store.try_lock(&name) {
-                Ok(Some(_dead)) => {
-                    // A name that is still to be renamed may be of a process that has not locked it yet.
-                    if !name.ends_with(".new") {
-                        self.store.remove(&name)?;
-                    }
-                }
+                // Or of a process that is about to lock it: that one makes another.
+                Ok(Some(_dead)) => self.store.remove(&name)?,
                 Ok(None) => others.push(name),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
@@ -200,16 +196,27 @@ impl Readers {
 impl Slot {
     fn new(store: &Store) -> Result<Self> {
         store.create_directory(DIRECTORY)?;
-        let name = format!("{DIRECTORY}/{}-{}", std::process::id(), Uuid::new_v4().simple());
+        loop {
+            let name = format!("{DIRECTORY}/{}-{}", std::process::id(), Uuid::new_v4().simple());
+            match Self::of_name(store, name) {
+                // Another process took the file for that of a dead one before it was locked.
+                Ok(None) => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+                Ok(Some(slot)) => return Ok(slot),
+            }
+        }
+    }
+
+    /// `None` when another process has locked the file.
+    fn of_name(store: &Store, name: String) -> Result<Option<Self>> {
         let temporary = format!("{name}.new");
         let file = store.create(&temporary)?;
         file.write_at(0, &NONE.to_le_bytes())?;
-        // Locked before it has a name under which a lock is missed.
-        let Some(lock) = store.try_lock(&temporary)? else {
-            return Err(Error::internal("a new file is locked"));
-        };
+        // Locked before it has a name under which it counts.
+        let Some(lock) = store.try_lock(&temporary)? else { return Ok(None) };
         store.rename(&temporary, &name)?;
-        Ok(Self { file, name, _lock: lock })
+        Ok(Some(Self { file, name, _lock: lock }))
     }
 }
 

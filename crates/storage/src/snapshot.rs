@@ -48,6 +48,17 @@ impl State {
         Ok((Self { catalog, rows }, incomplete))
     }
 
+    /// The same state, whose deleted rows are where the checkpoint that was made of it says.
+    pub fn at_checkpoint(mut self, catalog: Catalog) -> Self {
+        for table in &catalog.tables {
+            if let Some(rows) = self.rows.get_mut(&table.id) {
+                rows.deleted_file = table.deleted;
+            }
+        }
+        self.catalog = catalog;
+        self
+    }
+
     /// # Errors
     /// When a change does not fit; the state is then partly changed and must be thrown away.
     pub fn apply(&mut self, commit: &Commit) -> Result<()> {

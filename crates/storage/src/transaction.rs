@@ -615,7 +615,7 @@ impl Transaction {
             }
             staged.against(base, latest)
         })?;
-        self.created.retain(|id| snapshot.table_by_id(*id).is_none());
+        self.created.retain(|id| staged.catalog.table_by_id(*id).is_none());
         Ok(snapshot)
     }
 }
@@ -624,10 +624,7 @@ impl Drop for Transaction {
     fn drop(&mut self) {
         self.writers.clear();
         for id in &self.created {
-            // What stays is a leftover that a writer removes when it opens the database.
-            if let Err(error) = self.database.store().remove_directory(&table_directory(*id)) {
-                tracing::warn!(%error, "the files of a table that was never committed stay behind");
-            }
+            self.database.abandon_table(*id);
         }
     }
 }

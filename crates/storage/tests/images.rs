@@ -601,3 +601,44 @@ fn every_image_of_a_crash_has_what_was_acknowledged_and_no_part_of_a_commit() {
     }
     println!("{images} images; {ahead} had more than was acknowledged");
 }
+
+#[test]
+fn a_new_database_is_durable_in_the_directory_above() {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new(&directory.path().join("d"));
+    drop(recorder.open());
+    let of_superblock = |event: &Event| matches!(event, Event::Rename(_, name) if name == "HYPOSTYLE");
+    let events = recorder.events();
+    let named = events.iter().position(of_superblock).unwrap();
+    let above = |event: &Event| matches!(event, Event::SyncDirectory(name) if name == "..");
+    assert!(events[..named].iter().any(above), "{events:?}");
+}
+
+#[test]
+fn a_lost_commit_of_another_handle_is_not_taken_for_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let recorder = Recorder::new(&directory.path().join("d"));
+    let one = recorder.open();
+    recorder.commit(&one, &beginning());
+    one.set_synchronous(Synchronous::Normal);
+    let insert = |id| Change { id, steps: vec![Step::Insert { table: "t".into(), values: id..id + 1 }] };
+    recorder.commit(&one, &insert(1));
+    let other = recorder.open();
+    other.set_synchronous(Synchronous::Normal);
+    recorder.commit(&other, &insert(2));
+    drop((one, other));
+    // The second write to the log since the last sync is on the disk, the first is not.
+    let mut events = recorder.events();
+    let to_log = |event: &Event| matches!(event, Event::Write(name, ..) if name.starts_with("log-"));
+    let lost = events.iter().enumerate().filter(|(_, event)| to_log(event)).nth(1).unwrap().0;
+    events.remove(lost);
+    let image = image_of(&Image::new(), &events, Crash::Kill, &mut Random(1));
+    let path = directory.path().join("image");
+    fs::create_dir(&path).unwrap();
+    write(&image, &path);
+    fs::remove_file(path.join("shared")).unwrap();
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let (journal, _) = read(&Database::open(&path, mode).unwrap().snapshot().unwrap());
+        assert_eq!(journal, [0]);
+    }
+}

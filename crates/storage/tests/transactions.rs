@@ -255,6 +255,92 @@ fn files_stay_as_long_as_another_handle_reads_them() {
 }
 
 #[test]
+fn checkpoints_of_several_handles_agree_on_the_files_of_deleted_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (one, other) = (open(&path), open(&path));
+    let id = create_in_log(&one, "t", &[numbers(0..5)]).unwrap();
+    let still = create_in_log(&one, "u", &[numbers([0])]).unwrap();
+    delete(&one, id, &[1]).unwrap();
+    for (round, writer) in (0..).zip([&one, &other, &one, &one, &other, &other]) {
+        append_to_log(writer, still, &numbers([round])).unwrap();
+        assert!(writer.checkpoint().unwrap());
+        let names = fs::read_dir(path.join(format!("columns/{id}"))).unwrap();
+        let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.starts_with("deleted-")).count(), 1);
+        let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
+        assert_eq!(values(&reader.snapshot().unwrap()), [0, 2, 3, 4], "round {round}");
+    }
+}
+
+#[test]
+fn a_process_that_died_while_it_registered_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    drop(open(&path));
+    for name in ["1-dead.new", "2-dead"] {
+        fs::write(path.join("readers").join(name), b"half").unwrap();
+    }
+    drop(open(&path));
+    assert_eq!(fs::read_dir(path.join("readers")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_reader_that_found_no_log_sees_what_is_committed_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    create(&open(&path), "t", &[numbers([1])]).unwrap();
+    // A crash may leave a checkpoint without its log.
+    fs::remove_file(path.join("shared")).unwrap();
+    for entry in fs::read_dir(&path).unwrap().map(|entry| entry.unwrap()) {
+        if entry.file_name().to_string_lossy().starts_with("log-") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
+    assert_eq!(values(&reader.snapshot().unwrap()), [1]);
+    let writer = open(&path);
+    let id = writer.snapshot().unwrap().table("main", "t").unwrap().entry().id;
+    append_to_log(&writer, id, &numbers([2])).unwrap();
+    assert_eq!(values(&reader.snapshot().unwrap()), [1, 2]);
+    append(&writer, id, &numbers([3])).unwrap();
+    assert_eq!(values(&reader.snapshot().unwrap()), [1, 2, 3]);
+}
+
+#[test]
+fn a_frame_that_a_killed_process_wrote_is_gone_before_column_files_are_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers([1])]).unwrap();
+    // A commit whose process died before it said so in `shared`.
+    let before = fs::read(path.join("shared")).unwrap();
+    append_to_log(&database, id, &numbers([2])).unwrap();
+    fs::write(path.join("shared"), &before).unwrap();
+    let other = open(&path);
+    let mut bulk = other.begin(1).unwrap();
+    bulk.append(id, &numbers(0..100_000)).unwrap();
+    let mut files = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path());
+    let log = files.find(|path| path.to_string_lossy().contains("/log-")).unwrap();
+    assert!(fs::read(log).unwrap().iter().all(|byte| *byte == 0));
+    bulk.commit().unwrap();
+    assert_eq!(values(&other.snapshot().unwrap()).len(), 100_001);
+}
+
+#[test]
+fn many_handles_open_and_close_at_the_same_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let opened = std::thread::scope(|scope| {
+        let open_many = || (0..30).map(|_| Database::open(&path, OpenMode::ReadWrite).map(drop)).collect();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(open_many)).collect();
+        let results = threads.into_iter().flat_map(|thread| -> Vec<_> { thread.join().unwrap() });
+        results.collect::<hypostyle_types::Result<Vec<()>>>()
+    });
+    assert_eq!(opened.unwrap().len(), 120);
+}
+
+#[test]
 fn a_dropped_table_with_deleted_rows_does_not_keep_the_database_from_opening() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");

@@ -7,11 +7,12 @@ use crate::error::from_datafusion;
 use crate::scan::StoredTable;
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DFSchemaRef};
+use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use hypostyle_types::Result;
@@ -104,7 +105,15 @@ fn plan_scan(
 ) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
     let mut filters = Vec::new();
     for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
-        filters.push(state.create_physical_expr(filter, parts.input)?);
+        let filter = state.create_physical_expr(filter, parts.input)?;
+        let passes_all = filter.downcast_ref::<Literal>().map(|literal| literal.value().clone());
+        if passes_all != Some(ScalarValue::Boolean(Some(true))) {
+            filters.push(filter);
+        }
+    }
+    if filters.is_empty() {
+        // Stored columns, perhaps, once it is optimized.
+        return Ok(None);
     }
     let mut places = Vec::new();
     for item in parts.items {

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// So many rows go to the column files, not to the log.
-pub const MANY: i64 = 1500;
+pub const MANY: i64 = 1150;
 
 #[derive(Clone, Debug)]
 pub enum Step {

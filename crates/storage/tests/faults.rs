@@ -1,0 +1,343 @@
+//! A disk that fails: errors at each operation of a workload, one by one. A failed call says so, leaves nothing behind,
+//! and takes nothing that was acknowledged with it.
+
+mod common;
+
+use common::history::*;
+use hypostyle_io::{Observer, Operation};
+use hypostyle_storage::{Database, OpenMode, StorageOptions};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+const IO: i32 = 5;
+const PERMISSION_DENIED: i32 = 13;
+const NO_SPACE: i32 = 28;
+const READ_ONLY: i32 = 30;
+
+fn kind_of(errno: i32) -> ErrorKind {
+    match errno {
+        NO_SPACE => ErrorKind::DiskFull,
+        READ_ONLY | PERMISSION_DENIED => ErrorKind::ReadOnly,
+        _ => ErrorKind::Io,
+    }
+}
+
+/// Fails the operation of one number; or all from there on.
+#[derive(Debug)]
+struct FailAt {
+    operation: usize,
+    for_ever: bool,
+    errno: i32,
+    done: AtomicUsize,
+}
+
+impl FailAt {
+    fn new(operation: usize, for_ever: bool, errno: i32) -> Arc<Self> {
+        Arc::new(Self { operation, for_ever, errno, done: AtomicUsize::new(0) })
+    }
+
+    fn has_failed(&self) -> bool {
+        self.done.load(Ordering::Relaxed) > self.operation
+    }
+}
+
+impl Observer for FailAt {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        let number = self.done.fetch_add(1, Ordering::Relaxed);
+        if number < self.operation || number > self.operation && !self.for_ever {
+            return Ok(());
+        }
+        // A write of several sectors may fail when a part is done.
+        if let Operation::Write { file, offset, bytes } = operation
+            && bytes.len() > 512
+        {
+            // Its file may have been renamed.
+            let part = &bytes[..bytes.len() * 3 / 4];
+            let _result =
+                fs::OpenOptions::new().write(true).open(file).map(|file| file.write_all_at(part, offset));
+        }
+        Err(io::Error::from_raw_os_error(self.errno))
+    }
+}
+
+fn open_observed(path: &Path, observer: Arc<dyn Observer>) -> Result<Arc<Database>> {
+    Database::open(path, StorageOptions { observer: Some(observer), ..OpenMode::ReadWrite.into() })
+}
+
+fn insert(id: i64, rows: i64) -> Change {
+    let values = id * 10_000..id * 10_000 + rows;
+    Change { id, steps: vec![Step::Insert { table: "t".into(), values }] }
+}
+
+/// A little of everything; `None` is a checkpoint.
+fn workload() -> Vec<Option<Change>> {
+    let (t, u) = (|| "t".to_string(), || "u".to_string());
+    let values = (2 * 10_000..2 * 10_000 + 3).chain([10_000]).collect();
+    vec![
+        Some(beginning()),
+        Some(insert(1, 2)),
+        Some(insert(2, MANY)),
+        Some(Change {
+            id: 3,
+            steps: vec![Step::Create { table: u() }, Step::Insert { table: u(), values: 0..MANY }],
+        }),
+        None,
+        Some(Change { id: 4, steps: vec![Step::Delete { table: t(), values }] }),
+        Some(insert(5, 3)),
+        None,
+        Some(Change { id: 6, steps: vec![Step::Delete { table: u(), values: vec![7] }] }),
+        None,
+        Some(Change { id: 7, steps: vec![Step::Drop { table: u() }] }),
+        Some(insert(8, 1)),
+    ]
+}
+
+/// Whether a database holds what the commits in its journal make; their numbers.
+fn check(database: &Database, what: &str) -> BTreeSet<i64> {
+    let (journal, tables) = read(&database.snapshot().unwrap());
+    let changes = workload();
+    let mut expected = Tables::new();
+    for id in &journal {
+        let change = changes.iter().flatten().find(|change| change.id == *id);
+        apply(&mut expected, &change.cloned().unwrap_or_else(|| insert(*id, MANY)));
+    }
+    assert!(tables == expected, "{what}: the rows are not those of {journal:?}");
+    journal.into_iter().collect()
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// Runs the workload on a disk that fails; false when it came to its end before that.
+fn run(faults: &Arc<FailAt>, what: &str) -> bool {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (mut acknowledged, mut attempted) = (BTreeSet::new(), BTreeSet::new());
+    let judge = |error: &Error| {
+        assert!(faults.has_failed(), "{what}: {error}");
+        assert_eq!(error.kind(), kind_of(faults.errno), "{what}: {error}");
+    };
+    let mut database = open_observed(&path, faults.clone());
+    if let Err(error) = &database
+        && !faults.for_ever
+    {
+        judge(error);
+        database = open_observed(&path, faults.clone());
+        assert!(database.is_ok(), "{what}: {database:?}");
+    }
+    let mut refused = false;
+    let mut attempt = |database: &Arc<Database>, step: &Option<Change>| match step {
+        None => database.checkpoint().map(drop),
+        Some(change) => {
+            attempted.insert(change.id);
+            commit(database, change).map(|()| acknowledged.insert(change.id)).map(drop)
+        }
+    };
+    for step in workload() {
+        let Ok(database) = &database else { break };
+        let Err(error) = attempt(database, &step) else { continue };
+        judge(&error);
+        if faults.for_ever {
+            break;
+        }
+        if let Err(error) = attempt(database, &step) {
+            assert!(error.message().contains("earlier commit"), "{what}, again: {error}");
+            refused = true;
+            break;
+        }
+    }
+    drop(database);
+
+    // As after a restart of the machine: nobody knows what was published.
+    let restarted = directory.path().join("restarted");
+    if path.join("HYPOSTYLE").exists() {
+        copy(&path, &restarted);
+        let _missing = fs::remove_file(restarted.join("shared"));
+        let found = check(&common::open(&restarted), what);
+        assert!(acknowledged.is_subset(&found), "{what}: {acknowledged:?}, but {found:?}");
+        assert!(found.is_subset(&attempted), "{what}: {found:?}");
+    }
+    let database = common::open(&path);
+    let found = check(&database, what);
+    assert!(acknowledged.is_subset(&found), "{what}: {acknowledged:?}, but {found:?}");
+    if faults.for_ever {
+        assert!(found.is_subset(&attempted), "{what}: {found:?}");
+    } else {
+        assert_eq!(found, acknowledged, "{what}: what failed is visible");
+        assert!(!refused || faults.has_failed());
+    }
+    if found.contains(&0) && faults.operation.is_multiple_of(4) {
+        commit(&database, &insert(9, MANY)).unwrap();
+        assert!(database.checkpoint().unwrap());
+        assert_eq!(check(&database, what).len(), found.len() + 1);
+    }
+    faults.has_failed()
+}
+
+fn fail_everywhere(for_ever: bool, errno: i32) {
+    let mut operation = 0;
+    while run(&FailAt::new(operation, for_ever, errno), &format!("errno {errno} at operation {operation}")) {
+        operation += 1;
+    }
+    assert!(operation > 100, "only {operation} operations");
+}
+
+#[test]
+fn an_error_at_any_operation_is_told_and_loses_nothing() {
+    fail_everywhere(false, IO);
+}
+
+#[test]
+fn a_disk_that_is_full_from_any_operation_on_loses_nothing() {
+    fail_everywhere(true, NO_SPACE);
+}
+
+/// Fails the syncs of the log while it is told to, after others have had time to wait for it.
+#[derive(Debug, Default)]
+struct FailSyncOfLog {
+    on: AtomicBool,
+    failed: AtomicUsize,
+}
+
+impl Observer for FailSyncOfLog {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        let Operation::Sync { file } = operation else { return Ok(()) };
+        if file.contains("/log-") && self.on.swap(false, Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(100));
+            self.failed.fetch_add(1, Ordering::Relaxed);
+            return Err(io::Error::from_raw_os_error(IO));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn after_a_failed_sync_of_the_log_nobody_commits_until_all_have_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let observer = Arc::new(FailSyncOfLog::default());
+    let one = open_observed(&path, observer.clone()).unwrap();
+    let other = common::open(&path);
+    commit(&one, &beginning()).unwrap();
+    commit(&other, &insert(1, 2)).unwrap();
+    let before = check(&one, "before");
+    observer.on.store(true, Ordering::Relaxed);
+    // All that wait for the sync fail with it, and so does a checkpoint that comes then.
+    std::thread::scope(|scope| {
+        let commits = [2, 5, 8].map(|id| {
+            let one = &one;
+            scope.spawn(move || commit(one, &insert(id, 1)).unwrap_err().kind())
+        });
+        let kinds = commits.map(|commit| commit.join().unwrap());
+        assert_eq!(kinds, [ErrorKind::Io; 3]);
+    });
+    assert_eq!(observer.failed.load(Ordering::Relaxed), 1);
+    let third = common::open(&path);
+    for database in [&one, &other, &third] {
+        assert_eq!(commit(database, &insert(2, 1)).unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(database.checkpoint().unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!(check(database, "after"), before);
+    }
+    drop((one, other, third));
+    let database = common::open(&path);
+    assert_eq!(check(&database, "reopened"), before);
+    commit(&database, &insert(2, MANY)).unwrap();
+}
+
+#[test]
+fn a_checkpoint_does_not_wait_for_a_commit_whose_sync_fails() {
+    let directory = tempfile::tempdir().unwrap();
+    let observer = Arc::new(FailSyncOfLog::default());
+    let database = open_observed(&directory.path().join("d"), observer.clone()).unwrap();
+    commit(&database, &beginning()).unwrap();
+    observer.on.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let commit = scope.spawn(|| commit(&database, &insert(1, 1)));
+        std::thread::sleep(Duration::from_millis(50));
+        // It makes the commit durable itself, whose sync fails only then.
+        let _checkpoint = database.checkpoint();
+        assert_eq!(commit.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+    });
+    assert_eq!(commit(&database, &insert(2, 1)).unwrap_err().kind(), ErrorKind::Io);
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_is_for_reading() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = common::open(&path);
+    commit(&database, &beginning()).unwrap();
+    commit(&database, &insert(9, MANY)).unwrap();
+    drop(database);
+    for shared in [true, false] {
+        if !shared {
+            fs::remove_file(path.join("shared")).unwrap();
+        }
+        let observer = FailAt::new(0, true, READ_ONLY);
+        let options = StorageOptions { observer: Some(observer.clone()), ..OpenMode::ReadOnly.into() };
+        let reader = Database::open(&path, options).unwrap();
+        assert_eq!(check(&reader, "read-only").len(), 2);
+        assert_eq!(commit(&reader, &insert(2, 1)).unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(reader.checkpoint().unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(open_observed(&path, observer).unwrap_err().kind(), ErrorKind::ReadOnly);
+    }
+    let denied = FailAt::new(0, true, PERMISSION_DENIED);
+    assert_eq!(open_observed(&path, denied).unwrap_err().kind(), ErrorKind::ReadOnly);
+}
+
+/// Fails the sync of the database's directory, once a checkpoint is renamed.
+#[derive(Debug, Default)]
+struct FailAfterRename {
+    renamed: AtomicBool,
+}
+
+impl Observer for FailAfterRename {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        match operation {
+            Operation::Rename { to, .. } if to.contains("/catalog-") => {
+                self.renamed.store(true, Ordering::Relaxed);
+            }
+            Operation::SyncDirectory { .. } if self.renamed.load(Ordering::Relaxed) => {
+                return Err(io::Error::from_raw_os_error(IO));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_checkpoint_that_nobody_was_told_of_hides_no_later_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = common::open(&path);
+    commit(&database, &beginning()).unwrap();
+    drop(database);
+    let database = open_observed(&path, Arc::new(FailAfterRename::default())).unwrap();
+    assert_eq!(database.checkpoint().unwrap_err().kind(), ErrorKind::Io);
+    commit(&database, &insert(9, 1)).unwrap();
+    // A power failure.
+    let restarted = directory.path().join("restarted");
+    copy(&path, &restarted);
+    fs::remove_file(restarted.join("shared")).unwrap();
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let database = Database::open(&restarted, mode).unwrap();
+        assert_eq!(read(&database.snapshot().unwrap()).0, [0, 9]);
+    }
+}
