@@ -232,6 +232,39 @@ fn a_checkpoint_after_an_unfinished_one_keeps_its_files() {
 }
 
 #[test]
+fn a_table_with_deleted_rows_is_dropped_or_altered_after_a_checkpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers(0..10)]).unwrap();
+    let dropped = create(&database, "u", &[numbers(0..10)]).unwrap();
+    delete(&database, id, &[3]).unwrap();
+    delete(&database, dropped, &[3]).unwrap();
+    assert!(database.checkpoint().unwrap());
+    delete(&database, dropped, &[4]).unwrap();
+    let mut transaction = database.begin(1).unwrap();
+    transaction.drop_table(dropped).unwrap();
+    let rename = |table: &mut hypostyle_storage::TableEntry| {
+        table.name = "renamed".into();
+        Ok(())
+    };
+    transaction.alter_table(id, rename).unwrap();
+    transaction.commit().unwrap();
+    assert!(!path.join(format!("columns/{dropped}")).exists());
+    drop(database);
+    // The first to open the database removes what no version has; the second needs the rest.
+    for _ in 0..2 {
+        let snapshot = open(&path).snapshot().unwrap();
+        assert_eq!(snapshot.tables().count(), 1);
+        assert_eq!(snapshot.table("main", "renamed").unwrap().rows(), 9);
+    }
+    let file = fs::read_dir(path.join(format!("columns/{id}"))).unwrap().map(|file| file.unwrap().path());
+    let deleted = file.filter(|file| file.to_string_lossy().contains("deleted-")).next().unwrap();
+    fs::remove_file(deleted).unwrap();
+    assert_eq!(Database::open(&path, OpenMode::ReadWrite).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn files_stay_as_long_as_another_handle_reads_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
