@@ -608,7 +608,7 @@ impl Transaction {
             for id in guarded {
                 let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
                 if let Some(before) = before
-                    && !now.is_some_and(|now| now.same(before.shared_entry(), before.beyond_files()))
+                    && !now.is_some_and(|now| now.is_unchanged_since(before))
                 {
                     return Err(conflict(&before.entry().name, "was changed"));
                 }
@@ -736,7 +736,7 @@ impl StagedTable {
                 },
                 Some(how) => {
                     if let (Some(before), Some(now)) = (before, now)
-                        && !now.same(before.shared_entry(), before.beyond_files())
+                        && !now.is_unchanged_since(before)
                     {
                         return Err(conflict(&before.entry().name, "was changed"));
                     }

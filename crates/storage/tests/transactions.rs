@@ -265,6 +265,24 @@ fn a_table_with_deleted_rows_is_dropped_or_altered_after_a_checkpoint() {
 }
 
 #[test]
+fn a_handle_that_only_read_a_table_may_alter_and_compact_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (one, other) = (open(&path), open(&path));
+    let id = create(&one, "t", &[numbers(0..10)]).unwrap();
+    for position in 0..3 {
+        delete(&one, id, &[0]).unwrap();
+        append_to_log(&one, id, &numbers([10 + position])).unwrap();
+        assert_eq!(other.snapshot().unwrap().table("main", "t").unwrap().rows(), 10);
+        let mut transaction = other.begin(1).unwrap();
+        assert_eq!(transaction.compact(id).unwrap(), 1);
+        transaction.commit().unwrap();
+        let expected: Vec<i64> = (position + 1..position + 11).collect();
+        assert_eq!(values(&one.snapshot().unwrap()), expected);
+    }
+}
+
+#[test]
 fn files_stay_as_long_as_another_handle_reads_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
