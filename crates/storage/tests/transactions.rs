@@ -283,6 +283,24 @@ fn a_handle_that_only_read_a_table_may_alter_and_compact_it() {
 }
 
 #[test]
+fn what_an_abandoned_append_left_is_in_no_checksum() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory.path().join("d"));
+    let id = create(&database, "t", &[common::every_type(0, 27, true)]).unwrap();
+    let mut abandoned = database.begin(1).unwrap();
+    abandoned.append(id, &common::every_type(27, 20_000, true)).unwrap();
+    drop(abandoned);
+    let mut transaction = database.begin(1).unwrap();
+    let rename = |table: &mut hypostyle_storage::TableEntry| {
+        table.name = "renamed".into();
+        Ok(())
+    };
+    transaction.alter_table(id, rename).unwrap();
+    let damages = transaction.commit().unwrap().check(|_| true);
+    assert!(damages.is_empty(), "{damages:?}");
+}
+
+#[test]
 fn files_stay_as_long_as_another_handle_reads_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
