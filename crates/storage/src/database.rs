@@ -245,12 +245,7 @@ impl Database {
     /// # Errors
     /// `Corrupt` or `Io` when what others have committed cannot be read; `Closed` in a child of `fork()`.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        if std::process::id() != self.process {
-            return Err(Error::new(
-                ErrorKind::Closed,
-                "the database was opened before fork(); open it again in the child process",
-            ));
-        }
+        self.check_process()?;
         loop {
             let view = self.refresh()?;
             let (pin, first) = self.readers.pin(view.snapshot.version())?;
@@ -310,7 +305,20 @@ impl Database {
         Ok(Transaction::new(self.clone(), snapshot, threads))
     }
 
+    /// # Errors
+    /// `Closed` in a child of `fork()`, which shares the locks of its parent.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if std::process::id() != self.process {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the database was opened before fork(); open it again in the child process",
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_process()?;
         if self.is_read_only() {
             return Err(Error::new(
                 ErrorKind::ReadOnly,

@@ -169,8 +169,9 @@ impl Transaction {
     /// What the transaction sees: the base with its own changes.
     ///
     /// # Errors
-    /// Those of ending the running statement's writing.
+    /// Those of ending the running statement's writing; `Closed` in a child of `fork()`.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        self.database.check_process()?;
         if self.is_empty() {
             return Ok(self.base.clone());
         }
@@ -623,6 +624,9 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.writers.clear();
+        if self.database.check_process().is_err() {
+            return;
+        }
         for id in &self.created {
             // What stays is a leftover that a writer removes when it opens the database.
             if let Err(error) = self.database.store().remove_directory(&table_directory(*id)) {
