@@ -193,28 +193,28 @@ def test_a_child_of_fork_is_refused_and_its_parent_is_not(directory):
         import os, sys, hypostyle
         con = hypostyle.connect(sys.argv[1])
         con.execute("create table t as select 1 as x")
-        beside = con.duplicate()
+        beside, reading = con.duplicate(), con.duplicate()
         con.execute("begin")
         con.execute("insert into t values (2)")
         con.execute("create table u as select value from generate_series(1, 200000) as g (value)")
+        reading.execute("begin")
         child = os.fork()
         if child == 0:
-            refused = []
             uses = [
                 lambda: beside.sql("select * from t").fetchall(),
                 lambda: beside.execute("insert into t values (3)"),
-                lambda: con.sql("select * from t").fetchall(),
+                lambda: reading.sql("select * from t").fetchall(),
                 lambda: con.execute("insert into t values (4)"),
-                lambda: con.execute("commit"),
             ]
             for use in uses:
                 try:
                     use()
                 except hypostyle.Error as error:
-                    refused.append("fork" in str(error))
-                else:
-                    refused.append("not refused")
-            print(refused, flush=True)
+                    print("fork" in str(error))
+            try:
+                con.execute("commit")
+            except hypostyle.Error:
+                print("not committed", flush=True)
             # As a child that ends in the ordinary way, with its objects.
             sys.exit()
         assert os.waitpid(child, 0)[1] == 0
@@ -223,12 +223,9 @@ def test_a_child_of_fork_is_refused_and_its_parent_is_not(directory):
         beside.execute("insert into t values (6)")
         print(con.sql("select x from t order by x").fetchall())
     """
-    assert run(program, directory).splitlines() == [
-        "[True, True, True, True, True]",
-        "[(1,), (2,), (5,), (6,)]",
-    ]
+    expected = ["True"] * 4 + ["not committed", "[(1,), (2,), (5,), (6,)]"]
+    assert run(program, directory).splitlines() == expected
     with hypostyle.connect(directory) as con:
-        assert con.sql("select sum(x) as s from t").fetchone() == (14,)
         # The child did not tidy up after its parent.
         assert con.sql("select sum(value) as s from u").fetchone() == (200_000 * 200_001 // 2,)
 
