@@ -179,16 +179,12 @@ impl Readers {
         let mut others = Vec::new();
         for name in self.store.list(DIRECTORY)? {
             let name = format!("{DIRECTORY}/{name}");
-            if name == slot.name {
+            // Whoever is still to rename its file has read nothing; it must find the lock of the file free.
+            if name == slot.name || name.ends_with(".new") {
                 continue;
             }
             match self.store.try_lock(&name) {
-                Ok(Some(_dead)) => {
-                    // A name that is still to be renamed may be of a process that has not locked it yet.
-                    if !name.ends_with(".new") {
-                        self.store.remove(&name)?;
-                    }
-                }
+                Ok(Some(_dead)) => self.store.remove(&name)?,
                 Ok(None) => others.push(name),
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

@@ -301,6 +301,22 @@ fn what_an_abandoned_append_left_is_in_no_checksum() {
 }
 
 #[test]
+fn handles_opened_at_the_same_time_do_not_get_in_each_others_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    create_in_log(&open(&path), "t", &[numbers([7])]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    assert_eq!(values(&open(&path).snapshot().unwrap()), [7]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn files_stay_as_long_as_another_handle_reads_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
