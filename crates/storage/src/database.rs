@@ -514,6 +514,8 @@ impl Database {
     /// `DiskFull` or `Io`; the database is then as it was.
     pub fn checkpoint(&self) -> Result<bool> {
         self.check_writable()?;
+        // In the order in which a thread takes them whose sync has failed.
+        let mut synced = self.synced.lock();
         let mut committer = self.committer.lock();
         let _lock = self.commit_lock()?;
         let mut shared = self.catch_up(&mut committer.view)?;
@@ -568,7 +570,7 @@ impl Database {
         committer.unpublished.clear();
         *self.head.write() = committer.view.clone();
         *self.written.lock() = (committer.view.clone(), version);
-        *self.synced.lock() = position;
+        *synced = position;
         self.durable.fetch_max(version.0, Ordering::AcqRel);
         for name in stale {
             self.store.remove(&name)?;
