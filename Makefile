@@ -5,9 +5,12 @@ SHELL := /bin/bash
 # Scale factor of the TPC-H data, and runs per measurement.
 export SF ?= 1
 export RUNS ?= 5
+
+# How much longer than in `make test` the campaigns of `make test-long` run.
+ROUNDS ?= 20
 BENCHES ?= export append tpch open transactions
 
-.PHONY: help setup build demo test bench fuzz lint format clean
+.PHONY: help setup build demo test test-long bench fuzz lint format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -29,6 +32,10 @@ bench: build ## Measure against the peers and the bars (SF=1 RUNS=5 BENCHES="exp
 	@. scripts/env.sh && for bench in $(BENCHES); do \
 		"$$VENV/bin/python" bench/$$bench.py --sf $(SF) --runs $(RUNS) || exit 1; \
 	done
+
+test-long: setup ## Crash, fault, isolation and model campaigns, ROUNDS (20) times as long; HYPOSTYLE_TEST_SEED repeats one
+	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) cargo test --locked -p hypostyle-storage \
+		--test crash --test images --test faults --test isolation --test model -- --nocapture --test-threads 1
 
 fuzz: setup ## Fuzz what parses bytes, each target for FUZZ_SECONDS (30)
 	@scripts/fuzz.sh

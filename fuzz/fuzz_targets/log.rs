@@ -7,7 +7,7 @@ use libfuzzer_sys::fuzz_target;
 
 fn read_log(bytes: &[u8]) {
     let mut reader = LogReader::new(bytes, Version(0));
-    while let Ok(Some(_commit)) = reader.next() {}
+    while let Ok(Some(_commit)) = reader.next_commit() {}
 }
 
 fuzz_target!(|bytes: &[u8]| {

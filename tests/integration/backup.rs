@@ -19,7 +19,7 @@ fn filled() -> Connection {
              COMMENT ON TABLE parent IS 'it''s a comment';
              INSERT INTO parent VALUES (1, 'one'), (2, 'two');
              INSERT INTO other.\"Child\" SELECT value, 1 + value % 2, 1.25, '2020-01-01 12:00:00',
-                '00000000-0000-0000-0000-000000000007', '{\"a\": 1}', [1, NULL], NULL, NULL, '2020-01-01 12:00:00+02'
+                '00000000-0000-0000-0000-000000000007', '{\"a\": 1}', [1, NULL], NULL AS s, NULL AS b, '2020-01-01 12:00:00+02'
                 FROM generate_series(1, 1000) AS g (value);
              DELETE FROM other.\"Child\" WHERE a = 500;
              CREATE VIEW v AS SELECT p, count(*) AS n FROM other.\"Child\" GROUP BY p",

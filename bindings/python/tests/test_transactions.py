@@ -39,7 +39,7 @@ def test_a_block_that_raises_is_rolled_back(account):
 def test_an_error_aborts_until_rollback(account):
     account.begin()
     account.execute("delete from account where id = 1")
-    with pytest.raises(hypostyle.ConstraintError, match="account_pkey.*id = 2"):
+    with pytest.raises(hypostyle.ConstraintError, match=r"account_pkey.*id = 2"):
         account.execute("insert into account values (2, 5)")
     with pytest.raises(hypostyle.ConflictError, match="aborted") as error:
         account.sql("select 1")

@@ -400,7 +400,9 @@ impl Catalog {
                     self.check_new_relation(&table.schema, &table.name)?;
                 }
                 table.validate()?;
-                *self.table_mut(table.id)? = table.clone();
+                let old = self.table_mut(table.id)?;
+                // Which file has the deleted rows is for checkpoints to say.
+                *old = TableEntry { deleted: old.deleted, ..table.clone() };
             }
             Change::CreateView { view } => {
                 self.check_new_relation(&view.schema, &view.name)?;

@@ -198,7 +198,7 @@ impl<'a> LogReader<'a> {
     ///
     /// # Errors
     /// `Corrupt` when a frame that was durable is missing, or a commit does not decode.
-    pub fn next(&mut self) -> Result<Option<Commit>> {
+    pub fn next_commit(&mut self) -> Result<Option<Commit>> {
         let rest = &self.bytes[self.offset..];
         let next = self.version.next();
         if let Some(frame) = Frame::decode(rest) {
@@ -268,7 +268,7 @@ mod tests {
     fn read(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, usize)> {
         let mut reader = LogReader::new(bytes, Version(0));
         let mut found = Vec::new();
-        while let Some(commit) = reader.next()? {
+        while let Some(commit) = reader.next_commit()? {
             found.extend(commit.attachments);
         }
         Ok((found, reader.offset()))

@@ -248,16 +248,6 @@ impl Database {
         *self.synchronous.lock() = synchronous;
     }
 
-    fn check_process(&self) -> Result<()> {
-        if std::process::id() == self.process {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorKind::Closed,
-            "the database was opened before fork(); open it again in the child process",
-        ))
-    }
-
     /// [`Self::snapshot`] for its definitions and for appending: its files may be removed at any time.
     pub fn unpinned_snapshot(&self) -> Result<Arc<Snapshot>> {
         self.check_process()?;
@@ -329,7 +319,20 @@ impl Database {
         Ok(Transaction::new(self.clone(), snapshot, threads))
     }
 
+    /// # Errors
+    /// `Closed` in a child of `fork()`, which shares the locks of its parent.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if std::process::id() != self.process {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the database was opened before fork(); open it again in the child process",
+            ));
+        }
+        Ok(())
+    }
+
     pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_process()?;
         if self.is_read_only() {
             return Err(Error::new(
                 ErrorKind::ReadOnly,
@@ -549,6 +552,8 @@ impl Database {
     /// `DiskFull` or `Io`; the database is then as it was.
     pub fn checkpoint(&self) -> Result<bool> {
         self.check_writable()?;
+        // In the order in which a thread takes them whose sync has failed.
+        let mut synced = self.synced.lock();
         let mut committer = self.committer.lock();
         let _lock = self.commit_lock()?;
         let mut shared = self.catch_up(&mut committer.view)?;
@@ -602,7 +607,7 @@ impl Database {
         committer.unpublished.clear();
         *self.head.write() = committer.view.clone();
         *self.written.lock() = (committer.view.clone(), version);
-        *self.synced.lock() = position;
+        *synced = position;
         self.durable.fetch_max(version.0, Ordering::AcqRel);
         // What stays is a leftover that a writer removes when it opens the database.
         let stale = stale.iter().try_for_each(|name| self.store.remove(name));
@@ -746,7 +751,7 @@ fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> 
     log.read_at(start, &mut bytes)?;
     let mut state = view.snapshot.state();
     let mut reader = LogReader::new(&bytes, state.catalog.version);
-    while let Some(commit) = reader.next()? {
+    while let Some(commit) = reader.next_commit()? {
         let version = state.catalog.version.next();
         state.apply(&commit).map_err(|error| error.context(format!("version {version}")))?;
     }

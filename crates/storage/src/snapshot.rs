@@ -153,7 +153,12 @@ impl Snapshot {
                 let before = previous.and_then(|snapshot| snapshot.tables.get(&entry.id));
                 let rows = state.rows.get(&entry.id).unwrap_or(&none);
                 let data = match before {
-                    Some(before) if before.same(entry, rows) => before.clone(),
+                    Some(before)
+                        if before.same(entry, rows)
+                            && before.beyond_files().deleted_file == rows.deleted_file =>
+                    {
+                        before.clone()
+                    }
                     _ => Arc::new(TableData::new(store, entry, rows, before.map(Arc::as_ref))),
                 };
                 (entry.id, data)

@@ -54,6 +54,15 @@ impl TableData {
         (Arc::ptr_eq(&self.entry, entry) || self.entry == *entry) && self.rows.same(rows)
     }
 
+    /// Whether nothing was committed to the table since an earlier state of it, which may have been read
+    /// from other bytes: after a checkpoint, not from the log.
+    pub(crate) fn is_unchanged_since(&self, before: &Self) -> bool {
+        let entry = |table: &Self| TableEntry { deleted: None, ..table.entry().clone() };
+        entry(self) == entry(before)
+            && self.rows.tail.rows() == before.rows.tail.rows()
+            && self.rows.deleted == before.rows.deleted
+    }
+
     pub fn entry(&self) -> &TableEntry {
         &self.entry
     }

@@ -169,8 +169,9 @@ impl Transaction {
     /// What the transaction sees: the base with its own changes.
     ///
     /// # Errors
-    /// Those of ending the running statement's writing.
+    /// Those of ending the running statement's writing; `Closed` in a child of `fork()`.
     pub fn snapshot(&mut self) -> Result<Arc<Snapshot>> {
+        self.database.check_process()?;
         if self.is_empty() {
             return Ok(self.base.clone());
         }
@@ -608,7 +609,7 @@ impl Transaction {
             for id in guarded {
                 let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
                 if let Some(before) = before
-                    && !now.is_some_and(|now| now.same(before.shared_entry(), before.beyond_files()))
+                    && !now.is_some_and(|now| now.is_unchanged_since(before))
                 {
                     return Err(conflict(&before.entry().name, "was changed"));
                 }
@@ -623,6 +624,9 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.writers.clear();
+        if self.database.check_process().is_err() {
+            return;
+        }
         for id in &self.created {
             self.database.abandon_table(*id);
         }
@@ -733,7 +737,7 @@ impl StagedTable {
                 },
                 Some(how) => {
                     if let (Some(before), Some(now)) = (before, now)
-                        && !now.same(before.shared_entry(), before.beyond_files())
+                        && !now.is_unchanged_since(before)
                     {
                         return Err(conflict(&before.entry().name, "was changed"));
                     }

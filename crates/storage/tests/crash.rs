@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 /// Tells the child where its database is.
 const DIRECTORY: &str = "HYPOSTYLE_TEST_CRASH_DIRECTORY";
 const SEED: &str = "HYPOSTYLE_TEST_SEED";
+/// Kills in a run of the test, which `HYPOSTYLE_TEST_ROUNDS` multiplies.
 const ROUNDS: usize = 40;
 
 /// How many rows are appended to a table that has `rows`: the history follows from the row count alone.
@@ -168,7 +169,8 @@ fn a_killed_writer_loses_nothing_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("killed.hypo");
     let (mut rows, mut kills_in_commit) = (0, 0);
-    for round in 0..ROUNDS {
+    let rounds = ROUNDS * std::env::var("HYPOSTYLE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
         let mut child = child(&path, "");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let deadline = Instant::now() + Duration::from_micros(20_000 + random.below(120_000));
@@ -205,7 +207,7 @@ fn a_killed_writer_loses_nothing_and_leaves_nothing() {
         }
     }
     println!(
-        "{rows} rows; {kills_in_commit} of {ROUNDS} kills fell between a commit and its acknowledgement"
+        "{rows} rows; {kills_in_commit} of {rounds} kills fell between a commit and its acknowledgement"
     );
     drop(open(&path));
     if rows > 0 {

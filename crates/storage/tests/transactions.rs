@@ -232,6 +232,92 @@ fn a_checkpoint_after_an_unfinished_one_keeps_its_files() {
 }
 
 #[test]
+fn a_table_with_deleted_rows_is_dropped_or_altered_after_a_checkpoint() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers(0..10)]).unwrap();
+    let dropped = create(&database, "u", &[numbers(0..10)]).unwrap();
+    delete(&database, id, &[3]).unwrap();
+    delete(&database, dropped, &[3]).unwrap();
+    assert!(database.checkpoint().unwrap());
+    delete(&database, dropped, &[4]).unwrap();
+    let mut transaction = database.begin(1).unwrap();
+    transaction.drop_table(dropped).unwrap();
+    let rename = |table: &mut hypostyle_storage::TableEntry| {
+        table.name = "renamed".into();
+        Ok(())
+    };
+    transaction.alter_table(id, rename).unwrap();
+    transaction.commit().unwrap();
+    assert!(!path.join(format!("columns/{dropped}")).exists());
+    drop(database);
+    // The first to open the database removes what no version has; the second needs the rest.
+    for _ in 0..2 {
+        let snapshot = open(&path).snapshot().unwrap();
+        assert_eq!(snapshot.tables().count(), 1);
+        assert_eq!(snapshot.table("main", "renamed").unwrap().rows(), 9);
+    }
+    let mut files =
+        fs::read_dir(path.join(format!("columns/{id}"))).unwrap().map(|file| file.unwrap().path());
+    let deleted = files.find(|file| file.to_string_lossy().contains("deleted-")).unwrap();
+    fs::remove_file(deleted).unwrap();
+    assert_eq!(Database::open(&path, OpenMode::ReadWrite).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_handle_that_only_read_a_table_may_alter_and_compact_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (one, other) = (open(&path), open(&path));
+    let id = create(&one, "t", &[numbers(0..10)]).unwrap();
+    for position in 0..3 {
+        delete(&one, id, &[0]).unwrap();
+        append_to_log(&one, id, &numbers([10 + position])).unwrap();
+        assert_eq!(other.snapshot().unwrap().table("main", "t").unwrap().rows(), 10);
+        let mut transaction = other.begin(1).unwrap();
+        assert_eq!(transaction.compact(id).unwrap(), 1);
+        transaction.commit().unwrap();
+        let expected: Vec<i64> = (position + 1..position + 11).collect();
+        assert_eq!(values(&one.snapshot().unwrap()), expected);
+    }
+}
+
+#[test]
+fn what_an_abandoned_append_left_is_in_no_checksum() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory.path().join("d"));
+    let id = create(&database, "t", &[common::every_type(0, 27, true)]).unwrap();
+    let mut abandoned = database.begin(1).unwrap();
+    abandoned.append(id, &common::every_type(27, 20_000, true)).unwrap();
+    drop(abandoned);
+    let mut transaction = database.begin(1).unwrap();
+    let rename = |table: &mut hypostyle_storage::TableEntry| {
+        table.name = "renamed".into();
+        Ok(())
+    };
+    transaction.alter_table(id, rename).unwrap();
+    let damages = transaction.commit().unwrap().check(|_| true);
+    assert!(damages.is_empty(), "{damages:?}");
+}
+
+#[test]
+fn handles_opened_at_the_same_time_do_not_get_in_each_others_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    create_in_log(&open(&path), "t", &[numbers([7])]).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..200 {
+                    assert_eq!(values(&open(&path).snapshot().unwrap()), [7]);
+                }
+            });
+        }
+    });
+}
+
+#[test]
 fn files_stay_as_long_as_another_handle_reads_them() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");

@@ -241,7 +241,7 @@ impl fmt::Display for Conjunct {
 }
 
 /// Whether an expression is a comparison of a column with a constant.
-fn is_comparison(expression: &Arc<dyn PhysicalExpr>) -> bool {
+pub(crate) fn is_comparison(expression: &Arc<dyn PhysicalExpr>) -> bool {
     expression.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
         binary.op().supports_propagation()
             && binary.left().downcast_ref::<Column>().is_some()

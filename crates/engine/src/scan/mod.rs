@@ -7,5 +7,6 @@ mod pruning;
 mod statistics;
 mod view;
 
+pub(crate) use filter::is_comparison;
 pub(crate) use provider::{POSITION, StoredTable};
 pub(crate) use view::engine_field;

@@ -4,15 +4,14 @@
 //! the scan, which reads the columns that are asked for. Anything else, and scans of many rows, are DataFusion's to plan.
 
 use crate::error::from_datafusion;
-use crate::scan::StoredTable;
+use crate::scan::{StoredTable, is_comparison};
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DFSchemaRef, ScalarValue};
+use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::projection::ProjectionExec;
 use hypostyle_types::Result;
@@ -105,14 +104,10 @@ fn plan_scan(
 ) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
     let mut filters = Vec::new();
     for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
-        let filter = state.create_physical_expr(filter, parts.input)?;
-        let passes_all = filter.downcast_ref::<Literal>().map(|literal| literal.value().clone());
-        if passes_all != Some(ScalarValue::Boolean(Some(true))) {
-            filters.push(filter);
-        }
+        filters.push(state.create_physical_expr(filter, parts.input)?);
     }
-    if filters.is_empty() {
-        // Stored columns, perhaps, once it is optimized.
+    // What has no column and constant to compare may become simpler, even nothing, once it is optimized.
+    if !filters.iter().any(is_comparison) {
         return Ok(None);
     }
     let mut places = Vec::new();

@@ -23,6 +23,8 @@ impl BitmapWriter {
         let mut last = [0];
         if !bits.is_multiple_of(8) {
             file.read_at(bits / 8, &mut last)?;
+            // An append that was abandoned has left bits behind the committed ones.
+            last[0] &= (1 << (bits % 8)) - 1;
         }
         Ok(Self { file, bits, last_byte: last[0] })
     }

@@ -41,6 +41,7 @@ fn number_of(variable: &str) -> Option<u64> {
 }
 
 /// A small generator of pseudo-random numbers (splitmix64), so that a seed repeats a run.
+#[derive(Clone)]
 pub struct Random(u64);
 
 impl Random {
