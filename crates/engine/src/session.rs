@@ -82,19 +82,25 @@ pub(crate) struct Counters {
 
 /// The worker threads. They are not waited for at the end: an operator that computes for long sees
 /// only between two batches that nobody wants its rows any more.
-struct Workers(Option<Runtime>);
+struct Workers {
+    runtime: Option<Runtime>,
+    process: u32,
+}
 
 impl Workers {
     fn spawn<F: Future<Output: Send> + Send + 'static>(&self, future: F) -> Result<JoinHandle<F::Output>> {
-        let runtime = self.0.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
+        let runtime =
+            self.runtime.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
         Ok(runtime.spawn(future))
     }
 }
 
 impl Drop for Workers {
     fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
+        match self.runtime.take() {
+            Some(runtime) if self.process == std::process::id() => runtime.shutdown_background(),
+            // In a child of `fork()` the threads do not exist, and would be waited for in vain.
+            other => std::mem::forget(other),
         }
     }
 }
@@ -117,7 +123,7 @@ impl Engine {
             .build()
             .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
         let environment = RwLock::new(environment(&options)?);
-        let runtime = Workers(Some(runtime));
+        let runtime = Workers { runtime: Some(runtime), process: std::process::id() };
         Ok(Arc::new(Self { database, runtime, environment, options: RwLock::new(options) }))
     }
 
