@@ -342,7 +342,7 @@ fn process_of_workers() {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             // In some processes the threads share a handle, in some they have their own.
-            let database = if process % 2 == 0 { shared.clone() } else { open(&path) };
+            let database = if process.is_multiple_of(2) { shared.clone() } else { open(&path) };
             if process == 2 {
                 database.set_synchronous(Synchronous::Normal);
             }
