@@ -6,7 +6,7 @@
 
 use crate::column::{committed_files, table_directory};
 use crate::database::{Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name};
-use crate::rows::{encode_deleted_file, encode_rows};
+use crate::rows::{encode_deleted_file, encode_positions, encode_rows, positions_before};
 use crate::snapshot::{Snapshot, deleted_file_name};
 use hypostyle_format::{Catalog, Change, Commit, DeletedEntry, TableEntry};
 use hypostyle_io::Store;
@@ -168,8 +168,7 @@ fn encode(store: &Store, snapshot: &Snapshot) -> Result<(Vec<u8>, Vec<u8>)> {
         let Some(table) = snapshot.table_by_id(entry.id) else { continue };
         let deleted = table.deleted();
         // Positions of the log's rows are not there before those rows are.
-        let in_files: roaring::RoaringTreemap =
-            deleted.iter().take_while(|position| *position < entry.rows).collect();
+        let in_files = positions_before(deleted, entry.rows);
         let in_log = deleted - &in_files;
         let file = (!in_files.is_empty()).then_some(DeletedEntry { version, rows: in_files.len() });
         if file.is_some() {
@@ -189,7 +188,7 @@ fn encode(store: &Store, snapshot: &Snapshot) -> Result<(Vec<u8>, Vec<u8>)> {
             commit.attachments.push(bytes);
         }
         if !in_log.is_empty() {
-            let bytes = crate::rows::encode_positions(&in_log)?;
+            let bytes = encode_positions(&in_log)?;
             commit.changes.push(Change::Delete {
                 id: entry.id,
                 rows: in_log.len(),

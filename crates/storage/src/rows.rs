@@ -172,6 +172,12 @@ pub(crate) fn decode_rows(bytes: &[u8], schema: &SchemaRef, rows: u64) -> Result
     Ok(batch)
 }
 
+pub(crate) fn positions_before(positions: &RoaringTreemap, end: u64) -> RoaringTreemap {
+    let mut before = positions.clone();
+    before.remove_range(end..);
+    before
+}
+
 pub(crate) fn encode_positions(positions: &RoaringTreemap) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(positions.serialized_size());
     positions

@@ -6,7 +6,7 @@
 
 use crate::column::{ColumnData, ColumnWriter, GenerationFiles, node_count, table_directory};
 use crate::database::{Database, Synchronous};
-use crate::rows::{Rows, encode_positions, encode_rows, row_schema};
+use crate::rows::{Rows, encode_positions, encode_rows, positions_before, row_schema};
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
@@ -408,9 +408,7 @@ impl Transaction {
                 column.generation = generation.generation;
             }
             entry.rows = entry.columns[0].generation.nodes[0].length;
-            if self.database.synchronous() != Synchronous::Off {
-                sync_columns(self.database.store(), id, &columns)?;
-            }
+            self.sync(id, &columns)?;
         }
         Ok(())
     }
@@ -525,6 +523,14 @@ impl Transaction {
         self.replace(id, entry, Replaced::Altered)
     }
 
+    /// Makes finished columns durable, unless nothing is to be.
+    fn sync(&self, id: TableId, columns: &[ColumnWriter]) -> Result<()> {
+        match self.database.synchronous() {
+            Synchronous::Off => Ok(()),
+            Synchronous::Full | Synchronous::Normal => sync_columns(self.database.store(), id, columns),
+        }
+    }
+
     /// Writes the files of a new generation of a column.
     fn write_column(
         &self,
@@ -539,9 +545,7 @@ impl Transaction {
             writer.append(&piece?)?;
         }
         column.generation = writer.finish()?;
-        if self.database.synchronous() != Synchronous::Off {
-            sync_columns(store, id, &[writer])?;
-        }
+        self.sync(id, &[writer])?;
         Ok(column)
     }
 
@@ -581,9 +585,7 @@ impl Transaction {
             column.generation = generation.generation;
         }
         compacted.rows = before.rows();
-        if self.database.synchronous() != Synchronous::Off {
-            sync_columns(self.database.store(), id, &writers)?;
-        }
+        self.sync(id, &writers)?;
         self.replace(id, compacted, Replaced::Compacted)?;
         Ok(before.deleted().len())
     }
@@ -701,7 +703,7 @@ impl StagedTable {
             let name = &before.entry().name;
             let Some(now) = now else { return Err(conflict(name, "was dropped")) };
             let beyond = now.beyond_files();
-            let deleted = up_to(&self.deleted, own_start);
+            let deleted = positions_before(&self.deleted, own_start);
             // Rows may be put behind any others, as long as they still fit.
             let moved = beyond.moved > base.version();
             if moved && !(deleted.is_empty() && same_definition(before.entry(), now.entry())) {
@@ -746,7 +748,7 @@ impl StagedTable {
                 }
             });
             let (first, count) = (in_files.before + in_files.absorbed, in_files.rows);
-            let deleted = up_to(&own_deleted, count).iter().map(|index| index + first).collect();
+            let deleted = positions_before(&own_deleted, count).iter().map(|index| index + first).collect();
             push_delete(commit, id, &deleted)?;
             own_deleted =
                 own_deleted.iter().skip_while(|index| *index < count).map(|index| index - count).collect();
@@ -794,10 +796,6 @@ fn new_column_entry(column: NewColumn, id: ColumnId) -> ColumnEntry {
 fn same_definition(one: &TableEntry, other: &TableEntry) -> bool {
     let definition = |column: &ColumnEntry| (column.id, column.logical_type.clone(), column.nullable);
     one.columns.iter().map(definition).eq(other.columns.iter().map(definition))
-}
-
-fn up_to(positions: &RoaringTreemap, end: u64) -> RoaringTreemap {
-    positions.iter().take_while(|position| *position < end).collect()
 }
 
 fn push_delete(commit: &mut Commit, id: TableId, positions: &RoaringTreemap) -> Result<()> {
