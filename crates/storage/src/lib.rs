@@ -27,5 +27,5 @@ pub use hypostyle_format::{
 };
 pub use rows::{Rows, Tail};
 pub use snapshot::Snapshot;
-pub use table::TableData;
+pub use table::{TableData, unknown_column};
 pub use transaction::{Changed, NewColumn, Savepoint, Transaction, unknown_table};

@@ -107,19 +107,19 @@ impl TableData {
 
     /// The column of a name, with a suggestion in the error when there is none.
     pub fn column(&self, name: &str) -> Result<&Arc<ColumnData>> {
-        self.columns.iter().find(|column| column.entry().name == name).ok_or_else(|| {
-            let names = self.columns.iter().map(|column| column.entry().name.as_str());
-            Error::new(
-                ErrorKind::UnknownName,
-                format!(
-                    "table \"{}\" has no column \"{name}\"{}",
-                    self.entry.name,
-                    did_you_mean(name, names)
-                ),
-            )
-            .with_sqlstate("42703")
-        })
+        let found = self.columns.iter().find(|column| column.entry().name == name);
+        found.ok_or_else(|| unknown_column(&self.entry, name))
     }
+}
+
+/// The error for a column that a table has not, with the nearest that it has.
+pub fn unknown_column(table: &TableEntry, name: &str) -> Error {
+    let known = table.columns.iter().map(|column| column.name.as_str());
+    Error::new(
+        ErrorKind::UnknownName,
+        format!("table \"{}\" has no column \"{name}\"{}", table.name, did_you_mean(name, known)),
+    )
+    .with_sqlstate("42703")
 }
 
 /// Converts one column's array and checks NOT NULL.

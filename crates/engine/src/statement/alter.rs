@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, Ident, ObjectName,
     RenameTableNameKind,
 };
-use hypostyle_storage::{ColumnEntry, ConstraintRule, NewColumn, TableEntry, Transaction};
+use hypostyle_storage::{ColumnEntry, ConstraintRule, NewColumn, TableEntry, Transaction, unknown_column};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
 /// Times that a compaction is tried again when others have written meanwhile.
@@ -329,13 +329,4 @@ impl Session {
 fn table_of(writer: &Transaction, target: &Target) -> Result<TableEntry> {
     let found = writer.catalog().table_by_id(target.id);
     found.map(|table| table.as_ref().clone()).ok_or_else(|| Error::internal("an altered table is missing"))
-}
-
-fn unknown_column(table: &TableEntry, name: &str) -> Error {
-    let known = table.columns.iter().map(|column| column.name.as_str());
-    Error::new(
-        ErrorKind::UnknownName,
-        format!("table \"{}\" has no column \"{name}\"{}", table.name, did_you_mean(name, known)),
-    )
-    .with_sqlstate("42703")
 }

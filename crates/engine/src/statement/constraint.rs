@@ -15,7 +15,7 @@ use arrow::util::display::array_value_to_string;
 use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, ObjectName, ReferentialAction, TableConstraint,
 };
-use hypostyle_storage::{ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction};
+use hypostyle_storage::{ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction, unknown_column};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
@@ -155,17 +155,7 @@ impl Declared {
 }
 
 fn ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
-    let id = |name: &String| {
-        table.column(name).map(|column| column.id).ok_or_else(|| {
-            let known = table.columns.iter().map(|column| column.name.as_str());
-            let suggestion = hypostyle_types::did_you_mean(name, known);
-            Error::new(
-                ErrorKind::UnknownName,
-                format!("table \"{}\" has no column \"{name}\"{suggestion}", table.name),
-            )
-            .with_sqlstate("42703")
-        })
-    };
+    let id = |name: &String| Ok(table.column(name).ok_or_else(|| unknown_column(table, name))?.id);
     columns.iter().map(id).collect()
 }
 

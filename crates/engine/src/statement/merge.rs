@@ -1,7 +1,7 @@
 //! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to delete.
 
 use super::ddl::{fold, name_of};
-use super::write::{Target, as_rows_of, assigned_columns, refuse, value_or_default};
+use super::write::{ChangedRows, Target, as_rows_of, assigned_columns, refuse, value_or_default};
 use super::{parse, quoted};
 use crate::error::from_datafusion;
 use crate::scan::POSITION;
@@ -22,6 +22,12 @@ use std::sync::Arc;
 /// The rows that INSERT … ON CONFLICT brings, and the number of each.
 const INCOMING: &str = "__incoming";
 const NUMBER: &str = "__number";
+
+/// What one clause of MERGE does.
+enum Clause {
+    Inserts(Vec<RecordBatch>),
+    Changes(ChangedRows),
+}
 
 /// What becomes of a table's rows.
 #[derive(Default)]
@@ -119,7 +125,7 @@ impl Session {
             target.source(),
             matches(target, key, "excluded"),
         );
-        let (positions, rows) = self.changed_rows(&sql, &Parameters::None, true)?;
+        let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, &Parameters::None, true)?;
         changes.count += positions.len();
         changes.deleted = positions;
         for rows in rows {
@@ -154,11 +160,11 @@ impl Session {
             earlier.push((kind, own));
             let condition = conditions.join(" AND ");
             match self.merge_clause(&merge, &target, clause, kind, &condition, parameters)? {
-                (None, rows) => {
+                Clause::Inserts(rows) => {
                     changes.count += Changes::count_rows(&rows);
                     changes.rows.extend(rows);
                 }
-                (Some((positions, found)), rows) => {
+                Clause::Changes(ChangedRows { positions, rows, found }) => {
                     matched += found;
                     changes.count += positions.len();
                     changes.deleted |= positions;
@@ -174,7 +180,6 @@ impl Session {
     }
 
     /// The rows that one clause inserts, or those that it changes, with their new values.
-    #[expect(clippy::type_complexity, reason = "positions, and how many rows were found, are of one query")]
     fn merge_clause(
         &self,
         merge: &Merge,
@@ -183,7 +188,7 @@ impl Session {
         kind: MergeClauseKind,
         condition: &str,
         parameters: &Parameters,
-    ) -> Result<(Option<(RoaringTreemap, u64)>, Vec<RecordBatch>)> {
+    ) -> Result<Clause> {
         let (source, on) = (&merge.source, &merge.on);
         let from = match kind {
             MergeClauseKind::Matched => {
@@ -221,10 +226,7 @@ impl Session {
             MergeAction::Update(update) if !inserts => updated_values(target, &update.assignments)?,
             MergeAction::Delete { .. } if !inserts => {
                 let sql = format!("SELECT {} FROM {from}", target.position());
-                let (positions, rows) = self.changed_rows(&sql, parameters, true)?;
-                drop(rows);
-                let found = self.count_of(&from, parameters)?;
-                return Ok((Some((positions, found)), Vec::new()));
+                return Ok(Clause::Changes(self.changed_rows(&sql, parameters, false)?));
             }
             other => {
                 return Err(Error::new(
@@ -237,23 +239,12 @@ impl Session {
         };
         if inserts {
             let rows = self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters)?;
-            return Ok((None, rows));
+            return Ok(Clause::Inserts(rows));
         }
         let sql = format!("SELECT {} AS {}, {values} FROM {from}", target.position(), quoted(POSITION));
-        let (positions, rows) = self.changed_rows(&sql, parameters, true)?;
-        let found = self.count_of(&from, parameters)?;
-        let rows = rows.iter().map(|rows| as_rows_of(target, rows)).collect::<Result<_>>()?;
-        Ok((Some((positions, found)), rows))
-    }
-
-    fn count_of(&self, from: &str, parameters: &Parameters) -> Result<u64> {
-        let outcome = self.query(parse(&format!("SELECT 1 FROM {from}"))?, parameters)?;
-        let mut count = 0;
-        self.each_batch(outcome, |batch| {
-            count += batch.num_rows() as u64;
-            Ok(())
-        })?;
-        Ok(count)
+        let mut changed = self.changed_rows(&sql, parameters, true)?;
+        changed.rows = changed.rows.iter().map(|rows| as_rows_of(target, rows)).collect::<Result<_>>()?;
+        Ok(Clause::Changes(changed))
     }
 
     /// The rows that a query gives, as rows of a table.

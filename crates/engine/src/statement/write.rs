@@ -25,6 +25,16 @@ use std::sync::Arc;
 /// What RETURNING reads.
 const RETURNED: &str = "__returned";
 
+/// Rows of a table that a query has found to be changed.
+#[derive(Default)]
+pub(super) struct ChangedRows {
+    pub positions: RoaringTreemap,
+    /// Values that the query gave beside the positions, each row once.
+    pub rows: Vec<RecordBatch>,
+    /// Rows that the query gave, those of one position counted each time.
+    pub found: u64,
+}
+
 /// A table that a statement writes to.
 pub(super) struct Target {
     pub id: TableId,
@@ -115,7 +125,8 @@ impl Session {
             target.source(),
             others.concat()
         );
-        let (positions, rows) = self.changed_rows(&sql, parameters, delete.returning.is_some())?;
+        let ChangedRows { positions, rows, .. } =
+            self.changed_rows(&sql, parameters, delete.returning.is_some())?;
         let count = self.write(|writer| writer.delete(target.id, &positions))?;
         let rows = rows
             .into_iter()
@@ -142,7 +153,7 @@ impl Session {
             values,
             target.source(),
         );
-        let (positions, rows) = self.changed_rows(&sql, parameters, true)?;
+        let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, parameters, true)?;
         let rows: Vec<RecordBatch> =
             rows.iter().map(|rows| as_rows_of(&target, rows)).collect::<Result<_>>()?;
         let count = self.write(|writer| {
@@ -170,14 +181,15 @@ impl Session {
         sql: &str,
         parameters: &Parameters,
         rows_wanted: bool,
-    ) -> Result<(RoaringTreemap, Vec<RecordBatch>)> {
+    ) -> Result<ChangedRows> {
         let outcome = self.query(parse(sql)?, parameters)?;
-        let (mut positions, mut rows) = (RoaringTreemap::new(), Vec::new());
+        let mut changed = ChangedRows::default();
         self.each_batch(outcome, |batch| {
             let found = batch.column(0).as_primitive::<UInt64Type>().values();
+            changed.found += found.len() as u64;
             // A row that several rows of others match is changed once.
             let first: BooleanArray =
-                found.iter().map(|position| Some(positions.insert(*position))).collect();
+                found.iter().map(|position| Some(changed.positions.insert(*position))).collect();
             if rows_wanted {
                 let others: Vec<usize> = (1..batch.num_columns()).collect();
                 let mut batch = batch.project(&others).map_err(|error| from_datafusion(error.into()))?;
@@ -185,11 +197,11 @@ impl Session {
                     batch =
                         filter_record_batch(&batch, &first).map_err(|error| from_datafusion(error.into()))?;
                 }
-                rows.push(batch);
+                changed.rows.push(batch);
             }
             Ok(())
         })?;
-        Ok((positions, rows))
+        Ok(changed)
     }
 
     /// The outcome of a statement that has written rows, in the engine's types and the table's order.
