@@ -81,8 +81,8 @@ impl Database {
         self.path.as_deref()
     }
 
-    /// Closes the database for all handles and connections, and lets go of its lock once running
-    /// statements are done. Results that have been handed out live on.
+    /// Closes the database for all handles and connections; it waits for nothing, and what is running goes on
+    /// to its end. Results that have been handed out live on.
     pub fn close(&self) -> Result<()> {
         if let Some(engine) = self.engine.write().take() {
             engine.database().close();
