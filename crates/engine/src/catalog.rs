@@ -1,25 +1,30 @@
-//! The catalog that DataFusion plans against: the tables and views of one snapshot.
+//! The catalogs that DataFusion plans against: the tables and views of the session's databases.
+//!
+//! A name of three parts is looked up as it stands. In front of shorter ones, DataFusion puts [`SEARCH`], under which
+//! they are resolved as [`Scope::resolve`] has it.
 
 use crate::error::from_datafusion;
 use crate::file::table_from_path;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::scan::StoredTable;
+use crate::scope::{Name, Scope};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
-use datafusion::catalog::{CatalogProvider, MemTable, SchemaProvider, TableProvider};
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::common::DFSchema;
 use datafusion::datasource::ViewTable;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
-use hypostyle_storage::{SCHEMA_MAIN, Snapshot, TableData};
-use parking_lot::RwLock;
+use hypostyle_storage::{Snapshot, TableData};
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
-/// The name of our catalog in three-part names.
-pub(crate) const CATALOG: &str = "hypostyle";
+/// The catalog and the schema of names that have none.
+pub(crate) const SEARCH: &str = "search_path";
+
+/// In front of a database's name: the catalog of the names in its definitions.
+const SEARCH_FROM: &str = "search_path:";
 
 /// In front of a schema's name: its tables with the positions of their rows.
 pub(crate) const WITH_POSITIONS: &str = "__positions:";
@@ -37,61 +42,79 @@ pub struct ExternalTable {
 /// Asked for a name that no table or view has.
 pub type TableResolver = Arc<dyn Fn(&str) -> Option<hypostyle_types::Result<ExternalTable>> + Send + Sync>;
 
-/// What one session plans against; the session changes it between statements.
-pub(crate) struct Scope {
-    pub snapshot: RwLock<Arc<Snapshot>>,
-    pub resolver: RwLock<Option<TableResolver>>,
-    /// Tables of the running statement, such as the rows that it has written.
-    pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
-    state: OnceLock<Weak<RwLock<SessionState>>>,
-}
+/// All databases of a session, by name.
+#[derive(Debug)]
+pub(crate) struct Databases(pub Arc<Scope>);
 
-impl std::fmt::Debug for Scope {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Scope").field("version", &self.snapshot.read().version()).finish_non_exhaustive()
+impl CatalogProviderList for Databases {
+    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        self.0.databases.read().iter().map(|named| named.name.clone()).collect()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let scope = self.0.clone();
+        if name == SEARCH {
+            return Some(Arc::new(SearchCatalog { scope, home: None }));
+        }
+        if let Some(home) = name.strip_prefix(SEARCH_FROM) {
+            return Some(Arc::new(SearchCatalog { scope, home: Some(home.to_string()) }));
+        }
+        scope.snapshot_of(name)?;
+        Some(Arc::new(SnapshotCatalog { scope, database: name.to_string() }))
     }
 }
 
-impl Scope {
-    pub fn new(snapshot: Arc<Snapshot>) -> Arc<Self> {
-        Arc::new(Self {
-            snapshot: RwLock::new(snapshot),
-            resolver: RwLock::new(None),
-            given: RwLock::default(),
-            state: OnceLock::new(),
-        })
+/// What names of less than three parts stand for.
+#[derive(Debug)]
+struct SearchCatalog {
+    scope: Arc<Scope>,
+    /// The database whose definitions have the names; `None` for statements.
+    home: Option<String>,
+}
+
+impl CatalogProvider for SearchCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        Vec::new()
     }
 
-    /// Views and defaults are SQL text: planning them needs the session.
-    pub fn bind(&self, state: Weak<RwLock<SessionState>>) {
-        let _already = self.state.set(state);
-    }
-
-    pub fn state(&self) -> Result<SessionState> {
-        let state = self.state.get().and_then(Weak::upgrade);
-        let state = state.ok_or_else(|| DataFusionError::Internal("the session is closed".into()))?;
-        let state = state.read().clone();
-        Ok(state)
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let scope = self.scope.clone();
+        if name == SEARCH {
+            return Some(Arc::new(SearchSchema { scope, home: self.home.clone() }));
+        }
+        let found = scope.resolve(&[name.to_string(), String::new()], self.home.as_deref()).ok()?;
+        SnapshotCatalog { scope, database: found.database }.schema(&found.schema)
     }
 }
 
 #[derive(Debug)]
-pub(crate) struct SnapshotCatalog(pub Arc<Scope>);
+struct SnapshotCatalog {
+    scope: Arc<Scope>,
+    database: String,
+}
 
 impl CatalogProvider for SnapshotCatalog {
     fn schema_names(&self) -> Vec<String> {
-        self.0.snapshot.read().catalog().schemas.iter().map(|schema| schema.name.clone()).collect()
+        let snapshot = self.scope.snapshot_of(&self.database);
+        let schemas = |snapshot: Arc<Snapshot>| {
+            snapshot.catalog().schemas.iter().map(|schema| schema.name.clone()).collect()
+        };
+        snapshot.map(schemas).unwrap_or_default()
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let scope = self.scope.clone();
         if name == INFORMATION_SCHEMA {
-            let schema = InformationSchema::new(self.0.clone(), Arc::new(Self(self.0.clone())))?;
-            return Some(Arc::new(schema));
+            return Some(Arc::new(InformationSchema::new(scope)));
         }
         let (name, positions) = from_position(name);
-        self.0.snapshot.read().catalog().has_schema(name).then(|| {
-            let schema = SnapshotSchema { scope: self.0.clone(), name: name.to_string(), positions };
-            Arc::new(schema) as Arc<dyn SchemaProvider>
+        scope.snapshot_of(&self.database)?.catalog().has_schema(name).then(|| {
+            let (database, schema) = (self.database.clone(), name.to_string());
+            Arc::new(SnapshotSchema { scope, database, schema, positions }) as Arc<dyn SchemaProvider>
         })
     }
 }
@@ -99,7 +122,8 @@ impl CatalogProvider for SnapshotCatalog {
 #[derive(Debug)]
 struct SnapshotSchema {
     scope: Arc<Scope>,
-    name: String,
+    database: String,
+    schema: String,
     /// Tables have the positions of their rows as a column, and only the rows from here on.
     positions: Option<u64>,
 }
@@ -117,53 +141,97 @@ fn from_position(name: &str) -> (&str, Option<u64>) {
 #[async_trait]
 impl SchemaProvider for SnapshotSchema {
     fn table_names(&self) -> Vec<String> {
-        let snapshot = self.scope.snapshot.read();
+        let Some(snapshot) = self.scope.snapshot_of(&self.database) else { return Vec::new() };
         let catalog = snapshot.catalog();
-        let tables = catalog.tables.iter().filter(|table| table.schema == self.name).map(|table| &table.name);
-        let views = catalog.views.iter().filter(|view| view.schema == self.name).map(|view| &view.name);
+        let tables =
+            catalog.tables.iter().filter(|table| table.schema == self.schema).map(|table| &table.name);
+        let views = catalog.views.iter().filter(|view| view.schema == self.schema).map(|view| &view.name);
         tables.chain(views).cloned().collect()
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        let snapshot = self.scope.snapshot.read();
-        snapshot.catalog().table(&self.name, name).is_some()
-            || snapshot.catalog().view(&self.name, name).is_some()
+        let snapshot = self.scope.snapshot_of(&self.database);
+        snapshot.is_some_and(|snapshot| {
+            let catalog = snapshot.catalog();
+            catalog.table(&self.schema, name).is_some() || catalog.view(&self.schema, name).is_some()
+        })
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        let snapshot = self.scope.snapshot.read();
-        let (table, view) =
-            (snapshot.catalog().table(&self.name, name), snapshot.catalog().view(&self.name, name));
+        let Some(snapshot) = self.scope.snapshot_of(&self.database) else { return Ok(None) };
+        let catalog = snapshot.catalog();
+        let (table, view) = (catalog.table(&self.schema, name), catalog.view(&self.schema, name));
         Ok(table.map(|_| TableType::Base).or(view.map(|_| TableType::View)))
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let snapshot = self.scope.snapshot.read().clone();
+        let (database, schema) = (self.database.clone(), self.schema.clone());
+        relation(&self.scope, &Name { database, schema, name: name.to_string() }, self.positions).await
+    }
+}
+
+/// A table or view; `None` when there is none of that name.
+async fn relation(
+    scope: &Arc<Scope>,
+    name: &Name,
+    positions: Option<u64>,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    let Some(snapshot) = scope.snapshot_of(&name.database) else { return Ok(None) };
+    if let Some(data) = snapshot.table(&name.schema, &name.name) {
+        let data = data.clone();
+        if let Some(first) = positions {
+            return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
+        }
+        let defaults = defaults(scope, &data).await?;
+        return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
+    }
+    let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
+    let mut state = scope.state()?;
+    let search = &mut state.config_mut().options_mut().catalog;
+    search.default_catalog = search_from(&name.database);
+    let sql = view.sql.clone();
+    let plan = Box::pin(async move { state.create_logical_plan(&sql).await }).await.map_err(|error| {
+        let error = from_datafusion(error).context(format!("view \"{}\"", name.name));
+        external(error)
+    })?;
+    Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+}
+
+/// The catalog of the names in a database's definitions.
+pub(crate) fn search_from(database: &str) -> String {
+    format!("{SEARCH_FROM}{database}")
+}
+
+/// Names without a schema: also tables of the caller and files.
+#[derive(Debug)]
+struct SearchSchema {
+    scope: Arc<Scope>,
+    home: Option<String>,
+}
+
+#[async_trait]
+impl SchemaProvider for SearchSchema {
+    fn table_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        let found = self.scope.resolve(&[name.to_string()], self.home.as_deref());
+        found.is_ok_and(|found| {
+            let snapshot = self.scope.snapshot_of(&found.database);
+            snapshot.is_some_and(|snapshot| snapshot.table(&found.schema, name).is_some())
+        })
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(given) = self.scope.given.read().get(name) {
             return Ok(Some(given.clone()));
         }
-        if let Some(data) = snapshot.table(&self.name, name) {
-            let data = data.clone();
-            if let Some(first) = self.positions {
-                return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
-            }
-            let defaults = defaults(&self.scope, &data).await?;
-            return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
-        }
-        if let Some(view) = snapshot.catalog().view(&self.name, name) {
-            let state = self.scope.state()?;
-            let sql = view.sql.clone();
-            let plan =
-                Box::pin(async move { state.create_logical_plan(&sql).await }).await.map_err(|error| {
-                    let error = from_datafusion(error).context(format!("view \"{name}\""));
-                    DataFusionError::External(Box::new(error))
-                })?;
-            return Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))));
+        let full = self.scope.resolve(&[name.to_string()], self.home.as_deref()).map_err(external)?;
+        if let Some(found) = relation(&self.scope, &full, None).await? {
+            return Ok(Some(found));
         }
         // DataFusion also asks for the names of table functions: an unknown name is no error here.
-        if self.name != SCHEMA_MAIN {
-            return Ok(None);
-        }
         let resolver = self.scope.resolver.read().clone();
         if let Some(found) = resolver.and_then(|resolver| resolver(name)) {
             let found = found.map_err(external)?;

@@ -1,12 +1,13 @@
 //! `information_schema`: DataFusion's, but for `columns`, which tells our SQL types and defaults
 //! (ISO/IEC 9075-11).
 
-use crate::catalog::{CATALOG, Scope};
+use crate::catalog::Databases;
+use crate::scope::Scope;
 use arrow::array::{ArrayRef, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
-use datafusion::catalog::{CatalogProvider, MemTable, SchemaProvider, TableProvider};
+use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
 use hypostyle_types::{LogicalType, TimeUnit};
@@ -18,11 +19,12 @@ pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 pub(crate) struct InformationSchema {
     inner: InformationSchemaProvider,
     scope: Arc<Scope>,
-    catalog: Arc<dyn CatalogProvider>,
+    databases: Arc<Databases>,
 }
 
 /// One row of `information_schema.columns`.
 struct Row {
+    database: String,
     schema: String,
     table: String,
     column: String,
@@ -33,43 +35,48 @@ struct Row {
 }
 
 impl InformationSchema {
-    /// `None` once the session is closed.
-    pub fn new(scope: Arc<Scope>, catalog: Arc<dyn CatalogProvider>) -> Option<Self> {
-        let inner = InformationSchemaProvider::new(scope.state().ok()?.catalog_list().clone());
-        Some(Self { inner, scope, catalog })
+    pub fn new(scope: Arc<Scope>) -> Self {
+        let databases = Arc::new(Databases(scope.clone()));
+        Self { inner: InformationSchemaProvider::new(databases.clone()), scope, databases }
     }
 
     async fn rows(&self) -> Result<Vec<Row>> {
-        let snapshot = self.scope.snapshot.read().clone();
+        let databases = self.scope.databases.read().clone();
         let mut rows = Vec::new();
-        for table in &snapshot.catalog().tables {
-            for (column, position) in table.columns.iter().zip(1..) {
-                rows.push(Row {
-                    schema: table.schema.clone(),
-                    table: table.name.clone(),
-                    column: column.name.clone(),
-                    position,
-                    default: column.default.clone(),
-                    nullable: column.nullable,
-                    data_type: column.logical_type.clone(),
-                });
+        for named in &databases {
+            let catalog = named.snapshot.catalog();
+            for table in &catalog.tables {
+                for (column, position) in table.columns.iter().zip(1..) {
+                    rows.push(Row {
+                        database: named.name.clone(),
+                        schema: table.schema.clone(),
+                        table: table.name.clone(),
+                        column: column.name.clone(),
+                        position,
+                        default: column.default.clone(),
+                        nullable: column.nullable,
+                        data_type: column.logical_type.clone(),
+                    });
+                }
             }
-        }
-        for view in &snapshot.catalog().views {
-            let Some(schema) = self.catalog.schema(&view.schema) else { continue };
-            // A view over what is no longer there has no columns to tell.
-            let Ok(Some(provider)) = schema.table(&view.name).await else { continue };
-            for (field, position) in provider.schema().fields().iter().zip(1..) {
-                rows.push(Row {
-                    schema: view.schema.clone(),
-                    table: view.name.clone(),
-                    column: field.name().clone(),
-                    position,
-                    default: None,
-                    nullable: field.is_nullable(),
-                    data_type: LogicalType::from_arrow(field)
-                        .map_err(|error| DataFusionError::External(Box::new(error)))?,
-                });
+            for view in &catalog.views {
+                let schema = self.databases.catalog(&named.name).and_then(|names| names.schema(&view.schema));
+                let Some(schema) = schema else { continue };
+                // A view over what is no longer there has no columns to tell.
+                let Ok(Some(provider)) = schema.table(&view.name).await else { continue };
+                for (field, position) in provider.schema().fields().iter().zip(1..) {
+                    rows.push(Row {
+                        database: named.name.clone(),
+                        schema: view.schema.clone(),
+                        table: view.name.clone(),
+                        column: field.name().clone(),
+                        position,
+                        default: None,
+                        nullable: field.is_nullable(),
+                        data_type: LogicalType::from_arrow(field)
+                            .map_err(|error| DataFusionError::External(Box::new(error)))?,
+                    });
+                }
             }
         }
         Ok(rows)
@@ -84,7 +91,7 @@ impl InformationSchema {
             Arc::new(rows.iter().map(value).collect::<UInt64Array>())
         };
         let columns: [(&str, ArrayRef); 13] = [
-            ("table_catalog", text(|_| Some(CATALOG.to_string()))),
+            ("table_catalog", text(|row| Some(row.database.clone()))),
             ("table_schema", text(|row| Some(row.schema.clone()))),
             ("table_name", text(|row| Some(row.table.clone()))),
             ("column_name", text(|row| Some(row.column.clone()))),

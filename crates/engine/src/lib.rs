@@ -1,7 +1,7 @@
 //! SQL over Hypostyle's storage: the DataFusion side.
 //!
 //! The path of a statement: `statement` parses it and runs what DataFusion does not (DDL, INSERT,
-//! COPY, settings); `catalog` shows DataFusion the tables of one snapshot; `scan` hands it arrays
+//! COPY, settings); `scope` says what names mean; `catalog` shows DataFusion the tables of the snapshots; `scan` hands it arrays
 //! over the mapped column files; `session` ties them to a runtime and to memory. A query that only
 //! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
@@ -13,6 +13,7 @@ mod file;
 mod function;
 mod information_schema;
 mod scan;
+mod scope;
 mod session;
 mod statement;
 pub mod tpch;

@@ -5,9 +5,10 @@
 //! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
 //! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
 
-use crate::catalog::{CATALOG, Scope, SnapshotCatalog, TableResolver};
+use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
+use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::statement::{Explicit, Remembered, TypeNames};
 use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -105,9 +106,18 @@ impl Drop for Workers {
     }
 }
 
+/// Databases that ATTACH has opened, for all sessions of an engine.
+#[derive(Default)]
+pub(crate) struct Attached {
+    pub databases: Vec<(String, Arc<Database>)>,
+    /// How often they have changed.
+    pub changes: u64,
+}
+
 /// A database with the threads and memory to query it.
 pub struct Engine {
     database: Arc<Database>,
+    pub(crate) attached: RwLock<Attached>,
     runtime: Workers,
     environment: RwLock<Arc<RuntimeEnv>>,
     options: RwLock<EngineOptions>,
@@ -124,7 +134,14 @@ impl Engine {
             .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
         let environment = RwLock::new(environment(&options)?);
         let runtime = Workers { runtime: Some(runtime), process: std::process::id() };
-        Ok(Arc::new(Self { database, runtime, environment, options: RwLock::new(options) }))
+        let (attached, options) = (RwLock::default(), RwLock::new(options));
+        Ok(Arc::new(Self { database, attached, runtime, environment, options }))
+    }
+
+    /// Ends the use of its databases; snapshots and results stay readable.
+    pub fn close(&self) {
+        self.database.close();
+        self.attached.read().databases.iter().for_each(|(_, database)| database.close());
     }
 
     pub fn database(&self) -> &Arc<Database> {
@@ -195,8 +212,7 @@ pub(crate) struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        let mut snapshot = self.session.scope.snapshot.write();
-        *snapshot = Arc::new(snapshot.unpinned());
+        self.session.scope.unpin();
     }
 }
 
@@ -210,6 +226,8 @@ pub struct Session {
     pub(crate) remembered: Mutex<Remembered>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
+    /// The changes of the engine's attached databases that `scope` has.
+    attached_changes: AtomicU64,
     interrupted: AtomicBool,
     poll: RwLock<Option<PollHook>>,
     running: Mutex<()>,
@@ -219,13 +237,14 @@ pub struct Session {
 impl Session {
     pub fn new(engine: Arc<Engine>) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
-        let scope = Scope::new(Arc::new(engine.database.snapshot()?.unpinned()));
+        let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
+        let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
             .with_target_partitions(engine.options().threads.max(1))
             // Our catalog has one of its own.
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
-            .with_default_catalog_and_schema(CATALOG, SCHEMA_MAIN)
+            .with_default_catalog_and_schema(SEARCH, SEARCH)
             .with_extension(counters.clone());
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
@@ -233,6 +252,7 @@ impl Session {
         config.options_mut().execution.parquet.pushdown_filters = false;
         let state = SessionStateBuilder::new()
             .with_config(config)
+            .with_catalog_list(Arc::new(Databases(scope.clone())))
             .with_runtime_env(engine.environment.read().clone())
             .with_default_features()
             .with_analyzer_rules(arithmetic::analyzer_rules())
@@ -245,7 +265,6 @@ impl Session {
             context.register_udaf(function);
         }
         function::register_aliases(&context);
-        context.register_catalog(CATALOG, Arc::new(SnapshotCatalog(scope.clone())));
         scope.bind(context.state_weak_ref());
         Ok(Arc::new(Self {
             engine,
@@ -254,6 +273,7 @@ impl Session {
             counters,
             remembered: Mutex::default(),
             transaction: Mutex::default(),
+            attached_changes: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
             poll: RwLock::new(None),
             running: Mutex::new(()),
@@ -283,8 +303,8 @@ impl Session {
         Running { session: self, _one_at_a_time: self.running.lock() }
     }
 
-    /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshot.
-    pub(crate) fn start(&self) -> Result<Arc<Snapshot>> {
+    /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshots.
+    pub(crate) fn start(&self) -> Result<()> {
         self.start_counting();
         self.refresh()
     }
@@ -299,21 +319,55 @@ impl Session {
     /// [`Self::start`] for a statement that reads no rows.
     pub(crate) fn start_unpinned(&self) -> Result<()> {
         if self.is_in_transaction() {
-            return self.start().map(drop);
+            return self.start();
         }
         self.start_counting();
-        *self.scope.snapshot.write() = self.engine.database.unpinned_snapshot()?;
+        self.take_attached()?;
+        for named in self.scope.databases.write().iter_mut() {
+            named.snapshot = named.database.unpinned_snapshot()?;
+        }
         Ok(())
     }
 
     /// Shows the session what has been committed, or what its transaction sees.
-    pub(crate) fn refresh(&self) -> Result<Arc<Snapshot>> {
-        let snapshot = match self.transaction.lock().as_mut() {
-            Some(explicit) => explicit.snapshot()?,
-            None => self.engine.database.snapshot()?,
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let mut transaction = self.transaction.lock();
+        if transaction.is_none() {
+            self.take_attached()?;
+        }
+        for named in self.scope.databases.write().iter_mut() {
+            named.snapshot = match transaction.as_mut().and_then(|explicit| explicit.of(&named.name)) {
+                Some(transaction) => transaction.snapshot()?,
+                None => named.database.snapshot()?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes over what sessions have attached and detached.
+    fn take_attached(&self) -> Result<()> {
+        let attached = self.engine.attached.read();
+        if self.attached_changes.load(Ordering::Relaxed) == attached.changes {
+            return Ok(());
+        }
+        let named = |(name, database): &(String, Arc<Database>)| {
+            Ok(Named {
+                name: name.clone(),
+                database: database.clone(),
+                snapshot: database.unpinned_snapshot()?,
+            })
         };
-        *self.scope.snapshot.write() = snapshot.clone();
-        Ok(snapshot)
+        let now = attached.databases.iter().map(named).collect::<Result<Vec<_>>>()?;
+        {
+            let mut databases = self.scope.databases.write();
+            databases.retain(|named| [OWN_DATABASE, TEMPORARY].contains(&named.name.as_str()));
+            databases.extend(now);
+        }
+        if self.scope.current_database().is_err() {
+            self.scope.set_current(OWN_DATABASE, SCHEMA_MAIN);
+        }
+        self.attached_changes.store(attached.changes, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Takes over changed limits.

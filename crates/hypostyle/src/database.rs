@@ -85,7 +85,7 @@ impl Database {
     /// to its end. Results that have been handed out live on.
     pub fn close(&self) -> Result<()> {
         if let Some(engine) = self.engine.write().take() {
-            engine.database().close();
+            engine.close();
         }
         Ok(())
     }

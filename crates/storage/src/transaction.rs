@@ -141,6 +141,10 @@ impl Transaction {
         self
     }
 
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
     /// What the transaction found when it began.
     pub fn base(&self) -> &Arc<Snapshot> {
         &self.base

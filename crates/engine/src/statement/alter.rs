@@ -1,11 +1,12 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
 use super::constraint::Declared;
-use super::ddl::{fold, name_of, new_column};
+use super::ddl::{fold, last_of, new_column};
 use super::types::logical_type;
 use super::write::Target;
 use super::{parse, quoted};
 use crate::error::from_datafusion;
+use crate::scope::Named;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -23,12 +24,11 @@ const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 impl Session {
     pub(super) fn alter_table(&self, alter: AlterTable) -> Result<Outcome> {
-        let (schema, name) = name_of(&alter.name)?;
-        if alter.if_exists && self.scope.snapshot.read().table(&schema, &name).is_none() {
+        if alter.if_exists && self.table_data(&self.resolve(&alter.name)?).is_none() {
             return Ok(DONE);
         }
         let target = self.target(&alter.name, None)?;
-        self.write(|writer| {
+        self.write(&target.database, |writer| {
             let operations = alter.operations.iter();
             operations
                 .map(|operation| self.alter(writer, &target, operation))
@@ -107,7 +107,7 @@ impl Session {
             AlterTableOperation::RenameTable {
                 table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
             } => {
-                let new = name_of(name)?.1;
+                let new = last_of(name)?;
                 writer.alter_table(id, |table| {
                     table.name = new;
                     Ok(())
@@ -182,7 +182,7 @@ impl Session {
         let old = before.column(&name).ok_or_else(|| unknown_column(&before, &name))?;
         match operation {
             AlterColumnOperation::SetNotNull => {
-                self.check_not_null(&before, &name)?;
+                self.check_not_null(&target.database, &before, &name)?;
                 self.alter_column(writer, target, &name, |column| {
                     column.nullable = false;
                     Ok(())
@@ -283,7 +283,7 @@ impl Session {
             (other, _) => return Err(Error::unsupported(format!("COMMENT ON {other} is not supported"))),
         };
         let target = self.target(&table, None)?;
-        self.write(|writer| {
+        self.write(&target.database, |writer| {
             match &column {
                 Some(column) => self.alter_column(writer, &target, column, |column| {
                     column.comment = comment;
@@ -300,16 +300,19 @@ impl Session {
 
     /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
     pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
-        if self.is_in_transaction() {
-            return Err(Error::invalid_input("VACUUM cannot run inside a transaction").with_sqlstate("25001"));
-        }
-        let only = table.map(|name| self.target(name, None)).transpose()?.map(|target| target.id);
-        let ids: Vec<_> = self.scope.snapshot.read().tables().map(|table| table.entry().id).collect();
+        self.refuse_in_transaction("VACUUM")?;
+        let only = table.map(|name| self.target(name, None)).transpose()?;
+        let Named { database, snapshot, .. } = match &only {
+            Some(target) => self.scope.database(&target.database)?,
+            None => self.scope.current_database()?,
+        };
+        let only = only.map(|target| target.id);
+        let ids: Vec<_> = snapshot.tables().map(|table| table.entry().id).collect();
         let mut removed = 0;
         for id in ids.into_iter().filter(|id| only.is_none_or(|only| only == *id)) {
             for attempt in 1.. {
                 self.check_interrupt()?;
-                let mut writer = self.engine.database().begin(self.engine.options().threads)?;
+                let mut writer = database.begin(self.engine.options().threads)?;
                 match writer.compact(id).and_then(|count| writer.commit().map(|_| count)) {
                     Ok(count) => {
                         removed += count;
@@ -320,7 +323,7 @@ impl Session {
                 }
             }
         }
-        self.engine.database().checkpoint()?;
+        database.checkpoint()?;
         self.refresh()?;
         Ok(Outcome::Done { rows_affected: Some(removed) })
     }

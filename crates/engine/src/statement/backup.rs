@@ -40,7 +40,7 @@ impl Session {
             return Err(Error::new(ErrorKind::Syntax, format!("write it as {usage}")));
         }
         let mut interrupted = Ok(());
-        let result = self.engine.database().backup(&path, |progress| {
+        let result = self.scope.current_database()?.database.backup(&path, |progress| {
             self.counters.done.store(progress.done, Ordering::Relaxed);
             self.counters.total.store(progress.total, Ordering::Relaxed);
             interrupted = self.check_interrupt();
@@ -67,7 +67,7 @@ impl Session {
                 path.display()
             )));
         }
-        let snapshot = self.scope.snapshot.read().clone();
+        let snapshot = self.scope.current_database()?.snapshot;
         let mut load = String::new();
         for table in snapshot.tables() {
             let entry = table.entry();

@@ -3,7 +3,7 @@
 //! A statement's new rows are checked when it has staged them, against all that its transaction sees. What it was
 //! compared with must still be so at commit; the transaction guards those tables.
 
-use super::ddl::{fold, name_of};
+use super::ddl::{fold, parts_of};
 use super::{parse, quoted};
 use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
 use crate::scan::POSITION;
@@ -15,7 +15,9 @@ use arrow::util::display::array_value_to_string;
 use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, ObjectName, ReferentialAction, TableConstraint,
 };
-use hypostyle_storage::{ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction, unknown_column};
+use hypostyle_storage::{
+    ConstraintEntry, ConstraintRule, SCHEMA_MAIN, Snapshot, TableEntry, Transaction, unknown_column,
+};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
@@ -116,7 +118,11 @@ impl Declared {
             ),
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
             DeclaredRule::ForeignKey { columns, table: other, referred } => {
-                let (schema, name) = name_of(other)?;
+                let (schema, name) = match parts_of(other)?.as_slice() {
+                    [name] => (SCHEMA_MAIN.to_string(), name.clone()),
+                    [.., schema, name] => (schema.clone(), name.clone()),
+                    [] => return Err(Error::internal("a name without parts")),
+                };
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
                         true => table,
@@ -164,13 +170,14 @@ fn column_names(table: &TableEntry, ids: &[ColumnId]) -> Vec<String> {
     ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quoted(&column.name)).collect()
 }
 
-/// All rows of a table, with their positions; or those from some position on.
-fn source(table: &TableEntry, first: Option<u64>) -> String {
+/// All rows of a table of a database, with their positions; or those from some position on.
+fn source(database: &str, table: &TableEntry, first: Option<u64>) -> String {
     let prefix = match first {
         Some(first) => format!("{FROM_POSITION}{first}:"),
         None => WITH_POSITIONS.to_string(),
     };
-    format!("{}.{}", quoted(&format!("{prefix}{}", table.schema)), quoted(&table.name))
+    let schema = format!("{prefix}{}", table.schema);
+    [database, &schema, &table.name].map(quoted).join(".")
 }
 
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
@@ -206,16 +213,20 @@ impl Session {
             let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
             let added = table.entry().constraints.len() - declared.len();
             for column in table.entry().columns.iter().filter(|column| !column.nullable) {
-                session.check_not_null(table.entry(), &column.name)?;
+                session.check_not_null(
+                    &session.scope.name_of(writer.database())?,
+                    table.entry(),
+                    &column.name,
+                )?;
             }
             let added = &table.entry().constraints[added..];
             added.iter().try_for_each(|constraint| session.check_new(writer, snapshot, id, constraint, 0))
         })
     }
 
-    pub(super) fn check_not_null(&self, table: &TableEntry, column: &str) -> Result<()> {
-        let sql =
-            format!("SELECT * FROM {} AS t WHERE t.{} IS NULL LIMIT 1", source(table, None), quoted(column));
+    pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
+        let rows = source(database, table, None);
+        let sql = format!("SELECT * FROM {rows} AS t WHERE t.{} IS NULL LIMIT 1", quoted(column));
         match self.first_row(&sql)? {
             None => Ok(()),
             Some(_) => Err(Error::new(
@@ -232,10 +243,10 @@ impl Session {
         writer: &mut Transaction,
         run: impl FnOnce(&Self, &mut Transaction, &Arc<Snapshot>) -> Result<()>,
     ) -> Result<()> {
-        let snapshot = writer.snapshot()?;
-        let before = std::mem::replace(&mut *self.scope.snapshot.write(), snapshot.clone());
+        let (snapshot, name) = (writer.snapshot()?, self.scope.name_of(writer.database())?);
+        let before = self.scope.replace(&name, snapshot.clone())?;
         let result = run(self, writer, &snapshot);
-        *self.scope.snapshot.write() = before;
+        self.scope.replace(&name, before)?;
         result
     }
 
@@ -286,7 +297,8 @@ impl Session {
         first: u64,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id).map(|table| table.entry()) else { return Ok(()) };
-        let new = source(table, Some(first));
+        let database = self.scope.name_of(writer.database())?;
+        let new = source(&database, table, Some(first));
         let (columns, sql, sqlstate, why) = match &constraint.rule {
             ConstraintRule::Check { sql } => (
                 Vec::new(),
@@ -299,7 +311,7 @@ impl Session {
                 let key = column_names(table, columns);
                 let sql = format!(
                     "SELECT n.* FROM {new} AS n JOIN {} AS o ON {} WHERE o.{position} < n.{position} LIMIT 1",
-                    source(table, None),
+                    source(&database, table, None),
                     equal("n", &key, "o", &key),
                     position = quoted(POSITION),
                 );
@@ -321,7 +333,7 @@ impl Session {
                 let sql = format!(
                     "SELECT n.* FROM {new} AS n WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS o WHERE {}) LIMIT 1",
                     given.join(" AND "),
-                    source(other, None),
+                    source(&database, other, None),
                     equal("o", &theirs, "n", &ours),
                 );
                 (columns.clone(), sql, "23503", format!("table \"{}\" has no row with that key", other.name))

@@ -3,6 +3,7 @@
 use super::split_name;
 use crate::error::from_datafusion;
 use crate::file::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
+use crate::scope::Name;
 use crate::session::{Outcome, Session};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema};
@@ -12,7 +13,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
-use hypostyle_storage::{Transaction, unknown_table};
+use hypostyle_storage::{SCHEMA_MAIN, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -133,8 +134,8 @@ impl Session {
         let Source::Table { name, columns } = &copy.source else {
             return Err(Error::new(ErrorKind::Syntax, "COPY FROM writes to a table, not to a query"));
         };
-        let (schema, name) = split_name(name);
-        let snapshot = self.snapshot()?;
+        let Name { database, schema, name } = self.scope.resolve(&split_name(name), None)?;
+        let snapshot = self.scope.database(&database)?.snapshot;
         let Some(table) = snapshot.table(&schema, &name) else {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
@@ -167,9 +168,9 @@ impl Session {
             all.iter().map(|column| chosen.iter().position(|other| other.id == column.id)).collect();
         let defaults = match whole {
             true => None,
-            false => Some(self.defaults_batch(&schema, &name)?),
+            false => Some(self.defaults_batch(&snapshot, &schema, &name)?),
         };
-        self.write(|writer| {
+        self.write(&database, |writer| {
             let Some(id) = writer.catalog().table(&schema, &name).map(|table| table.id) else {
                 return Err(unknown_table(writer.catalog(), &name));
             };
@@ -225,11 +226,15 @@ fn write_rejects(writer: &mut Transaction, table: &str, rejected: &[Rejected]) -
     ];
     let batch = RecordBatch::try_from_iter_with_nullable(columns)
         .map_err(|error| Error::internal(format!("cannot list rejected rows: {error}")))?;
-    let (schema, name) = split_name(table);
-    let existing = writer.catalog().table(&schema, &name).map(|entry| entry.id);
+    let parts = split_name(table);
+    let (schema, name) = match parts.as_slice() {
+        [.., schema, name] => (schema.as_str(), name.as_str()),
+        _ => (SCHEMA_MAIN, table),
+    };
+    let existing = writer.catalog().table(schema, name).map(|entry| entry.id);
     let id = match existing {
         Some(id) => id,
-        None => writer.create_table(&schema, &name, super::new_columns(&batch.schema())?)?,
+        None => writer.create_table(schema, name, super::new_columns(&batch.schema())?)?,
     };
     writer.append(id, &batch)
 }

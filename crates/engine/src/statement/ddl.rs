@@ -4,33 +4,34 @@ use super::constraint::Declared;
 use super::names::name_columns;
 use super::types::logical_type;
 use super::{parse, split_name};
+use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateView, ObjectName, ObjectNamePart, ObjectType, Statement,
+    ColumnDef, ColumnOption, CreateTable, CreateView, ObjectName, ObjectNamePart, ObjectType, OnCommit,
+    Statement,
 };
 use hypostyle_storage::{
-    ConstraintEntry, ConstraintRule, NewColumn, SCHEMA_MAIN, TableEntry, Transaction, ViewEntry,
+    ConstraintEntry, ConstraintRule, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, Transaction, ViewEntry,
 };
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use std::sync::Arc;
 
 const DONE: Outcome = Outcome::Done { rows_affected: None };
 
-/// Schema and name, folded to lower case unless quoted, as DataFusion reads them.
-pub(super) fn name_of(object: &ObjectName) -> Result<(String, String)> {
-    let parts: Vec<String> = object
-        .0
-        .iter()
-        .map(|part| match part {
-            ObjectNamePart::Identifier(identifier) => Ok(fold(identifier)),
-            other => Err(Error::unsupported(format!("the name {other} is not supported"))),
-        })
-        .collect::<Result<_>>()?;
-    match parts.as_slice() {
-        [name] => Ok((SCHEMA_MAIN.into(), name.clone())),
-        [schema, name] | [_, schema, name] => Ok((schema.clone(), name.clone())),
-        _ => Err(Error::invalid_input(format!("{object} has too many parts for a name"))),
-    }
+/// The parts of a name, folded to lower case unless quoted, as DataFusion reads them.
+pub(super) fn parts_of(object: &ObjectName) -> Result<Vec<String>> {
+    let part = |part: &ObjectNamePart| match part {
+        ObjectNamePart::Identifier(identifier) => Ok(fold(identifier)),
+        other => Err(Error::unsupported(format!("the name {other} is not supported"))),
+    };
+    object.0.iter().map(part).collect()
+}
+
+/// The last part of a name: that of a column, a constraint, or a table wherever it is.
+pub(super) fn last_of(object: &ObjectName) -> Result<String> {
+    let last = parts_of(object)?.pop();
+    last.ok_or_else(|| Error::internal("a name without parts"))
 }
 
 pub(super) fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
@@ -41,12 +42,34 @@ pub(super) fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> Strin
 }
 
 impl Session {
-    pub(crate) fn create_table(&self, create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
-        let (schema, name) = name_of(&create.name)?;
-        if create.temporary || create.external {
-            return Err(Error::unsupported("temporary and external tables are not supported yet"));
+    /// The table or view that a name stands for, whether there is one or not.
+    pub(super) fn resolve(&self, object: &ObjectName) -> Result<Name> {
+        self.scope.resolve(&parts_of(object)?, None)
+    }
+
+    /// The full name of what is to be made; the database of temporary tables is made for them.
+    fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
+        if temporary {
+            self.make_temporary()?;
         }
-        if create.if_not_exists && self.snapshot()?.table(&schema, &name).is_some() {
+        self.scope.resolve_new(&parts_of(object)?, temporary)
+    }
+
+    fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
+        Ok(self.scope.database(database)?.snapshot)
+    }
+
+    pub(crate) fn create_table(&self, create: CreateTable, parameters: &Parameters) -> Result<Outcome> {
+        if create.external {
+            return Err(Error::unsupported("external tables are not supported; query the file by its name"));
+        }
+        if let Some(other) = create.on_commit.as_ref().filter(|on| !matches!(on, OnCommit::PreserveRows)) {
+            return Err(Error::unsupported(format!(
+                "ON COMMIT {other:?} is not supported: temporary tables keep their rows until the session ends"
+            )));
+        }
+        let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
+        if create.if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
         let mut declared = Vec::new();
@@ -66,7 +89,7 @@ impl Session {
                     format!("table \"{name}\" needs at least one column"),
                 ));
             }
-            return self.write(|writer| {
+            return self.write(&database, |writer| {
                 drop_existing(writer, create.or_replace, &schema, &name)?;
                 let id = writer.create_table(&schema, &name, declared)?;
                 self.add_constraints(writer, id, &constraints)?;
@@ -90,7 +113,7 @@ impl Session {
             }
             columns = declared;
         }
-        self.write(|writer| {
+        self.write(&database, |writer| {
             drop_existing(writer, create.or_replace, &schema, &name)?;
             let id = writer.create_table(&schema, &name, columns)?;
             let mut rows = 0;
@@ -105,17 +128,18 @@ impl Session {
     }
 
     pub(crate) fn create_view(&self, mut create: CreateView) -> Result<Outcome> {
-        let (schema, name) = name_of(&create.name)?;
-        if create.materialized || create.temporary {
-            return Err(Error::unsupported("materialized and temporary views are not supported yet"));
+        if create.materialized {
+            return Err(Error::unsupported("materialized views are not supported; use CREATE TABLE … AS"));
         }
-        if create.if_not_exists && self.snapshot()?.catalog().view(&schema, &name).is_some() {
+        let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
+        if create.if_not_exists && self.snapshot_of(&database)?.catalog().view(&schema, &name).is_some() {
             return Ok(DONE);
         }
         name_columns(&mut create.query);
         let mut sql = create.query.to_string();
-        // Planned now so that a view that cannot work is refused now.
-        let outcome = self.query(parse(&sql)?, &Parameters::None)?;
+        // Planned now, with the names as the view will have them, so that a view that cannot work is refused now.
+        let plan = |sql: &str| self.query_from(&database, parse(sql)?);
+        let outcome = plan(&sql)?;
         if !create.columns.is_empty() {
             let described = Session::describe(&outcome)?;
             if described.len() != create.columns.len() {
@@ -127,9 +151,9 @@ impl Session {
             }
             let names: Vec<String> = create.columns.iter().map(|column| column.name.to_string()).collect();
             sql = format!("SELECT * FROM ({sql}) AS source ({})", names.join(", "));
-            self.query(parse(&sql)?, &Parameters::None)?;
+            plan(&sql)?;
         }
-        self.write(|writer| {
+        self.write(&database, |writer| {
             if create.or_replace && writer.catalog().view(&schema, &name).is_some() {
                 writer.drop_view(&schema, &name)?;
             }
@@ -139,11 +163,11 @@ impl Session {
     }
 
     pub(crate) fn create_schema(&self, name: &str, if_not_exists: bool) -> Result<Outcome> {
-        let (_, name) = split_name(&lower_unless_quoted(name));
-        if if_not_exists && self.snapshot()?.catalog().has_schema(&name) {
+        let Name { database, name, .. } = self.scope_of_schema(&split_name(&lower_unless_quoted(name)))?;
+        if if_not_exists && self.snapshot_of(&database)?.catalog().has_schema(&name) {
             return Ok(DONE);
         }
-        self.write(|writer| {
+        self.write(&database, |writer| {
             writer.create_schema(&name)?;
             Ok(DONE)
         })
@@ -156,7 +180,28 @@ impl Session {
         names: &[ObjectName],
         cascade: bool,
     ) -> Result<Outcome> {
-        self.write(|writer| drop_objects(writer, object_type, if_exists, names, cascade))
+        let resolved = names
+            .iter()
+            .map(|name| match object_type {
+                ObjectType::Schema => self.scope_of_schema(&parts_of(name)?),
+                _ => self.resolve(name),
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let Some(Name { database, .. }) = resolved.first() else { return Ok(DONE) };
+        if resolved.iter().any(|other| other.database != *database) {
+            return Err(Error::unsupported("one DROP drops what is in one database"));
+        }
+        self.write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
+    }
+
+    /// The database of a schema that is called by its name, or by its database's and its own.
+    fn scope_of_schema(&self, parts: &[String]) -> Result<Name> {
+        let (database, name) = match parts {
+            [name] => (self.scope.current().0, name),
+            [database, name] => (self.scope.database(database)?.name, name),
+            _ => return Err(Error::new(ErrorKind::Syntax, "a schema is called database.schema")),
+        };
+        Ok(Name { database, schema: name.clone(), name: name.clone() })
     }
 }
 
@@ -164,13 +209,12 @@ fn drop_objects(
     writer: &mut Transaction,
     object_type: ObjectType,
     if_exists: bool,
-    names: &[ObjectName],
+    names: &[Name],
     cascade: bool,
 ) -> Result<Outcome> {
-    for object in names {
-        let (schema, name) = name_of(object)?;
+    for Name { schema, name, .. } in names {
         let catalog = writer.catalog().clone();
-        let (table, view) = (catalog.table(&schema, &name), catalog.view(&schema, &name));
+        let (table, view) = (catalog.table(schema, name), catalog.view(schema, name));
         match object_type {
             ObjectType::Table => match (table, view) {
                 (Some(table), _) => drop_table(writer, table, cascade)?,
@@ -184,13 +228,13 @@ fn drop_objects(
                 (None, None) => {
                     return Err(missing(
                         "table",
-                        &name,
+                        name,
                         catalog.tables.iter().map(|table| table.name.as_str()),
                     ));
                 }
             },
             ObjectType::View => match (view, table) {
-                (Some(_), _) => writer.drop_view(&schema, &name)?,
+                (Some(_), _) => writer.drop_view(schema, name)?,
                 (None, Some(_)) => {
                     return Err(Error::new(
                         ErrorKind::UnknownName,
@@ -199,17 +243,17 @@ fn drop_objects(
                 }
                 (None, None) if if_exists => {}
                 (None, None) => {
-                    return Err(missing("view", &name, catalog.views.iter().map(|view| view.name.as_str())));
+                    return Err(missing("view", name, catalog.views.iter().map(|view| view.name.as_str())));
                 }
             },
             ObjectType::Schema => {
-                if !catalog.has_schema(&name) {
+                if !catalog.has_schema(name) {
                     if if_exists {
                         continue;
                     }
                     return Err(missing(
                         "schema",
-                        &name,
+                        name,
                         catalog.schemas.iter().map(|schema| schema.name.as_str()),
                     ));
                 }
@@ -217,14 +261,14 @@ fn drop_objects(
                     return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
                 }
                 if cascade {
-                    for table in catalog.tables.iter().filter(|table| table.schema == name) {
+                    for table in catalog.tables.iter().filter(|table| table.schema == *name) {
                         drop_table(writer, table, true)?;
                     }
-                    for view in catalog.views.iter().filter(|view| view.schema == name) {
-                        writer.drop_view(&name, &view.name)?;
+                    for view in catalog.views.iter().filter(|view| view.schema == *name) {
+                        writer.drop_view(name, &view.name)?;
                     }
                 }
-                writer.drop_schema(&name)?;
+                writer.drop_schema(name)?;
             }
             other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
         }
@@ -315,8 +359,8 @@ mod tests {
 
     #[test]
     fn a_quoted_dot_does_not_split_a_name() {
-        assert_eq!(split_name("a.b"), ("a".into(), "b".into()));
-        assert_eq!(split_name("\"a.b\""), ("main".into(), "a.b".into()));
+        assert_eq!(split_name("a.b"), ["a", "b"]);
+        assert_eq!(split_name("\"a.b\".c"), ["a.b", "c"]);
         assert_eq!(lower_unless_quoted("Sales"), "sales");
     }
 }

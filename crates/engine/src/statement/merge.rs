@@ -1,6 +1,6 @@
 //! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to delete.
 
-use super::ddl::{fold, name_of};
+use super::ddl::{fold, last_of};
 use super::write::{ChangedRows, Target, as_rows_of, assigned_columns, refuse, value_or_default};
 use super::{parse, quoted};
 use crate::error::from_datafusion;
@@ -175,7 +175,7 @@ impl Session {
         if matched != changes.deleted.len() {
             return Err(changed_twice("two rows of the source match the same row of the target"));
         }
-        self.write(|writer| changes.apply(&target, writer))?;
+        self.write(&target.database, |writer| changes.apply(&target, writer))?;
         Ok(Outcome::Done { rows_affected: Some(changes.count) })
     }
 
@@ -213,8 +213,7 @@ impl Session {
                 let MergeInsertKind::Values(values) = &insert.kind else {
                     return Err(Error::unsupported("INSERT ROW is not supported; list the values"));
                 };
-                let columns =
-                    insert.columns.iter().map(|column| Ok(name_of(column)?.1)).collect::<Result<Vec<_>>>()?;
+                let columns = insert.columns.iter().map(last_of).collect::<Result<Vec<_>>>()?;
                 let [row] = values.rows.as_slice() else {
                     return Err(Error::new(
                         ErrorKind::Syntax,
@@ -281,7 +280,7 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
             all.map(|(_, key)| key).filter(same).collect()
         }
         Some(ConflictTarget::OnConstraint(name)) => {
-            let wanted = name_of(name)?.1;
+            let wanted = last_of(name)?;
             all.filter(|(name, _)| **name == wanted).map(|(_, key)| key).collect()
         }
     };

@@ -1,6 +1,7 @@
 //! The statement layer: what is not a query, and how a query becomes an outcome.
 
 mod alter;
+mod attach;
 mod backup;
 mod constraint;
 mod copy;
@@ -26,6 +27,7 @@ pub(crate) use types::TypeNames;
 pub(crate) use values::Remembered;
 
 use crate::error::from_datafusion;
+use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -87,16 +89,13 @@ impl Session {
             ["SUMMARIZE", ..] => self.summarize(sql),
             ["CHECK", "DATABASE", ..] => self.check_database(),
             ["COPY", ..] => self.copy(sql),
-            ["SHOW", "DATABASES", ..] => self.execute_one(
-                "SELECT catalog_name AS database_name FROM information_schema.schemata GROUP BY 1",
-                parameters,
-            ),
+            ["SHOW", "DATABASES", ..] => self.show_databases(),
             ["BACKUP", "DATABASE", ..] => self.backup(sql),
             ["EXPORT", "DATABASE", ..] => self.export_database(sql),
             ["IMPORT", "DATABASE", ..] => self.import_database(sql),
             ["PRAGMA", ..] => self.pragma(sql),
             ["CHECKPOINT", ..] => {
-                self.engine.database().checkpoint()?;
+                self.scope.current_database()?.database.checkpoint()?;
                 Ok(Outcome::Done { rows_affected: None })
             }
             _ => {
@@ -164,6 +163,20 @@ impl Session {
             Statement::Comment { object_type, object_name, comment, .. } => {
                 self.comment(object_type, &object_name, comment)
             }
+            Statement::AttachDatabase { schema_name, database_file_name, .. } => {
+                self.attach(&settings::text_of(&database_file_name), Some(&schema_name), false, &[])
+            }
+            Statement::AttachDuckDBDatabase {
+                if_not_exists,
+                database_path,
+                database_alias,
+                attach_options,
+                ..
+            } => self.attach(&database_path.value, database_alias.as_ref(), if_not_exists, &attach_options),
+            Statement::DetachDuckDBDatabase { if_exists, database_alias, .. } => {
+                self.detach(&database_alias, if_exists)
+            }
+            Statement::Use(names) => self.use_names(&names),
             Statement::Vacuum(vacuum) => self.vacuum(vacuum.table_name.as_ref()),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
@@ -198,8 +211,8 @@ impl Session {
         create: bool,
         by_name: bool,
     ) -> Result<u64> {
-        let snapshot = self.scope.snapshot.read().clone();
-        let (schema_name, name) = split_name(table);
+        let Name { database, schema: schema_name, name } = self.scope.resolve(&split_name(table), None)?;
+        let snapshot = self.scope.database(&database)?.snapshot;
         let schema = data.schema();
         let exists = snapshot.table(&schema_name, &name).is_some();
         if !exists && !create {
@@ -211,9 +224,9 @@ impl Session {
         }
         let mut defaults = None;
         if exists && by_name {
-            defaults = Some(self.defaults_batch(&schema_name, &name)?);
+            defaults = Some(self.defaults_batch(&snapshot, &schema_name, &name)?);
         }
-        self.write(|writer| {
+        self.write(&database, |writer| {
             let existing = writer.catalog().table(&schema_name, &name).map(|entry| entry.id);
             let id = match existing {
                 Some(id) => id,
@@ -251,8 +264,7 @@ impl Session {
     }
 
     /// One row with the defaults of a table's columns.
-    fn defaults_batch(&self, schema: &str, name: &str) -> Result<RecordBatch> {
-        let snapshot = self.scope.snapshot.read().clone();
+    fn defaults_batch(&self, snapshot: &Snapshot, schema: &str, name: &str) -> Result<RecordBatch> {
         let Some(table) = snapshot.table(schema, name) else {
             return Err(unknown_table(snapshot.catalog(), name));
         };
@@ -295,13 +307,14 @@ impl Session {
         }
     }
 
-    /// The tables and views that the session sees.
+    /// The tables and views of the current database, as the session sees them.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
-        self.refresh()
+        self.refresh()?;
+        Ok(self.scope.current_database()?.snapshot)
     }
 
     fn check_database(&self) -> Result<Outcome> {
-        let snapshot = self.engine.database().snapshot()?;
+        let snapshot = self.scope.current_database()?.database.snapshot()?;
         let mut interrupted = Ok(());
         let damages = snapshot.check(|progress| {
             self.counters.done.store(progress.rows_done, Ordering::Relaxed);
@@ -406,7 +419,7 @@ impl Session {
             .total
             .store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
         let threads = self.engine.options().threads;
-        self.write(|writer| {
+        self.write(&self.scope.current().0, |writer| {
             let mut rows = 0;
             for table in tables {
                 let id = writer.create_table(SCHEMA_MAIN, table.name, new_columns(&table.schema)?)?;
@@ -489,8 +502,8 @@ fn reorder(
         .map_err(|error| Error::internal(format!("cannot arrange the columns: {error}")))
 }
 
-/// `schema.name`, or a name in the main schema; double quotes keep a dot.
-pub(crate) fn split_name(name: &str) -> (String, String) {
+/// The parts of a name between dots; double quotes keep a dot.
+pub(crate) fn split_name(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut inside = false;
     for character in name.chars() {
@@ -504,9 +517,7 @@ pub(crate) fn split_name(name: &str) -> (String, String) {
             }
         }
     }
-    let relation = parts.pop().unwrap_or_default();
-    let schema = parts.pop().unwrap_or_else(|| SCHEMA_MAIN.to_string());
-    (schema, relation)
+    parts
 }
 
 pub(crate) fn quoted(name: &str) -> String {

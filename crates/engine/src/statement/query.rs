@@ -4,16 +4,17 @@ use super::ddl::fold;
 use super::direct::direct_plan;
 use super::multiset::refuse_multisets;
 use super::write::as_rows_of;
-use crate::catalog::CATALOG;
+use crate::catalog::{SEARCH, search_from};
 use crate::error::from_datafusion;
 use crate::scan::StoredTable;
+use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
-use datafusion::execution::context::SessionContext;
+use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp,
 };
@@ -35,17 +36,18 @@ impl Session {
     /// The whole of a table or view.
     pub fn table(&self, name: &str) -> Result<Outcome> {
         let _running = self.enter();
-        let snapshot = self.start()?;
-        let (schema, relation) = super::split_name(name);
-        let table = snapshot.table(&schema, &relation);
-        if let Some(table) = table {
+        self.start()?;
+        let Name { database, schema, name: relation } = self.scope.resolve(&super::split_name(name), None)?;
+        let snapshot = self.scope.database(&database)?.snapshot;
+        if let Some(table) = snapshot.table(&schema, &relation) {
             let threads = self.engine.options().threads;
             return Ok(Outcome::Stored(StoredPlan::whole(table, &snapshot).open(threads)?));
         }
         if snapshot.catalog().view(&schema, &relation).is_none() {
             return Err(unknown_table(snapshot.catalog(), name));
         }
-        let sql = format!("SELECT * FROM {}.{}", super::quoted(&schema), super::quoted(&relation));
+        let full = [&database, &schema, &relation].map(|part| super::quoted(part)).join(".");
+        let sql = format!("SELECT * FROM {full}");
         self.query(super::parse(&sql)?, &Parameters::None)
     }
 
@@ -53,15 +55,23 @@ impl Session {
         if let DfStatement::Statement(statement) = &statement {
             refuse_multisets(statement)?;
         }
-        let context = self.context.clone();
-        let snapshot = self.scope.snapshot.read().clone();
+        let state = self.context.state();
+        self.plan_with(state, statement, parameters)
+    }
+
+    fn plan_with(
+        &self,
+        state: SessionState,
+        statement: DfStatement,
+        parameters: &Parameters,
+    ) -> Result<LogicalPlan> {
+        let snapshot = self.scope.current_database()?.snapshot;
         let values = match parameters {
             Parameters::None => None,
             Parameters::Positional(values) => Some(ParamValues::from(values.clone())),
             Parameters::Named(values) => Some(ParamValues::from(values.clone())),
         };
         let plan = self.wait(async move {
-            let state = context.state();
             let plan = state.statement_to_plan(statement).await.map_err(|error| {
                 let error = from_datafusion(error);
                 match missing_table(error.message()) {
@@ -81,6 +91,14 @@ impl Session {
                 .with_sqlstate("07001"));
         }
         Ok(plan)
+    }
+
+    /// Plans and starts a query whose names are those of a database's definitions.
+    pub(crate) fn query_from(&self, database: &str, statement: DfStatement) -> Result<Outcome> {
+        let mut state = self.context.state();
+        state.config_mut().options_mut().catalog.default_catalog = search_from(database);
+        let plan = self.plan_with(state, statement, &Parameters::None)?;
+        self.start_plan(plan)
     }
 
     fn start_plan(&self, plan: LogicalPlan) -> Result<Outcome> {
@@ -163,7 +181,8 @@ impl Session {
         if !matches!(dml.op, WriteOp::Insert(_)) {
             return Err(Error::unsupported(format!("{} is not supported", dml.op)));
         }
-        let (schema, name) = resolve(&dml.table_name);
+        let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
+        let name = &table_name.name;
         let mut returned = Vec::new();
         let written = self.start_query(dml.input.as_ref().clone()).and_then(|outcome| {
             if let (Some(conflict), Some(target)) = (&conflict, &target) {
@@ -174,11 +193,11 @@ impl Session {
                     return Ok(0);
                 }
                 let changes = self.on_conflict(target, conflict, rows)?;
-                self.write(|writer| changes.apply(target, writer))?;
+                self.write(&target.database, |writer| changes.apply(target, writer))?;
                 returned = changes.rows;
                 return Ok(changes.count);
             }
-            self.write_rows(&schema, &name, outcome, |batch| {
+            self.write_rows(&table_name, outcome, |batch| {
                 if let (Some(target), true) = (&target, returning.is_some()) {
                     returned.push(as_rows_of(target, batch)?);
                 }
@@ -211,12 +230,11 @@ impl Session {
     /// Appends an outcome's rows to a table, in the table's column order.
     fn write_rows(
         &self,
-        schema: &str,
-        name: &str,
+        Name { database, schema, name }: &Name,
         outcome: Outcome,
         mut written: impl FnMut(&RecordBatch) -> Result<()>,
     ) -> Result<u64> {
-        self.write(|writer| {
+        self.write(database, |writer| {
             let Some(id) = writer.catalog().table(schema, name).map(|table| table.id) else {
                 return Err(unknown_table(writer.catalog(), name));
             };
@@ -264,9 +282,9 @@ impl Session {
     }
 }
 
-fn resolve(table: &TableReference) -> (String, String) {
-    let resolved = table.clone().resolve(CATALOG, hypostyle_storage::SCHEMA_MAIN);
-    (resolved.schema.to_string(), resolved.table.to_string())
+fn parts(table: &TableReference) -> Vec<String> {
+    let parts = [table.catalog(), table.schema(), Some(table.table())];
+    parts.into_iter().flatten().map(str::to_string).collect()
 }
 
 /// A result that only picks, renames and cuts the columns of a table.
@@ -392,8 +410,13 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
 /// The table in DataFusion's words for one that is not there: `table 'catalog.schema.name' not found`.
 fn missing_table(message: &str) -> Option<&str> {
     let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
-    let name = name.strip_prefix(CATALOG).map_or(name, |rest| rest.trim_start_matches('.'));
-    Some(name.strip_prefix("main.").unwrap_or(name))
+    Some(without_search(without_search(name)))
+}
+
+/// Without the catalog or schema that DataFusion has put in front.
+fn without_search(name: &str) -> &str {
+    let first = name.split_once('.').filter(|(first, _)| first.starts_with(SEARCH));
+    first.map_or(name, |(_, rest)| rest)
 }
 
 /// The position, from 0, of the VALUES column that DataFusion found a NULL in.

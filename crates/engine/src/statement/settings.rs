@@ -1,6 +1,7 @@
 //! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
 
 use super::parse;
+use crate::scope::TEMPORARY;
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -96,7 +97,7 @@ impl Session {
                 let (_, synchronous) = synchronous.ok_or_else(|| {
                     Error::invalid_input(format!("synchronous is full, normal or off, not '{value}'"))
                 })?;
-                self.engine.database().set_synchronous(*synchronous);
+                self.scope.current_database()?.database.set_synchronous(*synchronous);
                 return Ok(Outcome::Done { rows_affected: None });
             }
             "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
@@ -138,7 +139,9 @@ impl Session {
     fn list_tables(&self, filter: &str) -> Result<Outcome> {
         let sql = format!(
             "SELECT table_schema AS schema_name, table_name, table_type FROM information_schema.tables \
-             WHERE table_schema <> 'information_schema' {filter} ORDER BY 1, 2"
+             WHERE table_catalog IN ('{}', '{TEMPORARY}') AND table_schema <> 'information_schema' {filter} \
+             ORDER BY table_catalog = '{TEMPORARY}', 1, 2",
+            self.scope.current().0.replace('\'', "''")
         );
         self.query(parse(&sql)?, &Parameters::None)
     }
@@ -157,7 +160,7 @@ impl Session {
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
             "synchronous" => {
-                let synchronous = self.engine.database().synchronous();
+                let synchronous = self.scope.current_database().ok()?.database.synchronous();
                 SYNCHRONOUS.iter().find(|(_, found)| *found == synchronous).map(|(name, _)| name.to_string())
             }
             _ => None,
@@ -185,7 +188,8 @@ fn unknown(name: &str) -> Error {
     .with_sqlstate("42704")
 }
 
-fn text_of(value: &Expr) -> String {
+/// The text of a literal, or of a bare word.
+pub(super) fn text_of(value: &Expr) -> String {
     match value {
         Expr::Value(value) => match &value.value {
             Value::SingleQuotedString(text) | Value::DoubleQuotedString(text) => text.clone(),

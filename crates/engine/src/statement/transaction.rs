@@ -1,13 +1,13 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and how a statement that writes finds its transaction
 //! (docs/transactions.md).
 
+use crate::scope::{Named, TEMPORARY};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
     Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
-use hypostyle_storage::{Savepoint, Snapshot, Transaction};
+use hypostyle_storage::{Savepoint, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result};
-use std::sync::Arc;
 
 /// Times that a statement outside a transaction is tried again after a conflict.
 const ATTEMPTS: usize = 50;
@@ -16,16 +16,67 @@ const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 /// The transaction that BEGIN began.
 pub(crate) struct Explicit {
-    transaction: Transaction,
+    /// One for each database, by its name.
+    transactions: Vec<(String, Transaction)>,
     read_only: bool,
-    savepoints: Vec<(String, Savepoint)>,
+    /// With a savepoint for each database.
+    savepoints: Vec<(String, Vec<Savepoint>)>,
     /// The message of the error that aborted it.
     aborted: Option<String>,
 }
 
 impl Explicit {
-    pub fn snapshot(&mut self) -> Result<Arc<Snapshot>> {
-        self.transaction.snapshot()
+    /// The part of it in one database.
+    pub fn of(&mut self, database: &str) -> Option<&mut Transaction> {
+        self.transactions.iter_mut().find(|(name, _)| name == database).map(|(_, transaction)| transaction)
+    }
+
+    /// The part of it in a database that is to be written.
+    ///
+    /// # Errors
+    /// `ReadOnly`; `Unsupported` when another database has been written: nothing could commit to both at once.
+    fn to_write(&mut self, database: &str) -> Result<&mut Transaction> {
+        if self.read_only && database != TEMPORARY {
+            return Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"));
+        }
+        let written = |name: &str, transaction: &Transaction| {
+            ![database, TEMPORARY].contains(&name) && !transaction.is_empty()
+        };
+        if database != TEMPORARY
+            && let Some((other, _)) = self.transactions.iter().find(|(name, other)| written(name, other))
+        {
+            return Err(Error::unsupported(format!(
+                "the transaction has written to the database \"{other}\", and cannot write to \"{database}\", too: \
+                 commit first"
+            ))
+            .with_sqlstate("25000"));
+        }
+        self.of(database).ok_or_else(|| Error::internal("a transaction without one of its databases"))
+    }
+
+    /// A database that has come to be after BEGIN.
+    fn add(&mut self, database: &str, mut transaction: Transaction) -> Result<()> {
+        for (_, savepoints) in &mut self.savepoints {
+            savepoints.push(transaction.savepoint()?);
+        }
+        self.transactions.push((database.into(), transaction));
+        Ok(())
+    }
+
+    fn savepoint(&mut self) -> Result<Vec<Savepoint>> {
+        self.transactions.iter_mut().map(|(_, transaction)| transaction.savepoint()).collect()
+    }
+
+    fn roll_back_to(&mut self, savepoints: &[Savepoint]) {
+        for ((_, transaction), savepoint) in self.transactions.iter_mut().zip(savepoints) {
+            transaction.roll_back_to(savepoint);
+        }
+    }
+
+    /// Commits: the session's own tables last, which nobody else can be in conflict about.
+    fn commit(mut self) -> Result<()> {
+        self.transactions.sort_by_key(|(name, _)| name == TEMPORARY);
+        self.transactions.into_iter().try_for_each(|(_, transaction)| transaction.commit().map(drop))
     }
 }
 
@@ -88,35 +139,48 @@ impl Session {
         Err(Error::internal("a statement was tried for ever"))
     }
 
-    /// Changes the database: in the open transaction, or in one of its own that reads what the statement reads.
-    pub(crate) fn write<T>(&self, change: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+    /// Changes a database: in the open transaction, or in one of its own that reads what the statement reads.
+    pub(crate) fn write<T>(
+        &self,
+        database: &str,
+        change: impl FnOnce(&mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let change = |transaction: &mut Transaction| {
+            let value = change(transaction)?;
+            self.check_constraints(transaction)?;
+            Ok(value)
+        };
         let explicit = self.transaction.lock().take();
         let Some(mut explicit) = explicit else {
-            let threads = self.engine.options().threads;
-            let base = self.scope.snapshot.read().clone();
-            let mut transaction = self.engine.database().begin_at(base, threads)?;
+            let Named { database, snapshot, .. } = self.scope.database(database)?;
+            let mut transaction = database.begin_at(snapshot, self.engine.options().threads)?;
             let value = change(&mut transaction)?;
-            self.check_constraints(&mut transaction)?;
             transaction.commit()?;
             return Ok(value);
         };
-        let result = if explicit.read_only {
-            Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"))
-        } else {
-            explicit.transaction.savepoint().and_then(|before| {
-                let result = change(&mut explicit.transaction).and_then(|value| {
-                    self.check_constraints(&mut explicit.transaction)?;
-                    Ok(value)
-                });
-                if result.is_err() {
-                    explicit.transaction.roll_back_to(&before);
-                }
-                result
-            })
-        };
+        let result = explicit.to_write(database).and_then(|transaction| {
+            let before = transaction.savepoint()?;
+            let result = change(transaction);
+            if result.is_err() {
+                transaction.roll_back_to(&before);
+            }
+            result
+        });
         *self.transaction.lock() = Some(explicit);
         self.refresh()?;
         result
+    }
+
+    /// Makes the open transaction one of a database that was added to the session, too.
+    pub(super) fn add_to_transaction(&self, named: &Named) -> Result<()> {
+        let mut transaction = self.transaction.lock();
+        let Some(explicit) = transaction.as_mut() else { return Ok(()) };
+        explicit.add(&named.name, self.begin_in(named)?)
+    }
+
+    fn begin_in(&self, named: &Named) -> Result<Transaction> {
+        let threads = self.engine.options().threads;
+        Ok(named.database.begin_at(named.snapshot.clone(), threads)?.of_statements())
     }
 
     pub(super) fn begin(&self, modes: &[TransactionMode]) -> Result<Outcome> {
@@ -140,10 +204,10 @@ impl Session {
             )
             .with_sqlstate("25001"));
         }
-        let base = self.scope.snapshot.read().clone();
-        let transaction =
-            self.engine.database().begin_at(base, self.engine.options().threads)?.of_statements();
-        let explicit = Explicit { transaction, read_only, savepoints: Vec::new(), aborted: None };
+        let databases = self.scope.databases.read().clone();
+        let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
+        let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
+        let explicit = Explicit { transactions, read_only, savepoints: Vec::new(), aborted: None };
         *self.transaction.lock() = Some(explicit);
         Ok(DONE)
     }
@@ -158,7 +222,7 @@ impl Session {
             )
             .with_sqlstate("25P02"));
         }
-        explicit.transaction.commit()?;
+        explicit.commit()?;
         self.refresh()?;
         self.chain(chain, read_only)
     }
@@ -172,10 +236,11 @@ impl Session {
             return self.chain(chain, read_only);
         };
         self.at_savepoint(&name, |explicit, position| {
-            let (_, savepoint) = &explicit.savepoints[position];
-            explicit.transaction.roll_back_to(savepoint);
-            explicit.aborted = None;
             explicit.savepoints.truncate(position + 1);
+            let savepoints = std::mem::take(&mut explicit.savepoints[position].1);
+            explicit.roll_back_to(&savepoints);
+            explicit.savepoints[position].1 = savepoints;
+            explicit.aborted = None;
         })
     }
 
@@ -191,8 +256,8 @@ impl Session {
     pub(super) fn savepoint(&self, name: Ident) -> Result<Outcome> {
         let mut transaction = self.transaction.lock();
         let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
-        let savepoint = explicit.transaction.savepoint()?;
-        explicit.savepoints.push((name.value, savepoint));
+        let savepoints = explicit.savepoint()?;
+        explicit.savepoints.push((name.value, savepoints));
         Ok(DONE)
     }
 

@@ -1,7 +1,7 @@
 //! INSERT … VALUES of literals and parameters, which is not worth planning: a row is stored in less time than
 //! a plan takes. Whatever is not that simple, or does not fit, is the planner's.
 
-use super::ddl::name_of;
+use super::ddl::{last_of, parts_of};
 use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::ArrayRef;
@@ -22,8 +22,8 @@ const TEXT_BYTES_MAX: usize = 4096;
 /// An INSERT of values that need no planning.
 #[derive(Debug)]
 pub(crate) struct ValuesInsert {
-    schema: String,
-    name: String,
+    /// The parts of its name.
+    table: Vec<String>,
     columns: Vec<String>,
     rows: Vec<Vec<Given>>,
     parameters: usize,
@@ -77,14 +77,13 @@ impl ValuesInsert {
                 && query.fetch.is_none()
         })?;
         let SetExpr::Values(values) = query.body.as_ref() else { return None };
-        let (schema, name) = name_of(table).ok().filter(|_| plain)?;
+        let table = parts_of(table).ok().filter(|_| plain)?;
         let mut parameters = 0;
         let rows =
             values.rows.iter().map(|row| row.iter().map(|value| given(value, &mut parameters)).collect());
         let rows: Vec<Vec<Given>> = rows.collect::<Option<_>>()?;
-        let columns =
-            insert.columns.iter().map(|column| Some(name_of(column).ok()?.1)).collect::<Option<_>>()?;
-        Some(Self { schema, name, columns, rows, parameters })
+        let columns = insert.columns.iter().map(|column| last_of(column).ok()).collect::<Option<_>>()?;
+        Some(Self { table, columns, rows, parameters })
     }
 
     /// The rows in the table's order and the engine's types; `None` when the planner must look at them.
@@ -196,16 +195,17 @@ impl Session {
         insert: &ValuesInsert,
         parameters: &Parameters,
     ) -> Result<Option<Outcome>> {
-        let mut snapshot = self.scope.snapshot.read().clone();
-        let constrained = |table: &Arc<TableData>| !table.entry().constraints.is_empty();
-        if snapshot.table(&insert.schema, &insert.name).is_some_and(constrained) {
+        let name = self.scope.resolve(&insert.table, None)?;
+        let mut table = self.table_data(&name);
+        if table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty()) {
             // Their checks read files.
-            snapshot = self.start()?;
+            self.start()?;
+            table = self.table_data(&name);
         }
-        let Some(table) = snapshot.table(&insert.schema, &insert.name) else { return Ok(None) };
-        let Some(rows) = insert.rows(table, parameters) else { return Ok(None) };
+        let Some(table) = table else { return Ok(None) };
+        let Some(rows) = insert.rows(&table, parameters) else { return Ok(None) };
         let id = table.entry().id;
-        self.write(|writer| writer.append(id, &rows))?;
+        self.write(&name.database, |writer| writer.append(id, &rows))?;
         Ok(Some(Outcome::Done { rows_affected: Some(rows.num_rows() as u64) }))
     }
 }

@@ -1,12 +1,13 @@
 //! DELETE, UPDATE and TRUNCATE: planned as queries for the positions and the new values of rows, which
 //! are then applied. DataFusion's own hooks lose filters.
 
-use super::ddl::name_of;
+use super::ddl::last_of;
 use super::merge::updated_values;
 use super::{parse, quoted};
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
 use crate::scan::{POSITION, StoredTable};
+use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
@@ -38,6 +39,7 @@ pub(super) struct ChangedRows {
 /// A table that a statement writes to.
 pub(super) struct Target {
     pub id: TableId,
+    pub database: String,
     pub schema: String,
     pub name: String,
     /// What the statement calls it.
@@ -49,7 +51,8 @@ impl Target {
     /// As an item of FROM, with the positions of its rows.
     pub fn source(&self) -> String {
         let schema = format!("{WITH_POSITIONS}{}", self.schema);
-        format!("{}.{} AS {}", quoted(&schema), quoted(&self.name), quoted(&self.alias))
+        let (database, name) = (quoted(&self.database), quoted(&self.name));
+        format!("{database}.{}.{name} AS {}", quoted(&schema), quoted(&self.alias))
     }
 
     fn columns(&self) -> &[ColumnEntry] {
@@ -77,8 +80,8 @@ impl Target {
 
 impl Session {
     pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
-        let (schema, name) = name_of(name)?;
-        let snapshot = self.scope.snapshot.read().clone();
+        let Name { database, schema, name } = self.resolve(name)?;
+        let snapshot = self.scope.database(&database)?.snapshot;
         if snapshot.catalog().view(&schema, &name).is_some() {
             return Err(Error::invalid_input(format!("\"{name}\" is a view; only tables can be written to")));
         }
@@ -86,7 +89,12 @@ impl Session {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
         let alias = alias.unwrap_or_else(|| name.clone());
-        Ok(Target { id: data.entry().id, schema, name, alias, data: data.clone() })
+        Ok(Target { id: data.entry().id, database, schema, name, alias, data: data.clone() })
+    }
+
+    /// The table of a name, as the statement sees it.
+    pub(super) fn table_data(&self, name: &Name) -> Option<Arc<TableData>> {
+        self.scope.snapshot_of(&name.database)?.table(&name.schema, &name.name).cloned()
     }
 
     fn target_of(&self, table: &TableWithJoins) -> Result<Target> {
@@ -127,7 +135,7 @@ impl Session {
         );
         let ChangedRows { positions, rows, .. } =
             self.changed_rows(&sql, parameters, delete.returning.is_some())?;
-        let count = self.write(|writer| writer.delete(target.id, &positions))?;
+        let count = self.write(&target.database, |writer| writer.delete(target.id, &positions))?;
         let rows = rows
             .into_iter()
             .map(|rows| first_columns(&rows, target.columns().len()))
@@ -156,7 +164,7 @@ impl Session {
         let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, parameters, true)?;
         let rows: Vec<RecordBatch> =
             rows.iter().map(|rows| as_rows_of(&target, rows)).collect::<Result<_>>()?;
-        let count = self.write(|writer| {
+        let count = self.write(&target.database, |writer| {
             let count = writer.delete(target.id, &positions)?;
             rows.iter().try_for_each(|rows| writer.append(target.id, rows))?;
             Ok(count)
@@ -170,7 +178,7 @@ impl Session {
             let target = self.target(&table.name, None)?;
             let mut all = RoaringTreemap::new();
             all.insert_range(0..target.data.positions());
-            count += self.write(|writer| writer.delete(target.id, &all))?;
+            count += self.write(&target.database, |writer| writer.delete(target.id, &all))?;
         }
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
@@ -213,7 +221,7 @@ impl Session {
         count: u64,
     ) -> Result<Outcome> {
         let Some(items) = items else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
-        let snapshot = self.scope.snapshot.read().clone();
+        let snapshot = self.scope.database(&target.database)?.snapshot;
         let schema = StoredTable::new(target.data.clone(), snapshot, Default::default()).schema();
         let rows = rows
             .into_iter()
@@ -241,11 +249,10 @@ fn first_columns(rows: &RecordBatch, columns: usize) -> Result<RecordBatch> {
 
 /// Names and values of one item of SET.
 pub(super) fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
-    let name = |object: &ObjectName| Ok::<_, Error>(name_of(object)?.1);
     match (&assignment.target, &assignment.value) {
-        (AssignmentTarget::ColumnName(column), value) => Ok(vec![(name(column)?, value.clone())]),
+        (AssignmentTarget::ColumnName(column), value) => Ok(vec![(last_of(column)?, value.clone())]),
         (AssignmentTarget::Tuple(columns), Expr::Tuple(values)) if columns.len() == values.len() => {
-            columns.iter().zip(values).map(|(column, value)| Ok((name(column)?, value.clone()))).collect()
+            columns.iter().zip(values).map(|(column, value)| Ok((last_of(column)?, value.clone()))).collect()
         }
         (AssignmentTarget::Tuple(_), value) => Err(Error::new(
             ErrorKind::Syntax,

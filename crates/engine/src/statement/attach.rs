@@ -1,0 +1,185 @@
+//! ATTACH and DETACH, USE, and the database of a session's temporary tables.
+
+use super::ddl::{fold, parts_of};
+use crate::scope::{Named, OWN_DATABASE, TEMPORARY};
+use crate::session::{Outcome, Session};
+use arrow::array::{ArrayRef, BooleanArray, StringArray};
+use arrow::record_batch::RecordBatch;
+use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
+use hypostyle_storage::{Database, OpenMode, SCHEMA_MAIN};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The path of a new database in memory.
+const IN_MEMORY: &str = ":memory:";
+
+const DONE: Outcome = Outcome::Done { rows_affected: None };
+
+impl Session {
+    /// `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine.
+    pub(super) fn attach(
+        &self,
+        path: &str,
+        alias: Option<&Ident>,
+        if_not_exists: bool,
+        options: &[AttachDuckDBDatabaseOption],
+    ) -> Result<Outcome> {
+        self.refuse_in_transaction("ATTACH")?;
+        let stem = || Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+        let name = match alias {
+            Some(alias) => fold(alias),
+            None => stem().filter(|_| path != IN_MEMORY).ok_or_else(|| {
+                Error::new(
+                    ErrorKind::Syntax,
+                    format!("ATTACH '{path}' needs a name: ATTACH '{path}' AS name"),
+                )
+            })?,
+        };
+        let taken = |name: &str| [OWN_DATABASE, TEMPORARY, crate::catalog::SEARCH].contains(&name);
+        let mut attached = self.engine.attached.write();
+        if taken(&name) || attached.databases.iter().any(|(other, _)| *other == name) {
+            if if_not_exists {
+                return Ok(DONE);
+            }
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!(
+                    "there is a database \"{name}\" already; attach with another name: ATTACH '{path}' AS …"
+                ),
+            )
+            .with_sqlstate("42P04"));
+        }
+        let mut mode = OpenMode::ReadWrite;
+        for option in options {
+            match option {
+                AttachDuckDBDatabaseOption::ReadOnly(Some(false)) => {}
+                AttachDuckDBDatabaseOption::ReadOnly(_) => mode = OpenMode::ReadOnly,
+                AttachDuckDBDatabaseOption::Type(kind) if kind.value.eq_ignore_ascii_case("hypostyle") => {}
+                AttachDuckDBDatabaseOption::Type(kind) => {
+                    return Err(Error::unsupported(format!("no databases of type {kind} can be attached")));
+                }
+            }
+        }
+        let database = match path {
+            IN_MEMORY => Database::in_memory()?,
+            path => {
+                let full = std::path::absolute(path)
+                    .map_err(|error| Error::from_io(&error, format_args!("cannot attach \"{path}\"")))?;
+                Database::open(&full, mode)?
+            }
+        };
+        attached.databases.push((name, database));
+        attached.changes += 1;
+        drop(attached);
+        self.refresh()?;
+        Ok(DONE)
+    }
+
+    pub(super) fn detach(&self, name: &Ident, if_exists: bool) -> Result<Outcome> {
+        self.refuse_in_transaction("DETACH")?;
+        let name = fold(name);
+        if [OWN_DATABASE, TEMPORARY].contains(&name.as_str()) {
+            return Err(Error::invalid_input(format!("the database \"{name}\" cannot be detached")));
+        }
+        if self.scope.current().0 == name {
+            return Err(Error::invalid_input(format!(
+                "the database \"{name}\" is the current one; USE another before it is detached"
+            ))
+            .with_sqlstate("55006"));
+        }
+        let mut attached = self.engine.attached.write();
+        let before = attached.databases.len();
+        attached.databases.retain(|(other, _)| *other != name);
+        if attached.databases.len() == before {
+            drop(attached);
+            return if if_exists { Ok(DONE) } else { self.scope.database(&name).map(|_| DONE) };
+        }
+        attached.changes += 1;
+        drop(attached);
+        self.refresh()?;
+        Ok(DONE)
+    }
+
+    /// `USE database`, `USE schema`, `USE database.schema`.
+    pub(super) fn use_names(&self, names: &Use) -> Result<Outcome> {
+        let (Use::Object(name) | Use::Database(name) | Use::Schema(name) | Use::Catalog(name)) = names else {
+            return Err(Error::unsupported(format!("{names} is not supported; write USE database.schema")));
+        };
+        self.use_name(name)
+    }
+
+    fn use_name(&self, name: &ObjectName) -> Result<Outcome> {
+        let parts = parts_of(name)?;
+        let current = self.scope.current_database()?;
+        let (database, schema) = match parts.as_slice() {
+            [schema] if current.snapshot.catalog().has_schema(schema) => (current, schema.as_str()),
+            [database] => (self.scope.database(database)?, SCHEMA_MAIN),
+            [database, schema] => (self.scope.database(database)?, schema.as_str()),
+            _ => return Err(Error::new(ErrorKind::Syntax, "write it as USE database.schema")),
+        };
+        if !database.snapshot.catalog().has_schema(schema) {
+            return Err(Error::new(
+                ErrorKind::UnknownName,
+                format!("the database \"{}\" has no schema \"{schema}\"", database.name),
+            )
+            .with_sqlstate("3F000"));
+        }
+        self.scope.set_current(&database.name, schema);
+        Ok(DONE)
+    }
+
+    /// Gives the session its database of temporary tables, unless it has one.
+    pub(super) fn make_temporary(&self) -> Result<()> {
+        if self.scope.snapshot_of(TEMPORARY).is_some() {
+            return Ok(());
+        }
+        let database = Database::in_memory()?;
+        let named = Named { name: TEMPORARY.into(), snapshot: database.snapshot()?, database };
+        self.add_to_transaction(&named)?;
+        self.scope.databases.write().push(named);
+        Ok(())
+    }
+
+    pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
+        if self.is_in_transaction() {
+            return Err(Error::invalid_input(format!(
+                "{what} cannot run inside a transaction; end it first"
+            ))
+            .with_sqlstate("25001"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn show_databases(&self) -> Result<Outcome> {
+        let databases = self.scope.databases.read();
+        let path = |named: &Named| named.database.path().map(|path| path.display().to_string());
+        let current = self.scope.current().0;
+        let columns: [(&str, ArrayRef, bool); 4] = [
+            (
+                "database_name",
+                Arc::new(StringArray::from_iter_values(databases.iter().map(|named| &named.name))),
+                false,
+            ),
+            ("path", Arc::new(databases.iter().map(path).collect::<StringArray>()), true),
+            (
+                "is_read_only",
+                Arc::new(
+                    databases
+                        .iter()
+                        .map(|named| Some(named.database.is_read_only()))
+                        .collect::<BooleanArray>(),
+                ),
+                false,
+            ),
+            (
+                "is_current",
+                Arc::new(databases.iter().map(|named| Some(named.name == current)).collect::<BooleanArray>()),
+                false,
+            ),
+        ];
+        RecordBatch::try_from_iter_with_nullable(columns)
+            .map(Outcome::batch)
+            .map_err(|error| Error::internal(format!("cannot list databases: {error}")))
+    }
+}
