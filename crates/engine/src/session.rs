@@ -9,7 +9,7 @@ use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
-use crate::statement::{Explicit, Remembered, TypeNames};
+use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -24,6 +24,7 @@ use futures::{Future, StreamExt};
 use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -224,6 +225,7 @@ pub struct Session {
     pub(crate) counters: Arc<Counters>,
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
+    pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
     /// The changes of the engine's attached databases that `scope` has.
@@ -272,6 +274,7 @@ impl Session {
             scope,
             counters,
             remembered: Mutex::default(),
+            prepared: Mutex::default(),
             transaction: Mutex::default(),
             attached_changes: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),

@@ -20,7 +20,7 @@ mod transaction;
 
 pub use backup::BackupProgress;
 pub use check::{CheckProgress, Damage};
-pub use column::{BlockSynopsis, Bound, ColumnData, convert};
+pub use column::{BlockSynopsis, Bound, ColumnData, convert, view_rows};
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, SCHEMA_MAIN, TableEntry, ViewEntry,

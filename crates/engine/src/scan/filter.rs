@@ -3,8 +3,8 @@
 //! A window of rows goes through the conjuncts of a filter one after the other, as a [`Selection`] of
 //! the rows that are still in. A conjunct over one dictionary column is decided once for each of its
 //! values and then looked up by code; a comparison of a column with a constant is made over the whole
-//! window; any other conjunct is evaluated at the rows that are left, and so never sees a row that an
-//! earlier one has refused. Only what is selected in the end is gathered into batches (PosDB: position
+//! window, and so is a dynamic filter; any other conjunct is evaluated at the rows that are left, and so never sees a
+//! row that an earlier one has refused. Only what is selected in the end is gathered into batches (PosDB: position
 //! pipelines, late materialisation).
 //!
 //! A dynamic filter, which a join or a TopK above the scan tightens while it runs, is optional: its
@@ -24,7 +24,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{DynamicFilterTracking, PhysicalExpr};
 use datafusion::physical_expr_common::physical_expr::is_volatile;
-use hypostyle_storage::{ColumnData, TableData};
+use hypostyle_storage::{ColumnData, TableData, view_rows};
 use roaring::RoaringTreemap;
 use std::fmt;
 use std::ops::Range;
@@ -50,11 +50,11 @@ impl OpenColumn {
     pub fn open(table: &TableData, index: usize) -> Result<Self> {
         let stored = table.columns()[index].clone();
         let open = || DataFusionError::External;
-        let view = EngineColumn::open(&stored).map_err(|error| open()(Box::new(error)))?;
+        let view = EngineColumn::open(table, &stored).map_err(|error| open()(Box::new(error)))?;
         let mut position = table.rows_in_files();
         let mut tail = Vec::new();
         for batch in table.beyond_files().tail.batches() {
-            tail.push((position, engine_array(&stored, batch.column(index))?));
+            tail.push((position, engine_array(table, &stored, batch.column(index))?));
             position += batch.num_rows() as u64;
         }
         Ok(Self { stored, view, tail: tail.into() })
@@ -76,7 +76,7 @@ impl OpenColumn {
     /// A window lies in the files or in one array of the tail.
     pub fn read(&self, rows: &Range<u64>, pick: &Pick) -> Result<ArrayRef> {
         if !self.in_tail(rows) {
-            return self.view.show(pick.of(self.window(rows)?)?);
+            return self.view.read(self.window(rows)?, pick);
         }
         let after = self.tail.partition_point(|(position, _)| *position <= rows.start);
         let (position, array) = &self.tail[after - 1];
@@ -88,16 +88,31 @@ impl Pick {
     pub fn of(&self, window: ArrayRef) -> Result<ArrayRef> {
         Ok(match self {
             Self::All => window,
-            Self::Mask(mask) => mask.filter(&window)?,
+            Self::Mask { predicate, .. } => predicate.filter(&window)?,
             Self::Positions(positions) => take(&window, positions, None)?,
         })
+    }
+
+    /// [`view_rows`] of the picked ones.
+    pub fn views(&self, window: &ArrayRef) -> Option<ArrayRef> {
+        match self {
+            Self::All => view_rows(window, || 0..window.len(), window.len()),
+            Self::Mask { mask, predicate } => {
+                let rows = || mask.set_slices().flat_map(|(start, end)| start..end);
+                view_rows(window, rows, predicate.count())
+            }
+            Self::Positions(positions) => {
+                let rows = || positions.values().iter().map(|position| *position as usize);
+                view_rows(window, rows, positions.len())
+            }
+        }
     }
 }
 
 /// How rows are picked from a window.
 pub(crate) enum Pick {
     All,
-    Mask(FilterPredicate),
+    Mask { mask: BooleanBuffer, predicate: FilterPredicate },
     Positions(UInt32Array),
 }
 
@@ -139,8 +154,9 @@ impl Selection {
             Self::All(_) => Pick::All,
             Self::Positions(positions) => Pick::Positions(positions),
             Self::Mask(mask) => {
-                let builder = FilterBuilder::new(&BooleanArray::from(mask));
-                Pick::Mask(if columns > 1 { builder.optimize().build() } else { builder.build() })
+                let builder = FilterBuilder::new(&BooleanArray::from(mask.clone()));
+                let predicate = if columns > 1 { builder.optimize().build() } else { builder.build() };
+                Pick::Mask { mask, predicate }
             }
         }
     }
@@ -198,9 +214,10 @@ impl Conjunct {
         // Nullable, because a dictionary's verdict on NULL is asked for even where there is none.
         let fields = columns.iter().map(|column| table.field(*column).clone().with_nullable(true));
         let schema = Schema::new(fields.collect::<Vec<Field>>());
+        let dynamic = DynamicFilterTracking::classify(&expression).contains_dynamic_filter();
         Ok(Self {
             total: is_comparison(&expression),
-            dynamic: DynamicFilterTracking::classify(&expression).contains_dynamic_filter(),
+            dynamic,
             volatile: is_volatile(&expression),
             expression: reassign_expr_columns(expression, &schema)?,
             columns,
@@ -214,6 +231,21 @@ impl Conjunct {
 
     pub fn columns(&self) -> &[usize] {
         &self.columns
+    }
+
+    /// Evaluates at the positions of a selection, or over all of its window.
+    fn verdicts(
+        &self,
+        columns: &[Option<OpenColumn>],
+        rows: &Range<u64>,
+        selection: &Selection,
+    ) -> Result<Option<BooleanBuffer>> {
+        let (pick, count) = match selection {
+            Selection::Positions(positions) => (Pick::Positions(positions.clone()), positions.len()),
+            _ => (Pick::All, (rows.end - rows.start) as usize),
+        };
+        let arrays = self.columns.iter().map(|column| open(columns, *column)?.read(rows, &pick));
+        self.evaluate(arrays.collect::<Result<Vec<_>>>()?, count)
     }
 
     /// Evaluates over columns of the batch's own kind; `None` when all rows pass.
@@ -371,23 +403,17 @@ impl Filter {
                 let codes = open(columns, *column)?.window(rows)?;
                 Some(by_code.look_up(&codes, &selection)?)
             } else {
-                if !conjunct.total {
+                if !conjunct.total && !conjunct.dynamic {
                     selection = selection.narrowed();
                 }
-                let pick = match &selection {
-                    Selection::Positions(positions) => Pick::Positions(positions.clone()),
-                    _ => Pick::All,
-                };
-                let arrays = conjunct
-                    .columns
-                    .iter()
-                    .map(|column| open(columns, *column)?.read(rows, &pick))
-                    .collect::<Result<Vec<_>>>()?;
-                let evaluated = match &selection {
-                    Selection::Positions(positions) => positions.len(),
-                    _ => (rows.end - rows.start) as usize,
-                };
-                conjunct.evaluate(arrays, evaluated)?
+                match conjunct.verdicts(columns, rows, &selection) {
+                    // It may have failed on a row that others have refused.
+                    Err(_) if matches!(selection, Selection::Mask(_)) => {
+                        selection = selection.narrowed();
+                        conjunct.verdicts(columns, rows, &selection)?
+                    }
+                    verdicts => verdicts?,
+                }
             };
             if let Some(verdicts) = verdicts {
                 selection = selection.keep(verdicts)?;

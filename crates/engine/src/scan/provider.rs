@@ -35,13 +35,13 @@ pub(crate) const POSITION: &str = "__position";
 
 impl StoredTable {
     pub fn new(data: Arc<TableData>, snapshot: Arc<Snapshot>, defaults: HashMap<String, Expr>) -> Self {
-        let fields: Vec<_> = data.columns().iter().map(|column| engine_field(column)).collect();
+        let fields: Vec<_> = data.columns().iter().map(|column| engine_field(&data, column)).collect();
         Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults, first: 0 }
     }
 
     /// The rows from a position on, with the position of each as the last column.
     pub fn with_positions(data: Arc<TableData>, snapshot: Arc<Snapshot>, first: u64) -> Self {
-        let mut fields: Vec<_> = data.columns().iter().map(|column| engine_field(column)).collect();
+        let mut fields: Vec<_> = data.columns().iter().map(|column| engine_field(&data, column)).collect();
         fields.push(Field::new(POSITION, DataType::UInt64, false));
         Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults: HashMap::new(), first }
     }

@@ -11,6 +11,7 @@ mod direct;
 mod merge;
 mod multiset;
 mod names;
+mod prepared;
 mod query;
 mod settings;
 mod split;
@@ -20,6 +21,7 @@ mod types;
 mod values;
 mod write;
 
+pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
 pub(crate) use transaction::Explicit;
@@ -177,6 +179,11 @@ impl Session {
                 self.detach(&database_alias, if_exists)
             }
             Statement::Use(names) => self.use_names(&names),
+            Statement::Prepare { name, data_types, statement } => self.prepare(&name, &data_types, statement),
+            Statement::Execute { name: Some(name), parameters, immediate: false, .. } => {
+                self.execute_prepared(&name, &parameters)
+            }
+            Statement::Deallocate { name, .. } => self.deallocate(&name),
             Statement::Vacuum(vacuum) => self.vacuum(vacuum.table_name.as_ref()),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
@@ -541,7 +548,13 @@ fn leading_words(sql: &str) -> Vec<String> {
 
 /// Gives every `?` its number.
 fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
-    let Parameters::Positional(values) = parameters else { return Ok(sql.to_string()) };
+    let prepares = leading_words(sql).first().is_some_and(|word| word == "PREPARE");
+    let given = match parameters {
+        Parameters::Positional(values) => Some(values.len()),
+        // Their values come with EXECUTE.
+        _ if prepares => None,
+        _ => return Ok(sql.to_string()),
+    };
     let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize();
     let tokens = tokens.map_err(|error| Error::new(ErrorKind::Syntax, error.to_string()))?;
     if !tokens.iter().any(|token| matches!(token, Token::Placeholder(mark) if mark == "?")) {
@@ -558,10 +571,9 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
             other => text.push_str(&other.to_string()),
         }
     }
-    if number != values.len() {
+    if let Some(given) = given.filter(|given| *given != number) {
         return Err(Error::invalid_input(format!(
-            "the statement has {number} parameters, but {} values were given",
-            values.len()
+            "the statement has {number} parameters, but {given} values were given"
         ))
         .with_sqlstate("07001"));
     }

@@ -106,7 +106,7 @@ impl Session {
             LogicalPlan::Statement(_)
             | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
                 let context = self.context.clone();
-                // PREPARE, EXECUTE, DEALLOCATE, SET: DataFusion keeps their state in the session.
+                // SET and functions: DataFusion keeps their state in the session.
                 let plan = self.wait(async move {
                     let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
                     Ok(frame.logical_plan().clone())

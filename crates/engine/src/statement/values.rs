@@ -114,7 +114,7 @@ impl ValuesInsert {
         let mut fields = Vec::with_capacity(places.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(places.len());
         for (column, place) in table.columns().iter().zip(places) {
-            let field = engine_field(column).with_nullable(true);
+            let field = engine_field(table, column).with_nullable(true);
             let values = self.rows.iter().map(|row| match place {
                 // A default is an expression.
                 None if column.entry().default.is_some() => None,

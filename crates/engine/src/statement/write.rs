@@ -278,7 +278,7 @@ pub(super) fn as_rows_of(target: &Target, values: &RecordBatch) -> Result<Record
     let mut fields = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (column, array) in target.data.columns().iter().zip(values.columns()) {
-        let field = crate::scan::engine_field(column);
+        let field = crate::scan::engine_field(&target.data, column);
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let array = cast_with_options(array, field.data_type(), &options).map_err(|error| {
             Error::invalid_input(format!(

@@ -9,11 +9,13 @@ mod layout;
 mod node_writer;
 mod reader;
 mod shape;
+mod views;
 mod writer;
 
 pub use bounds::{BlockSynopsis, Bound};
 pub use convert::convert;
 pub use reader::ColumnData;
+pub use views::view_rows;
 
 pub(crate) use files::{GenerationFiles, table_directory};
 pub(crate) use layout::node_count;

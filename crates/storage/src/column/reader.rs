@@ -1,6 +1,6 @@
 //! A column of a snapshot: its array as a mapping, its synopses, its verification.
 //!
-//! The only `unsafe` of this crate is here: assembling an Arrow array from mapped files without
+//! The `unsafe` of this crate is here and in `views`: assembling an Arrow array from mapped files without
 //! looking at every value, which is what makes a result cost O(columns) instead of O(rows).
 
 use super::bounds::BlockSynopsis;

@@ -1,0 +1,113 @@
+//! PREPARE, EXECUTE and DEALLOCATE. What is kept is the statement and not its plan, which would go on reading the
+//! tables as they were.
+
+use super::ddl::{fold, last_of};
+use super::parse;
+use super::types::logical_type;
+use crate::error::from_datafusion;
+use crate::session::{Outcome, Parameters, Session};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Statement};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, did_you_mean};
+
+const DONE: Outcome = Outcome::Done { rows_affected: None };
+
+/// A statement under a name of the session.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared {
+    statement: Box<Statement>,
+    /// Of the first parameters, where they are declared.
+    types: Vec<LogicalType>,
+}
+
+impl Session {
+    pub(super) fn prepare(
+        &self,
+        name: &Ident,
+        types: &[DataType],
+        statement: Box<Statement>,
+    ) -> Result<Outcome> {
+        let name = fold(name);
+        if self.prepared.lock().contains_key(&name) {
+            return Err(Error::new(
+                ErrorKind::AlreadyExists,
+                format!("there is a prepared statement \"{name}\" already; DEALLOCATE it first"),
+            )
+            .with_sqlstate("42P05"));
+        }
+        let types = types.iter().map(logical_type).collect::<Result<_>>()?;
+        if let Statement::Query(_) = statement.as_ref() {
+            // For its errors.
+            let prepare = Statement::Prepare {
+                name: Ident::with_quote('"', name.as_str()),
+                data_types: Vec::new(),
+                statement: statement.clone(),
+            };
+            let plan = self.plan(DfStatement::Statement(Box::new(prepare)), &Parameters::None)?;
+            debug_assert!(matches!(plan, LogicalPlan::Statement(_)));
+        }
+        self.prepared.lock().insert(name, Prepared { statement, types });
+        Ok(DONE)
+    }
+
+    pub(super) fn execute_prepared(&self, name: &ObjectName, arguments: &[Expr]) -> Result<Outcome> {
+        let name = last_of(name)?;
+        let Prepared { statement, types } = self.prepared(&name)?;
+        let mut values = self.constants(arguments)?;
+        for ((value, logical_type), number) in values.iter_mut().zip(&types).zip(1..) {
+            *value = value.cast_to(&logical_type.arrow_type()).map_err(|error| {
+                from_datafusion(error).context(format!("parameter {number} of \"{name}\" is {logical_type}"))
+            })?;
+        }
+        if values.len() < types.len() {
+            return Err(Error::invalid_input(format!(
+                "the prepared statement \"{name}\" has {} parameters, but {} values were given",
+                types.len(),
+                values.len()
+            ))
+            .with_sqlstate("07001"));
+        }
+        self.execute_parsed(DfStatement::Statement(statement), &Parameters::Positional(values))
+    }
+
+    pub(super) fn deallocate(&self, name: &Ident) -> Result<Outcome> {
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
+            self.prepared.lock().clear();
+            return Ok(DONE);
+        }
+        let name = fold(name);
+        self.prepared(&name)?;
+        self.prepared.lock().remove(&name);
+        Ok(DONE)
+    }
+
+    fn prepared(&self, name: &str) -> Result<Prepared> {
+        let prepared = self.prepared.lock();
+        prepared.get(name).cloned().ok_or_else(|| {
+            let suggestion = did_you_mean(name, prepared.keys().map(String::as_str));
+            Error::new(ErrorKind::UnknownName, format!("no prepared statement \"{name}\"{suggestion}"))
+                .with_sqlstate("26000")
+        })
+    }
+
+    /// The values of expressions without columns.
+    fn constants(&self, expressions: &[Expr]) -> Result<Vec<ScalarValue>> {
+        if expressions.is_empty() {
+            return Ok(Vec::new());
+        }
+        let items: Vec<String> =
+            expressions.iter().zip(1..).map(|(value, number)| format!("{value} AS c{number}")).collect();
+        let statement = parse(&format!("SELECT {}", items.join(", ")))?;
+        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
+        match batches.iter().find(|batch| batch.num_rows() == 1) {
+            Some(row) => row
+                .columns()
+                .iter()
+                .map(|value| ScalarValue::try_from_array(value, 0).map_err(from_datafusion))
+                .collect(),
+            None => Err(Error::internal("constants are one row")),
+        }
+    }
+}
