@@ -229,7 +229,7 @@ def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
     path = copy_of(tpch(options.sf).hypostyle, scratch / "beside")
     command = [sys.executable, __file__, "reader", str(path), "3", "1"]
 
-    def rounds(writer: Any | None) -> tuple[list[float], int]:
+    def rounds(writer: Any | None = None) -> tuple[list[float], int]:
         commits = 0
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             lines: list[str] = []
@@ -248,14 +248,21 @@ def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
                 raise RuntimeError("the reader failed")
         return [json.loads(line) for line in lines if line != "ready\n"], commits
 
-    alone, _ = rounds(None)
+    alone, _ = rounds()
+    # What the machine itself makes of a busy neighbour: nothing is shared with it but caches and clocks.
+    spin = "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", spin]) as neighbour:
+        beside_loop, _ = rounds()
+        neighbour.kill()
+    report.add(Measurement("TPC-H beside an empty loop", beside_loop, {"alone": alone}))
     os.sched_setaffinity(0, {0})
     with hypostyle.connect(path, threads=1) as writer:
         writer.execute(CREATE)
         beside, commits = rounds(writer)
     os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
     what = f"TPC-H beside {2 * commits} commits"
-    report.add(Measurement(what, beside, {"alone": alone}, Bar(ratio_min=1 / 1.3, peer="alone")))
+    peers = {"alone": alone, "an empty loop": beside_loop}
+    report.add(Measurement(what, beside, peers, Bar(ratio_min=1 / 1.3, peer="alone")))
 
 
 def main(options: Namespace) -> None:

@@ -10,7 +10,7 @@
 //! A dynamic filter, which a join or a TopK above the scan tightens while it runs, is optional: its
 //! owner checks the rows again. It is dropped when it lets too many rows pass to be worth its time.
 
-use super::view::{EngineColumn, engine_array};
+use super::view::{EngineColumn, engine_array, engine_field};
 use arrow::array::BooleanBufferBuilder;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
@@ -42,8 +42,9 @@ const WORTHWHILE: f64 = 0.3;
 pub(crate) struct OpenColumn {
     stored: Arc<ColumnData>,
     view: EngineColumn,
-    /// Rows that only the log has, by the position of the first of each array, as the engine sees them.
+    /// Rows that only the log has, by the position of the first of each array.
     tail: Arc<[(u64, ArrayRef)]>,
+    data_type: DataType,
 }
 
 impl OpenColumn {
@@ -54,10 +55,11 @@ impl OpenColumn {
         let mut position = table.rows_in_files();
         let mut tail = Vec::new();
         for batch in table.beyond_files().tail.batches() {
-            tail.push((position, engine_array(table, &stored, batch.column(index))?));
+            tail.push((position, batch.column(index).clone()));
             position += batch.num_rows() as u64;
         }
-        Ok(Self { stored, view, tail: tail.into() })
+        let data_type = engine_field(table, &stored).data_type().clone();
+        Ok(Self { stored, view, tail: tail.into(), data_type })
     }
 
     /// Whether a window is of rows that only the log has.
@@ -80,7 +82,8 @@ impl OpenColumn {
         }
         let after = self.tail.partition_point(|(position, _)| *position <= rows.start);
         let (position, array) = &self.tail[after - 1];
-        pick.of(array.slice((rows.start - position) as usize, (rows.end - rows.start) as usize))
+        let window = array.slice((rows.start - position) as usize, (rows.end - rows.start) as usize);
+        engine_array(&pick.of(window)?, &self.data_type)
     }
 }
 

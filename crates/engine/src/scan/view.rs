@@ -104,11 +104,12 @@ impl EngineColumn {
     }
 }
 
-/// Rows of a column that only the log has, in the engine's own type.
-pub(crate) fn engine_array(table: &TableData, column: &ColumnData, rows: &ArrayRef) -> Result<ArrayRef> {
-    match &column.entry().logical_type {
-        LogicalType::Uuid => Ok(Arc::new(uuid_text(rows))),
-        _ => Ok(cast(rows, engine_field(table, column).data_type())?),
+/// Rows that only the log has, in the engine's own type.
+pub(crate) fn engine_array(rows: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    match rows.data_type() {
+        // A UUID: no other type becomes text.
+        DataType::FixedSizeBinary(_) if *data_type == DataType::Utf8View => Ok(Arc::new(uuid_text(rows))),
+        _ => Ok(cast(rows, data_type)?),
     }
 }
 

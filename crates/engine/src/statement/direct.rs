@@ -2,6 +2,7 @@
 //!
 //! A projection over a filter over a scan is analysed like every plan, and then put together here: the filter goes into
 //! the scan, which reads the columns that are asked for. Anything else, and scans of many rows, are DataFusion's to plan.
+//! Such a query is run to its end at once.
 
 use crate::error::from_datafusion;
 use crate::scan::{StoredTable, is_comparison};

@@ -18,7 +18,7 @@ use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp,
 };
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{OnInsert, TableObject};
 use hypostyle_storage::{Snapshot, TableData, unknown_table};
@@ -29,8 +29,7 @@ use std::sync::atomic::Ordering;
 impl Session {
     /// Plans a statement and starts it.
     pub(crate) fn query(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
-        let plan = self.plan(statement, parameters)?;
-        self.start_plan(plan)
+        self.plan_and_start(self.context.state(), statement, parameters)
     }
 
     /// The whole of a table or view.
@@ -52,104 +51,71 @@ impl Session {
     }
 
     pub(crate) fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
-        if let DfStatement::Statement(statement) = &statement {
-            refuse_multisets(statement)?;
-        }
-        let state = self.context.state();
-        self.plan_with(state, statement, parameters)
+        let planning = self.planning(self.context.state(), statement, parameters)?;
+        self.wait(async move { planning.plan().await.map(|(plan, _)| plan) })
     }
 
-    fn plan_with(
+    fn planning(
         &self,
         state: SessionState,
         statement: DfStatement,
         parameters: &Parameters,
-    ) -> Result<LogicalPlan> {
-        let snapshot = self.scope.current_database()?.snapshot;
+    ) -> Result<Planning> {
+        if let DfStatement::Statement(statement) = &statement {
+            refuse_multisets(statement)?;
+        }
         let values = match parameters {
             Parameters::None => None,
             Parameters::Positional(values) => Some(ParamValues::from(values.clone())),
             Parameters::Named(values) => Some(ParamValues::from(values.clone())),
         };
-        let plan = self.wait(async move {
-            let plan = state.statement_to_plan(statement).await.map_err(|error| {
-                let error = from_datafusion(error);
-                match missing_table(error.message()) {
-                    Some(name) => unknown_table(snapshot.catalog(), name),
-                    None => error,
-                }
-            })?;
-            match values {
-                Some(values) => plan.with_param_values(values).map_err(from_datafusion),
-                None => Ok(plan),
-            }
-        })?;
-        if let Some(missing) = first_placeholder(&plan)
-            && !matches!(plan, LogicalPlan::Statement(PlanStatement::Prepare(_)))
-        {
-            return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
-                .with_sqlstate("07001"));
-        }
-        Ok(plan)
+        Ok(Planning { state, statement, values, snapshot: self.scope.current_database()?.snapshot })
     }
 
     /// Plans and starts a query whose names are those of a database's definitions.
     pub(crate) fn query_from(&self, database: &str, statement: DfStatement) -> Result<Outcome> {
         let mut state = self.context.state();
         state.config_mut().options_mut().catalog.default_catalog = search_from(database);
-        let plan = self.plan_with(state, statement, &Parameters::None)?;
-        self.start_plan(plan)
+        self.plan_and_start(state, statement, &Parameters::None)
     }
 
-    fn start_plan(&self, plan: LogicalPlan) -> Result<Outcome> {
-        match plan {
-            LogicalPlan::Statement(_)
-            | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
-                let context = self.context.clone();
-                // SET and functions: DataFusion keeps their state in the session.
-                let plan = self.wait(async move {
+    /// In one go: a thread that waits for another one more often costs more than a small query.
+    fn plan_and_start(
+        &self,
+        state: SessionState,
+        statement: DfStatement,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let planning = self.planning(state, statement, parameters)?;
+        let (context, threads) = (self.context.clone(), self.engine.options().threads);
+        self.wait(async move {
+            let (plan, state) = planning.plan().await?;
+            match plan {
+                LogicalPlan::Statement(_)
+                | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
+                    // SET and functions: DataFusion keeps their state in the session.
                     let frame = context.execute_logical_plan(plan).await.map_err(from_datafusion)?;
-                    Ok(frame.logical_plan().clone())
-                })?;
-                if plan.schema().fields().is_empty() {
-                    return Ok(Outcome::Done { rows_affected: None });
+                    let plan = frame.logical_plan().clone();
+                    match plan.schema().fields().is_empty() {
+                        true => Ok(Outcome::Done { rows_affected: None }),
+                        false => start(&context.state(), plan, threads).await,
+                    }
                 }
-                self.start_query(plan)
+                LogicalPlan::Ddl(other) => {
+                    Err(Error::unsupported(format!("{} is not supported", other.name())))
+                }
+                LogicalPlan::Dml(_) => {
+                    Err(Error::unsupported("this statement writes in a way that is not supported"))
+                }
+                LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
+                query => start(&state, query, threads).await,
             }
-            LogicalPlan::Ddl(other) => Err(Error::unsupported(format!("{} is not supported", other.name()))),
-            LogicalPlan::Dml(_) => {
-                Err(Error::unsupported("this statement writes in a way that is not supported"))
-            }
-            LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
-            query => self.start_query(query),
-        }
+        })
     }
 
     fn start_query(&self, plan: LogicalPlan) -> Result<Outcome> {
-        let context = self.context.clone();
-        let schema = Arc::new(plan.schema().as_arrow().clone());
-        let threads = self.engine.options().threads;
-        self.wait(async move {
-            // Most queries for stored columns show it as they are written, and need no optimizing.
-            if let Some(stored) = stored_result(&plan, &schema) {
-                return stored.open(threads).map(Outcome::Stored);
-            }
-            let state = context.state();
-            if let Some(physical) = direct_plan(&state, &plan)? {
-                let schema = physical.schema();
-                let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
-                return Ok(Outcome::Stream { schema, stream });
-            }
-            let plan = state.optimize(&plan).map_err(from_datafusion)?;
-            if let Some(stored) = stored_result(&plan, &schema) {
-                return stored.open(threads).map(Outcome::Stored);
-            }
-            let physical =
-                state.query_planner().create_physical_plan(&plan, &state).await.map_err(from_datafusion)?;
-            let schema = physical.schema();
-            let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
-            Ok(Outcome::Stream { schema, stream })
-        })
+        let (state, threads) = (self.context.state(), self.engine.options().threads);
+        self.wait(async move { start(&state, plan, threads).await })
     }
 
     /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
@@ -280,6 +246,61 @@ impl Session {
     pub(crate) fn count_rows(&self, rows: u64) {
         self.counters.done.fetch_add(rows, Ordering::Relaxed);
     }
+}
+
+/// A statement with all that planning it needs.
+struct Planning {
+    state: SessionState,
+    statement: DfStatement,
+    values: Option<ParamValues>,
+    /// For suggestions.
+    snapshot: Arc<Snapshot>,
+}
+
+impl Planning {
+    async fn plan(self) -> Result<(LogicalPlan, SessionState)> {
+        let Self { state, statement, values, snapshot } = self;
+        let plan = state.statement_to_plan(statement).await.map_err(|error| {
+            let error = from_datafusion(error);
+            match missing_table(error.message()) {
+                Some(name) => unknown_table(snapshot.catalog(), name),
+                None => error,
+            }
+        })?;
+        let plan = match values {
+            Some(values) => plan.with_param_values(values).map_err(from_datafusion)?,
+            None => plan,
+        };
+        if let Some(missing) = first_placeholder(&plan)
+            && !matches!(plan, LogicalPlan::Statement(PlanStatement::Prepare(_)))
+        {
+            return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
+                .with_sqlstate("07001"));
+        }
+        Ok((plan, state))
+    }
+}
+
+/// Starts a query.
+async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Result<Outcome> {
+    let schema = Arc::new(plan.schema().as_arrow().clone());
+    // Most queries for stored columns show it as they are written, and need no optimizing.
+    if let Some(stored) = stored_result(&plan, &schema) {
+        return stored.open(threads).map(Outcome::Stored);
+    }
+    if let Some(physical) = direct_plan(state, &plan)? {
+        let schema = physical.schema();
+        let batches = collect(physical, state.task_ctx()).await.map_err(from_datafusion)?;
+        return Ok(Outcome::Batches { schema, batches });
+    }
+    let plan = state.optimize(&plan).map_err(from_datafusion)?;
+    if let Some(stored) = stored_result(&plan, &schema) {
+        return stored.open(threads).map(Outcome::Stored);
+    }
+    let physical = state.query_planner().create_physical_plan(&plan, state).await.map_err(from_datafusion)?;
+    let schema = physical.schema();
+    let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
+    Ok(Outcome::Stream { schema, stream })
 }
 
 fn parts(table: &TableReference) -> Vec<String> {
