@@ -1,4 +1,4 @@
-//! Queries for some rows of one stored table, which need no optimizer: their plan takes longer than they do.
+//! Queries for some rows of one stored table, or of none, which need no optimizer: their plan takes longer than they do.
 //!
 //! A projection over a filter over a scan is analysed like every plan, and then put together here: the filter goes into
 //! the scan, which reads the columns that are asked for. Anything else, and scans of many rows, are DataFusion's to plan.
@@ -14,6 +14,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use hypostyle_types::Result;
 use std::sync::Arc;
@@ -52,6 +53,15 @@ fn stored_table(scan: &LogicalPlan) -> Option<Arc<dyn datafusion::catalog::Table
     (provider.as_ref() as &dyn std::any::Any).is::<StoredTable>().then_some(provider)
 }
 
+/// Whether a query has no FROM.
+fn is_one_row(parts: &Parts<'_>) -> bool {
+    parts.filter.is_none() && matches!(parts.scan, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
+}
+
+fn one_row() -> Arc<dyn ExecutionPlan> {
+    Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())))
+}
+
 /// Whether an expression is of one row alone.
 fn is_of_a_row(expr: &Expr) -> bool {
     let mut simple = true;
@@ -82,7 +92,7 @@ pub(super) fn direct_plan(
     state: &SessionState,
     plan: &LogicalPlan,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let shape = parts(plan).filter(|parts| stored_table(parts.scan).is_some());
+    let shape = parts(plan).filter(|parts| is_one_row(parts) || stored_table(parts.scan).is_some());
     if !shape.is_some_and(|parts| parts.items.iter().chain(parts.filter).all(is_of_a_row)) {
         return Ok(None);
     }
@@ -90,6 +100,11 @@ pub(super) fn direct_plan(
     let analyzed =
         state.analyzer().execute_and_check(plan.clone(), options, |_, _| {}).map_err(from_datafusion)?;
     let Some(parts) = parts(&analyzed) else { return Ok(None) };
+    if is_one_row(&parts) {
+        return project(state, &parts, parts.input, analyzed.schema().as_arrow(), one_row())
+            .map(Some)
+            .map_err(from_datafusion);
+    }
     let Some(provider) = stored_table(parts.scan) else { return Ok(None) };
     let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>() else {
         return Ok(None);
@@ -125,9 +140,20 @@ fn plan_scan(
         (qualifier.cloned(), field.clone())
     });
     let read = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
+    project(state, parts, &read, names, scan).map(Some)
+}
+
+/// The items of a query over the columns that they read.
+fn project(
+    state: &SessionState,
+    parts: &Parts<'_>,
+    read: &DFSchema,
+    names: &Schema,
+    input: Arc<dyn ExecutionPlan>,
+) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
     let items = parts.items.iter().zip(names.fields()).map(|(item, field)| {
-        Ok((state.create_physical_expr(item.clone().unalias(), &read)?, field.name().clone()))
+        Ok((state.create_physical_expr(item.clone().unalias(), read)?, field.name().clone()))
     });
     let items = items.collect::<datafusion::error::Result<Vec<_>>>()?;
-    Ok(Some(Arc::new(ProjectionExec::try_new(items, scan)?)))
+    Ok(Arc::new(ProjectionExec::try_new(items, input)?))
 }
