@@ -391,8 +391,10 @@ impl Catalog {
                 }
                 table.validate()?;
             }
-            // Rows are the storage's.
-            Change::Insert { id, .. } | Change::Delete { id, .. } => drop(self.table_mut(*id)?),
+            // Rows are the storage's, and the definition stays shared.
+            Change::Insert { id, .. } | Change::Delete { id, .. } => {
+                self.table_by_id(*id).ok_or_else(|| unknown_table(*id))?;
+            }
             Change::ReplaceTable { table, .. } => {
                 let old = self.table_mut(table.id)?;
                 let same_name = old.schema == table.schema && old.name == table.name;
@@ -421,7 +423,7 @@ impl Catalog {
 
     fn table_mut(&mut self, id: TableId) -> Result<&mut TableEntry> {
         let table = self.tables.iter_mut().find(|table| table.id == id);
-        table.map(Arc::make_mut).ok_or_else(|| Error::corrupt(format!("a change of the unknown table {id}")))
+        table.map(Arc::make_mut).ok_or_else(|| unknown_table(id))
     }
 
     /// Checks what a decoded catalog must hold.
@@ -513,6 +515,10 @@ fn check_name(name: &str) -> Result<()> {
         .with_sqlstate("42602"));
     }
     Ok(())
+}
+
+fn unknown_table(id: TableId) -> Error {
+    Error::corrupt(format!("a change of the unknown table {id}"))
 }
 
 fn already_exists(what: &str, name: &str) -> Error {
