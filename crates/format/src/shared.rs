@@ -12,8 +12,9 @@ const CHECKPOINT: usize = FLAGS + 4;
 const WRITTEN: usize = CHECKPOINT + 8;
 const PUBLISHED: usize = WRITTEN + 8;
 const BOOT: usize = PUBLISHED + 8;
+const SYNCED: usize = BOOT + 16;
 const CHECKSUM: usize = SHARED_BYTES - 8;
-const _: () = assert!(BOOT == 32);
+const _: () = assert!(BOOT == 32 && SYNCED + 8 == CHECKSUM);
 
 const SYNC_FAILED: u32 = 1;
 
@@ -26,6 +27,8 @@ pub struct Shared {
     pub written: u64,
     /// Bytes of the log that readers take in.
     pub published: u64,
+    /// Bytes of the log that are known to be durable; no more than are published.
+    pub synced: u64,
     pub sync_failed: bool,
     /// Of the machine: after a restart nothing here means anything.
     pub boot: [u8; 16],
@@ -40,7 +43,8 @@ impl Shared {
         bytes[CHECKPOINT..WRITTEN].copy_from_slice(&self.checkpoint.0.to_le_bytes());
         bytes[WRITTEN..PUBLISHED].copy_from_slice(&self.written.to_le_bytes());
         bytes[PUBLISHED..BOOT].copy_from_slice(&self.published.to_le_bytes());
-        bytes[BOOT..BOOT + 16].copy_from_slice(&self.boot);
+        bytes[BOOT..SYNCED].copy_from_slice(&self.boot);
+        bytes[SYNCED..CHECKSUM].copy_from_slice(&self.synced.to_le_bytes());
         let checksum = xxh3_64(&bytes[..CHECKSUM]);
         bytes[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         bytes
@@ -55,10 +59,11 @@ impl Shared {
             checkpoint: Version(u64_at(bytes, CHECKPOINT)),
             written: u64_at(bytes, WRITTEN),
             published: u64_at(bytes, PUBLISHED),
+            synced: u64_at(bytes, SYNCED),
             sync_failed: u32_at(bytes, FLAGS) & SYNC_FAILED != 0,
             boot: array_at(bytes, BOOT),
         })?;
-        (shared.published <= shared.written).then_some(shared)
+        (shared.synced <= shared.published && shared.published <= shared.written).then_some(shared)
     }
 }
 
@@ -72,7 +77,8 @@ mod tests {
         fn it_comes_back_and_a_torn_one_does_not(checkpoint: u64, published in 0..u64::MAX / 2, ahead in 0..1000_u64,
             sync_failed: bool, boot: [u8; 16], bit in 0..SHARED_BYTES * 8) {
             let checkpoint = Version(checkpoint);
-            let shared = Shared { checkpoint, written: published + ahead, published, sync_failed, boot };
+            let (written, synced) = (published + ahead, published / 2);
+            let shared = Shared { checkpoint, written, published, synced, sync_failed, boot };
             let mut bytes = shared.encode();
             prop_assert_eq!(Shared::decode(&bytes), Some(shared));
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -11,7 +11,7 @@ use hypostyle_format::{
 };
 use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Store, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,10 +79,12 @@ pub struct Database {
     committer: Mutex<Committer>,
     /// Locked only by who has `committer`; `None` in memory.
     lock_file: Option<LockFile>,
-    /// What this process has written last, with its version.
-    written: Mutex<(View, Version)>,
-    /// What is known to be durable; whoever syncs holds it, and the others wait for the result.
-    synced: Mutex<Position>,
+    /// Locked only by who has the turn to sync; `None` in memory.
+    sync_lock: Option<LockFile>,
+    syncing: Mutex<Syncing>,
+    /// Told when a turn to sync ends.
+    turn_ended: Condvar,
+    /// A version that is known to be durable.
     durable: AtomicU64,
     synchronous: Mutex<Synchronous>,
     closed: AtomicBool,
@@ -96,6 +98,30 @@ pub struct Database {
 struct Position {
     checkpoint: Version,
     offset: u64,
+}
+
+/// How far this process knows the log to be durable and published.
+#[derive(Debug)]
+struct Syncing {
+    reached: Position,
+    /// A thread has the turn, or waits for other processes to end theirs.
+    has_turn: bool,
+}
+
+/// The turn to sync the log, of one thread in all processes. Those that wait for it find, most often, that another
+/// has synced what they have written.
+struct SyncTurn<'a> {
+    database: &'a Database,
+    lock: Option<LockFileGuard<'a>>,
+}
+
+impl Drop for SyncTurn<'_> {
+    fn drop(&mut self) {
+        // First, because the next thread of this process takes it by the same descriptor.
+        self.lock = None;
+        self.database.syncing.lock().has_turn = false;
+        self.database.turn_ended.notify_all();
+    }
 }
 
 /// A state, and the place in the log that it comes from.
@@ -192,10 +218,11 @@ impl Database {
         let boot = boot_id();
         let writable = mode == OpenMode::ReadWrite;
         let shared = OnceLock::new();
-        let mut lock_file = None;
+        let (mut lock_file, mut sync_lock) = (None, None);
         if writable {
             let _empty = shared.set(store.open_or_create(SHARED)?);
             lock_file = store.lock_file(SHARED)?;
+            sync_lock = store.lock_file(SUPERBLOCK)?;
         }
         let readers = Readers::register(&store, writable)?;
         let (view, durable) = match lock_file.as_ref() {
@@ -214,11 +241,12 @@ impl Database {
             process: std::process::id(),
             readers,
             next_table: AtomicU64::new(view.snapshot.catalog().next_table_id.0),
-            written: Mutex::new((view.clone(), view.snapshot.version())),
             head: RwLock::new(view),
             committer: Mutex::new(committer),
             lock_file,
-            synced: Mutex::new(position),
+            sync_lock,
+            syncing: Mutex::new(Syncing { reached: position, has_turn: false }),
+            turn_ended: Condvar::new(),
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -391,6 +419,12 @@ impl Database {
         if shared.sync_failed || self.failed.load(Ordering::Acquire) {
             return Err(refused());
         }
+        // What readers have taken in need not be read again.
+        let head = self.head.read();
+        if head.position > view.position {
+            *view = head.clone();
+        }
+        drop(head);
         advance(&self.store, view, Position { checkpoint: shared.checkpoint, offset: shared.written })?;
         // A process that was killed while it wrote a frame has written its beginning, or even all of it. Nobody
         // may overwrite column files that it names as long as it may come back after a restart.
@@ -413,42 +447,36 @@ impl Database {
         build: impl FnOnce(&Snapshot) -> Result<Commit>,
     ) -> Result<Arc<Snapshot>> {
         self.check_writable()?;
-        let (view, garbage) = {
+        let (view, garbage, waits) = {
             let mut committer = self.committer.lock();
             let _lock = self.commit_lock()?;
             let mut shared = self.catch_up(&mut committer.view)?;
             let commit = build(&committer.view.snapshot)?;
-            let garbage = self.write_commit(&mut committer, &mut shared, commit)?;
-            (committer.view.clone(), garbage)
+            let (garbage, waits) = self.write_commit(&mut committer, &mut shared, commit)?;
+            (committer.view.clone(), garbage, waits)
         };
+        if waits {
+            self.make_durable(&view)?;
+        }
         let View { snapshot, position, .. } = view;
-        // A commit that is lost must not have taken files with it.
-        let synced = match self.synchronous() == Synchronous::Full || !garbage.is_empty() {
-            true => self.sync_to(position),
-            false => Ok(()),
-        };
-        synced.and_then(|()| self.publish(position)).inspect_err(|_| {
-            let _committer = self.committer.lock();
-            let _lock = self.commit_lock();
-            self.refuse_commits();
-        })?;
         self.readers.discard(snapshot.version(), garbage);
         if position.offset > LOG_BYTES_MAX {
             // The commit is durable whatever becomes of the checkpoint.
-            if let Err(error) = self.checkpoint() {
+            if let Err(error) = self.checkpoint_log(position.checkpoint) {
                 tracing::warn!(%error, "the checkpoint is put off");
             }
         }
         Ok(snapshot)
     }
 
-    /// Writes a commit at the end of the log, under the commit lock; the files that it makes superfluous.
+    /// Writes a commit at the end of the log, under the commit lock, and publishes it unless it must be durable first.
+    /// The files that it makes superfluous, and whether it must.
     fn write_commit(
         &self,
         committer: &mut Committer,
         shared: &mut Shared,
         mut commit: Commit,
-    ) -> Result<Vec<Garbage>> {
+    ) -> Result<(Vec<Garbage>, bool)> {
         commit.durable = Version(self.durable.load(Ordering::Acquire)).max(shared.checkpoint);
         let before = committer.view.snapshot.clone();
         let mut state = before.state();
@@ -468,7 +496,14 @@ impl Database {
             frame.resize((room - end) as usize, 0);
             committer.room.offset = room;
         }
+        let garbage = garbage(&self.store, &before, &snapshot);
         shared.written = needed.offset;
+        // A commit that is lost must not have taken files with it.
+        let waits =
+            self.store.path().is_some() && (self.synchronous() == Synchronous::Full || !garbage.is_empty());
+        if !waits {
+            shared.published = shared.written;
+        }
         if let Err(error) = log.write_at(end, &frame).and_then(|()| self.write_shared(shared)) {
             committer.room.offset = end;
             // What there is of the frame must never become a commit.
@@ -477,32 +512,61 @@ impl Database {
             }
             return Err(error);
         }
-        let position = Position { checkpoint: shared.checkpoint, offset: shared.written };
-        let garbage = garbage(&self.store, &before, &snapshot);
-        committer.view = View { snapshot, log: Some(log), position };
+        committer.view = View { snapshot, log: Some(log), position: needed };
         committer.unpublished.push_back(committer.view.clone());
-        *self.written.lock() = (committer.view.clone(), version);
-        Ok(garbage)
+        self.take_in(committer, Position { offset: shared.published, ..needed });
+        Ok((garbage, waits))
     }
 
-    /// Waits until the log is durable up to a position. One syncs for all who have written by then.
-    fn sync_to(&self, position: Position) -> Result<()> {
-        if self.store.path().is_none() {
-            return Ok(());
+    /// Waits until the log is durable and published up to a view's position. One syncs for all who have written by
+    /// then, also in other processes.
+    fn make_durable(&self, view: &View) -> Result<()> {
+        if let Some(_turn) = self.turn_to_sync(view.position)? {
+            // Told before the next one has its turn: a second sync would succeed, and say nothing of what the first
+            // one has lost.
+            let reached = self.sync_log(view).inspect_err(|_| {
+                let _committer = self.committer.lock();
+                let _lock = self.commit_lock();
+                self.refuse_commits();
+            })?;
+            self.syncing.lock().reached = reached;
         }
-        let mut synced = self.synced.lock();
-        if *synced >= position {
-            return Ok(());
+        self.durable.fetch_max(view.snapshot.version().0, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Makes the log durable and publishes it, unless another process has done so; how far.
+    fn sync_log(&self, view: &View) -> Result<Position> {
+        let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
+        // Of a log that a checkpoint has left behind, everything is durable.
+        let known = Position { checkpoint: shared.checkpoint, offset: shared.synced };
+        if known >= view.position {
+            self.take_in(&mut self.committer.lock(), known);
+            return Ok(known);
         }
-        if self.failed.load(Ordering::Acquire) {
+        if shared.sync_failed || self.failed.load(Ordering::Acquire) {
             return Err(refused());
         }
-        let (view, version) = self.written.lock().clone();
-        // A second sync would succeed, and say nothing of what the first one has lost.
         view.log()?.sync().inspect_err(|_| self.failed.store(true, Ordering::Release))?;
-        *synced = view.position;
-        self.durable.fetch_max(version.0, Ordering::AcqRel);
-        Ok(())
+        let reached = Position { offset: shared.written, ..known };
+        self.publish(reached)?;
+        Ok(reached)
+    }
+
+    /// `None` when the log is durable up to a position, by then.
+    fn turn_to_sync(&self, position: Position) -> Result<Option<SyncTurn<'_>>> {
+        let mut syncing = self.syncing.lock();
+        while syncing.has_turn && syncing.reached < position {
+            self.turn_ended.wait(&mut syncing);
+        }
+        if syncing.reached >= position {
+            return Ok(None);
+        }
+        syncing.has_turn = true;
+        drop(syncing);
+        let mut turn = SyncTurn { database: self, lock: None };
+        turn.lock = self.sync_lock.as_ref().map(LockFile::lock).transpose()?;
+        Ok(Some(turn))
     }
 
     /// Nobody may commit until all have closed the database (format.md §7 rule 5); under the commit lock.
@@ -517,31 +581,29 @@ impl Database {
         }
     }
 
-    /// Lets readers take in the log up to a position.
+    /// Lets readers take in the log up to a position, up to which it is durable.
     fn publish(&self, position: Position) -> Result<()> {
         let mut committer = self.committer.lock();
-        {
-            let _lock = self.commit_lock()?;
-            let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
-            if shared.checkpoint == position.checkpoint && shared.published < position.offset {
-                // Something before it may be lost.
-                if shared.sync_failed {
-                    return Err(refused());
-                }
-                self.write_shared(&Shared { published: position.offset, ..shared })?;
-            }
+        let _lock = self.commit_lock()?;
+        let mut shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
+        // Something before it may be lost.
+        if shared.sync_failed {
+            return Err(refused());
         }
-        while let Some(view) = committer.unpublished.pop_front_if(|view| view.position <= position) {
-            self.publish_own(view);
-        }
+        shared.synced = position.offset;
+        shared.published = shared.published.max(position.offset);
+        self.write_shared(&shared)?;
+        self.take_in(&mut committer, position);
         Ok(())
     }
 
-    /// Takes in an own version that is published.
-    fn publish_own(&self, view: View) {
-        let mut head = self.head.write();
-        if head.position < view.position {
-            *head = view;
+    /// Takes in own versions, which are published.
+    fn take_in(&self, committer: &mut Committer, published: Position) {
+        while let Some(view) = committer.unpublished.pop_front_if(|view| view.position <= published) {
+            let mut head = self.head.write();
+            if head.position < view.position {
+                *head = view;
+            }
         }
     }
 
@@ -552,12 +614,18 @@ impl Database {
     /// `DiskFull` or `Io`; the database is then as it was.
     pub fn checkpoint(&self) -> Result<bool> {
         self.check_writable()?;
-        // In the order in which a thread takes them whose sync has failed.
-        let mut synced = self.synced.lock();
+        self.checkpoint_log(Version(u64::MAX))
+    }
+
+    /// [`Self::checkpoint`], unless another one has left the log behind: all that find it too long come here.
+    fn checkpoint_log(&self, log: Version) -> Result<bool> {
+        // A commit whose sync is under way would be published here, although that may fail.
+        let end = Position { checkpoint: log, offset: u64::MAX };
+        let Some(_turn) = self.turn_to_sync(end)? else { return Ok(true) };
         let mut committer = self.committer.lock();
         let _lock = self.commit_lock()?;
         let mut shared = self.catch_up(&mut committer.view)?;
-        if shared.written == 0 {
+        if shared.written == 0 || shared.checkpoint > log {
             return Ok(true);
         }
         let before = committer.view.snapshot.clone();
@@ -586,13 +654,13 @@ impl Database {
         }
         let garbage = match commit.changes.is_empty() {
             true => Vec::new(),
-            false => self.write_commit(&mut committer, &mut shared, commit)?,
+            false => self.write_commit(&mut committer, &mut shared, commit)?.0,
         };
         committer.view.log()?.sync().inspect_err(|_| self.refuse_commits())?;
         let state = committer.view.snapshot.state();
         let version = state.catalog.version;
         let (mut state, stale) = self.write_deleted_files(state)?;
-        for table in &mut state.catalog.tables {
+        for table in &mut Arc::make_mut(&mut state.catalog).tables {
             let deleted = state.rows.get(&table.id).and_then(|rows| rows.deleted_file);
             if table.deleted != deleted {
                 Arc::make_mut(table).deleted = deleted;
@@ -601,13 +669,12 @@ impl Database {
         let log = self.store.create(&log_name(version))?;
         self.store.replace(&catalog_name(version), &state.catalog.encode_checkpoint()?)?;
         let position = Position { checkpoint: version, offset: 0 };
-        self.write_shared(&Shared { checkpoint: version, written: 0, published: 0, ..shared })?;
+        self.write_shared(&Shared { checkpoint: version, written: 0, published: 0, synced: 0, ..shared })?;
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&committer.view.snapshot)));
         committer.view = View { snapshot, log: Some(log), position };
         committer.unpublished.clear();
         *self.head.write() = committer.view.clone();
-        *self.written.lock() = (committer.view.clone(), version);
-        *synced = position;
+        self.syncing.lock().reached = position;
         self.durable.fetch_max(version.0, Ordering::AcqRel);
         // What stays is a leftover that a writer removes when it opens the database.
         let stale = stale.iter().try_for_each(|name| self.store.remove(name));
@@ -845,7 +912,7 @@ fn recover_as_writer(
     store.sync_directory("")?;
     view.log = Some(log);
     let file = shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
-    let told = Shared { checkpoint, written: end, published: end, sync_failed: false, boot };
+    let told = Shared { checkpoint, written: end, published: end, synced: end, sync_failed: false, boot };
     file.write_at(0, &told.encode())?;
     if alone {
         remove_leftovers(store, checkpoint, view.snapshot.catalog())?;

@@ -18,8 +18,11 @@ use std::io::Cursor;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
+/// Batches of the log that become one.
+const JOINED_BATCHES: usize = 4;
+
 /// Rows behind those of the column files, in order. Batches grow towards the front, so that many
-/// small commits make few of them.
+/// small commits make few of them; some are joined at a time, so that a row is copied few times.
 #[derive(Clone, Debug, Default)]
 pub struct Tail {
     batches: Arc<Vec<RecordBatch>>,
@@ -46,13 +49,14 @@ impl Tail {
         self.rows += batch.num_rows() as u64;
         let batches = Arc::make_mut(&mut self.batches);
         batches.push(batch);
-        while let [.., before, last] = batches.as_slice()
+        while let Some(first) = batches.len().checked_sub(JOINED_BATCHES)
+            && let joined @ [before, .., last] = &batches[first..]
             && before.num_rows() < 2 * last.num_rows()
         {
-            let merged = concat_batches(&before.schema(), [before, last])
+            let joined = concat_batches(&before.schema(), joined)
                 .map_err(|error| Error::internal(format!("cannot join rows of the log: {error}")))?;
-            batches.truncate(batches.len() - 2);
-            batches.push(merged);
+            batches.truncate(first);
+            batches.push(joined);
         }
         Ok(())
     }
@@ -127,8 +131,12 @@ impl Rows {
     }
 }
 
-/// The types of a table's rows in the log: strings are plain, whatever the files' encoding.
-pub(crate) fn row_schema(table: &TableEntry) -> SchemaRef {
+/// The types of a table's rows in the log: strings are plain, whatever the files' encoding. Rows that are there tell
+/// them, too: a change of the definition moves them to the files.
+pub(crate) fn row_schema(table: &TableEntry, tail: Option<&Tail>) -> SchemaRef {
+    if let Some(batch) = tail.and_then(|tail| tail.batches().first()) {
+        return batch.schema();
+    }
     let field = |column: &hypostyle_format::ColumnEntry| {
         Field::new(column.id.to_string(), column.logical_type.arrow_type(), true)
     };
@@ -245,7 +253,7 @@ mod tests {
             tail.push(batch(value..value + 1)).unwrap();
         }
         assert_eq!(values(&tail), (0..1000).collect::<Vec<_>>());
-        assert!(tail.batches().len() <= 11, "{} batches", tail.batches().len());
+        assert!(tail.batches().len() <= 15, "{} batches", tail.batches().len());
         assert_eq!(values(&tail.skip(513)), (513..1000).collect::<Vec<_>>());
         assert_eq!(tail.skip(1000).rows(), 0);
     }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// The state that commits are applied to, one after the other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    pub catalog: Catalog,
+    /// Shared with the snapshot that it comes from, until it changes.
+    pub catalog: Arc<Catalog>,
     pub rows: HashMap<TableId, Rows>,
 }
 
@@ -45,7 +46,7 @@ impl State {
             }
             rows.insert(table.id, of_table);
         }
-        Ok((Self { catalog, rows }, incomplete))
+        Ok((Self { catalog: Arc::new(catalog), rows }, incomplete))
     }
 
     /// The same state, whose deleted rows are where the checkpoint that was made of it says.
@@ -55,7 +56,7 @@ impl State {
                 rows.deleted_file = table.deleted;
             }
         }
-        self.catalog = catalog;
+        self.catalog = Arc::new(catalog);
         self
     }
 
@@ -66,14 +67,14 @@ impl State {
         for (change, attachment) in commit.with_attachments() {
             self.apply_change(change, attachment, version)?;
         }
-        self.catalog.version = version;
+        Arc::make_mut(&mut self.catalog).version = version;
         Ok(())
     }
 
     pub fn apply_change(&mut self, change: &Change, attachment: &[u8], version: Version) -> Result<()> {
         let files_before =
             change_of_rows(change).and_then(|id| self.catalog.table_by_id(id)).map_or(0, |table| table.rows);
-        self.catalog.apply_change(change)?;
+        Arc::make_mut(&mut self.catalog).apply_change(change)?;
         match change {
             Change::CreateTable { table } => {
                 check_shape(table)?;
@@ -85,7 +86,8 @@ impl State {
                 self.rows_mut(*id)?.grow(files_before, *rows, *absorbed, version)?;
             }
             Change::Insert { id, rows, .. } => {
-                let batch = decode_rows(attachment, &row_schema(self.table(*id)?), *rows)?;
+                let tail = self.rows.get(id).map(|rows| &rows.tail);
+                let batch = decode_rows(attachment, &row_schema(self.table(*id)?, tail), *rows)?;
                 self.rows_mut(*id)?.tail.push(batch)?;
             }
             Change::Delete { id, rows, .. } => {
@@ -164,7 +166,7 @@ impl Snapshot {
                 (entry.id, data)
             })
             .collect();
-        Self { catalog: Arc::new(state.catalog.clone()), tables: Arc::new(tables), pin: None }
+        Self { catalog: state.catalog.clone(), tables: Arc::new(tables), pin: None }
     }
 
     pub(crate) fn pinned(&self, pin: Option<Arc<Pin>>) -> Self {
@@ -182,10 +184,14 @@ impl Snapshot {
 
     pub(crate) fn state(&self) -> State {
         let rows = self.tables.iter().map(|(id, table)| (*id, table.beyond_files().clone())).collect();
-        State { catalog: self.catalog.as_ref().clone(), rows }
+        State { catalog: self.catalog.clone(), rows }
     }
 
     pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(crate) fn shared_catalog(&self) -> &Arc<Catalog> {
         &self.catalog
     }
 

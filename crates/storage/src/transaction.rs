@@ -80,7 +80,7 @@ pub struct Savepoint(Staged);
 #[derive(Clone, Debug)]
 struct Staged {
     /// The base's, with the changes of definitions.
-    catalog: Catalog,
+    catalog: Arc<Catalog>,
     /// Changes of definitions, in order.
     changes: Vec<Change>,
     tables: BTreeMap<TableId, StagedTable>,
@@ -120,7 +120,8 @@ enum Replaced {
 
 impl Transaction {
     pub(crate) fn new(database: Arc<Database>, base: Arc<Snapshot>, threads: usize) -> Self {
-        let staged = Staged { catalog: base.catalog().clone(), changes: Vec::new(), tables: BTreeMap::new() };
+        let staged =
+            Staged { catalog: base.shared_catalog().clone(), changes: Vec::new(), tables: BTreeMap::new() };
         Self {
             database,
             base,
@@ -190,7 +191,7 @@ impl Transaction {
             if let Some(in_files) = &staged.in_files {
                 rows.tail = Default::default();
                 rows.uncommitted = true;
-                let tables = state.catalog.tables.iter_mut();
+                let tables = Arc::make_mut(&mut state.catalog).tables.iter_mut();
                 tables.filter(|table| table.id == *id).for_each(|table| *table = in_files.entry.clone());
             }
             for batch in &staged.rows {
@@ -218,7 +219,7 @@ impl Transaction {
 
     fn change(&mut self, change: Change) -> Result<()> {
         self.database.check_writable()?;
-        self.staged.catalog.apply_change(&change)?;
+        Arc::make_mut(&mut self.staged.catalog).apply_change(&change)?;
         self.staged.changes.push(change);
         Ok(())
     }
@@ -325,7 +326,10 @@ impl Transaction {
         let arrays: Vec<ArrayRef> = accepted.into_inner().into_iter().flatten().collect();
         let bytes: usize =
             arrays.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum();
-        let rows = RecordBatch::try_new(row_schema(entry), arrays)
+        // A definition that has changed in this transaction has its own rows in the files.
+        let base = self.base.table_by_id(entry.id).filter(|base| Arc::ptr_eq(base.shared_entry(), entry));
+        let schema = row_schema(entry, base.map(|base| &base.beyond_files().tail));
+        let rows = RecordBatch::try_new(schema, arrays)
             .map_err(|error| Error::internal(format!("cannot stage rows: {error}")))?;
         let staged = self.staged.tables.entry(entry.id).or_default();
         staged.rows.push(rows);
@@ -461,7 +465,7 @@ impl Transaction {
 
     fn replace(&mut self, id: TableId, entry: TableEntry, how: Replaced) -> Result<()> {
         let change = Change::ReplaceTable { table: entry.clone(), absorbed: 0, compacted: false };
-        self.staged.catalog.apply_change(&change)?;
+        Arc::make_mut(&mut self.staged.catalog).apply_change(&change)?;
         if let Some(in_files) = self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut()) {
             in_files.entry = Arc::new(entry);
             in_files.replaced = Some(how);
@@ -653,18 +657,20 @@ impl Staged {
     /// `Conflict` when they do not fit it.
     fn against(&self, base: &Snapshot, latest: &Snapshot) -> Result<Commit> {
         let mut commit = Commit { changes: self.changes.clone(), ..Commit::default() };
-        let mut catalog = latest.catalog().clone();
+        let mut catalog = latest.shared_catalog().clone();
         for change in &self.changes {
             self.check_definition(change, base, latest)?;
-            catalog.apply_change(change).map_err(|error| match latest.version() > base.version() {
-                true => Error::new(
-                    ErrorKind::Conflict,
-                    format!(
-                        "{}, since a transaction that committed first; roll back and try again",
-                        error.message()
+            Arc::make_mut(&mut catalog).apply_change(change).map_err(|error| {
+                match latest.version() > base.version() {
+                    true => Error::new(
+                        ErrorKind::Conflict,
+                        format!(
+                            "{}, since a transaction that committed first; roll back and try again",
+                            error.message()
+                        ),
                     ),
-                ),
-                false => error,
+                    false => error,
+                }
             })?;
         }
         for (id, staged) in &self.tables {
