@@ -6,6 +6,7 @@ use crate::readers::{Garbage, Readers};
 use crate::rows::encode_deleted_file;
 use crate::snapshot::{Snapshot, State, deleted_file_name};
 use crate::transaction::{Transaction, finish_columns, open_columns, sync_columns};
+use arrow_array::RecordBatch;
 use hypostyle_format::{
     Catalog, Change, Commit, DeletedEntry, LogReader, SHARED_BYTES, SUPERBLOCK_BYTES, Shared, Superblock,
 };
@@ -436,23 +437,23 @@ impl Database {
         Ok(shared)
     }
 
-    /// Commits what `build` makes of the latest state; it runs while nobody else can commit. Returns the
-    /// version of this commit: others may have been published by then.
+    /// Commits what `build` makes of the latest state, with the rows of its inserts; it runs while nobody else can
+    /// commit. Returns the version of this commit: others may have been published by then.
     ///
     /// # Errors
     /// Those of `build`; `DiskFull` or `Io`: nothing is then visible, now or after reopening. But when it is
     /// not known what is durable, and the machine restarts, the commit may be there, whole.
     pub(crate) fn commit_with(
         &self,
-        build: impl FnOnce(&Snapshot) -> Result<Commit>,
+        build: impl FnOnce(&Snapshot) -> Result<(Commit, Vec<RecordBatch>)>,
     ) -> Result<Arc<Snapshot>> {
         self.check_writable()?;
         let (view, garbage, waits) = {
             let mut committer = self.committer.lock();
             let _lock = self.commit_lock()?;
             let mut shared = self.catch_up(&mut committer.view)?;
-            let commit = build(&committer.view.snapshot)?;
-            let (garbage, waits) = self.write_commit(&mut committer, &mut shared, commit)?;
+            let (commit, inserted) = build(&committer.view.snapshot)?;
+            let (garbage, waits) = self.write_commit(&mut committer, &mut shared, commit, inserted)?;
             (committer.view.clone(), garbage, waits)
         };
         if waits {
@@ -476,11 +477,12 @@ impl Database {
         committer: &mut Committer,
         shared: &mut Shared,
         mut commit: Commit,
+        inserted: Vec<RecordBatch>,
     ) -> Result<(Vec<Garbage>, bool)> {
         commit.durable = Version(self.durable.load(Ordering::Acquire)).max(shared.checkpoint);
         let before = committer.view.snapshot.clone();
         let mut state = before.state();
-        state.apply(&commit)?;
+        state.apply(&commit, inserted)?;
         let version = state.catalog.version;
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&before)));
         let mut frame = commit.encode(version)?;
@@ -654,7 +656,7 @@ impl Database {
         }
         let garbage = match commit.changes.is_empty() {
             true => Vec::new(),
-            false => self.write_commit(&mut committer, &mut shared, commit)?.0,
+            false => self.write_commit(&mut committer, &mut shared, commit, Vec::new())?.0,
         };
         committer.view.log()?.sync().inspect_err(|_| self.refuse_commits())?;
         let state = committer.view.snapshot.state();
@@ -814,13 +816,16 @@ fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> 
     if until == start {
         return Ok(());
     }
+    if until > end_of_file {
+        return Err(Error::corrupt(format!("the log ends before byte {until}")));
+    }
     let mut bytes = vec![0; until.saturating_sub(start) as usize];
     log.read_at(start, &mut bytes)?;
     let mut state = view.snapshot.state();
     let mut reader = LogReader::new(&bytes, state.catalog.version);
     while let Some(commit) = reader.next_commit()? {
         let version = state.catalog.version.next();
-        state.apply(&commit).map_err(|error| error.context(format!("version {version}")))?;
+        state.apply(&commit, Vec::new()).map_err(|error| error.context(format!("version {version}")))?;
     }
     let reached = start + reader.offset() as u64;
     if end.is_some_and(|end| end != reached) {

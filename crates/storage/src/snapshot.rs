@@ -4,6 +4,7 @@ use crate::column::check_shape;
 use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
 use crate::table::TableData;
+use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, TableEntry};
 use hypostyle_io::Store;
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
@@ -60,12 +61,21 @@ impl State {
         self
     }
 
+    /// Applies a commit; `inserted` has the rows of its inserts, in order, if they are decoded already.
+    ///
     /// # Errors
     /// When a change does not fit; the state is then partly changed and must be thrown away.
-    pub fn apply(&mut self, commit: &Commit) -> Result<()> {
+    pub fn apply(&mut self, commit: &Commit, inserted: Vec<RecordBatch>) -> Result<()> {
         let version = self.catalog.version.next();
+        let mut inserted = inserted.into_iter();
         for (change, attachment) in commit.with_attachments() {
-            self.apply_change(change, attachment, version)?;
+            if let Change::Insert { id, .. } = change
+                && let Some(rows) = inserted.next()
+            {
+                self.rows_mut(*id)?.tail.push(rows)?;
+            } else {
+                self.apply_change(change, attachment, version)?;
+            }
         }
         Arc::make_mut(&mut self.catalog).version = version;
         Ok(())

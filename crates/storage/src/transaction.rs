@@ -6,7 +6,7 @@
 
 use crate::column::{ColumnData, ColumnWriter, GenerationFiles, node_count, table_directory};
 use crate::database::{Database, Synchronous};
-use crate::rows::{Rows, encode_positions, encode_rows, positions_before, row_schema};
+use crate::rows::{Rows, decode_rows, encode_positions, encode_rows, positions_before, row_schema};
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
@@ -615,6 +615,8 @@ impl Transaction {
         }
         self.end_statement()?;
         let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);
+        // While nobody waits for it.
+        let inserts = staged.encode_rows(base)?;
         let snapshot = self.database.commit_with(|latest| {
             for id in guarded {
                 let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
@@ -624,7 +626,7 @@ impl Transaction {
                     return Err(conflict(&before.entry().name, "was changed"));
                 }
             }
-            staged.against(base, latest)
+            staged.against(base, latest, inserts)
         })?;
         self.created.retain(|id| staged.catalog.table_by_id(*id).is_none());
         Ok(snapshot)
@@ -650,12 +652,33 @@ fn conflict(table: &str, why: &str) -> Error {
     )
 }
 
+/// Rows as the log will have them, and as it is read: they are nobody else's then, and no longer than needed.
+struct Inserted {
+    bytes: Vec<u8>,
+    rows: RecordBatch,
+}
+
 impl Staged {
-    /// The commit of these changes on top of the latest state.
+    fn encode_rows(&self, base: &Snapshot) -> Result<BTreeMap<TableId, Vec<Inserted>>> {
+        let tables = self.tables.iter();
+        let encoded = tables.map(|(id, staged)| {
+            let own_start = base.table_by_id(*id).map_or(0, |before| before.positions());
+            Ok((*id, staged.encode_rows(own_start)?))
+        });
+        encoded.collect()
+    }
+
+    /// The commit of these changes on top of the latest state, and the rows of its inserts.
     ///
     /// # Errors
     /// `Conflict` when they do not fit it.
-    fn against(&self, base: &Snapshot, latest: &Snapshot) -> Result<Commit> {
+    fn against(
+        &self,
+        base: &Snapshot,
+        latest: &Snapshot,
+        mut inserts: BTreeMap<TableId, Vec<Inserted>>,
+    ) -> Result<(Commit, Vec<RecordBatch>)> {
+        let mut inserted = Vec::new();
         let mut commit = Commit { changes: self.changes.clone(), ..Commit::default() };
         let mut catalog = latest.shared_catalog().clone();
         for change in &self.changes {
@@ -674,16 +697,15 @@ impl Staged {
             })?;
         }
         for (id, staged) in &self.tables {
-            staged.against(
-                *id,
-                base.table_by_id(*id),
-                latest.table_by_id(*id),
-                base,
-                &catalog,
-                &mut commit,
-            )?;
+            staged.against(*id, base.table_by_id(*id), latest.table_by_id(*id), base, &mut commit)?;
+            for Inserted { bytes, rows } in inserts.remove(id).unwrap_or_default() {
+                let (id, count) = (*id, rows.num_rows() as u64);
+                commit.changes.push(Change::Insert { id, rows: count, bytes: bytes.len() as u64 });
+                commit.attachments.push(bytes);
+                inserted.push(rows);
+            }
         }
-        Ok(commit)
+        Ok((commit, inserted))
     }
 
     /// A table that is dropped must be as it was.
@@ -705,7 +727,6 @@ impl StagedTable {
         before: Option<&Arc<TableData>>,
         now: Option<&Arc<TableData>>,
         base: &Snapshot,
-        catalog: &Catalog,
         commit: &mut Commit,
     ) -> Result<()> {
         let own_start = before.map_or(0, |before| before.positions());
@@ -728,8 +749,6 @@ impl StagedTable {
             }
             push_delete(commit, id, &deleted)?;
         }
-        let mut own_deleted: RoaringTreemap =
-            self.deleted.iter().skip_while(|position| *position < own_start).map(|p| p - own_start).collect();
         if let Some(in_files) = &self.in_files {
             let in_files_before = now.map_or(0, |now| now.rows_in_files());
             if in_files_before != in_files.before {
@@ -758,31 +777,40 @@ impl StagedTable {
                 }
             });
             let (first, count) = (in_files.before + in_files.absorbed, in_files.rows);
-            let deleted = positions_before(&own_deleted, count).iter().map(|index| index + first).collect();
+            let deleted = self.own_deleted(own_start, count).map(|index| index + first).collect();
             push_delete(commit, id, &deleted)?;
-            own_deleted =
-                own_deleted.iter().skip_while(|index| *index < count).map(|index| index - count).collect();
         }
-        let mut first = 0;
+        Ok(())
+    }
+
+    /// Deleted rows of `count` own ones, the first of which has the position `start`.
+    fn own_deleted(&self, start: u64, count: u64) -> impl Iterator<Item = u64> {
+        let deleted = self.deleted.iter().skip_while(move |position| *position < start);
+        deleted.map(move |position| position - start).take_while(move |index| *index < count)
+    }
+
+    /// Own rows that wait in memory, without those that are deleted.
+    fn encode_rows(&self, own_start: u64) -> Result<Vec<Inserted>> {
+        let mut first = own_start + self.in_files.as_ref().map_or(0, |in_files| in_files.rows);
+        let mut encoded = Vec::new();
         for batch in &self.rows {
             let rows = batch.num_rows() as u64;
-            let kept = if own_deleted.range_cardinality(first..first + rows) == 0 {
+            let kept = if self.deleted.range_cardinality(first..first + rows) == 0 {
                 batch.clone()
             } else {
                 let keep: BooleanArray =
-                    (first..first + rows).map(|row| Some(!own_deleted.contains(row))).collect();
+                    (first..first + rows).map(|row| Some(!self.deleted.contains(row))).collect();
                 filter_record_batch(batch, &keep)
                     .map_err(|error| Error::internal(format!("cannot filter staged rows: {error}")))?
             };
             first += rows;
-            if kept.num_rows() > 0 && catalog.table_by_id(id).is_some() {
+            if kept.num_rows() > 0 {
                 let bytes = encode_rows(&kept)?;
-                let rows = kept.num_rows() as u64;
-                commit.changes.push(Change::Insert { id, rows, bytes: bytes.len() as u64 });
-                commit.attachments.push(bytes);
+                let rows = decode_rows(&bytes, &kept.schema(), kept.num_rows() as u64)?;
+                encoded.push(Inserted { bytes, rows });
             }
         }
-        Ok(())
+        Ok(encoded)
     }
 }
 
