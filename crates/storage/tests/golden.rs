@@ -1,4 +1,4 @@
-//! Databases that earlier releases wrote stay readable: `tests/golden` has one for each format version.
+//! Databases that earlier releases wrote stay readable: `tests/golden` has some for each format version.
 //!
 //! What must be in them is told here by the rules that made them, and not by what the reader finds. To
 //! make the files of a new format version (never those of an old one again):
@@ -6,11 +6,14 @@
 
 mod common;
 
-use arrow_array::{Array, ArrayRef, BooleanArray, LargeStringArray, RecordBatch};
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, LargeStringArray, RecordBatch, UInt64Array};
 use arrow_select::concat::concat;
-use common::{append, assert_same, batch, column, columns_of, create, every_type, open};
-use hypostyle_storage::{Database, OpenMode, ViewEntry};
-use hypostyle_types::BLOCK_ROWS;
+use arrow_select::take::take;
+use common::{append, append_to_log, assert_same, batch, column, columns_of, create, every_type, open};
+use hypostyle_storage::{ConstraintEntry, ConstraintRule, Database, NewColumn, OpenMode, ViewEntry};
+use hypostyle_types::{BLOCK_ROWS, ColumnId, LogicalType, TableId};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,15 +31,21 @@ fn long() -> RecordBatch {
     batch(vec![("kind", Arc::new(kinds) as ArrayRef), ("flag", Arc::new(flags))])
 }
 
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/format-v1")
+const VERSION_1: &str = "format-v1";
+
+/// Of the same version: everything that transactions leave in a log.
+const TRANSACTIONS: &str = "format-v1-transactions";
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden").join(name)
 }
 
 #[test]
 #[ignore = "writes the files that the other test reads; only for a new format version"]
 fn write_golden_files() {
-    assert!(!golden().exists(), "golden files are never written again: {}", golden().display());
-    let database = open(&golden());
+    let path = golden(VERSION_1);
+    assert!(!path.exists(), "golden files are never written again: {}", path.display());
+    let database = open(&path);
     let (first, second) = (every_type(0, FIRST.0, FIRST.1), every_type(FIRST.0, SECOND.0, SECOND.1));
     let id = create(&database, "every_type", &[first]).unwrap();
     append(&database, id, &second).unwrap();
@@ -74,7 +83,7 @@ fn copy(from: &Path, to: &Path) {
 fn format_version_1_is_read_checked_and_continued() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("golden");
-    copy(&golden(), &path);
+    copy(&golden(VERSION_1), &path);
 
     let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
     let snapshot = database.snapshot().unwrap();
@@ -117,4 +126,152 @@ fn format_version_1_is_read_checked_and_continued() {
         assert_same(&tail, more.column(index), field.name());
     }
     assert!(snapshot.check(|_| true).is_empty());
+}
+
+/// Rows of `every_type`: deleted before the checkpoint; deleted after it, in the files and in the log.
+const DELETED: [u64; 2] = [1, 5];
+const DELETED_LATER: [u64; 4] = [2, 12, 13, 40];
+
+fn numbers(values: std::ops::Range<i64>) -> RecordBatch {
+    batch(vec![("n", Arc::new(Int64Array::from_iter_values(values)) as ArrayRef)])
+}
+
+fn delete(database: &Arc<Database>, id: TableId, positions: &[u64]) {
+    let mut writer = database.begin(1).unwrap();
+    writer.delete(id, &positions.iter().copied().collect()).unwrap();
+    writer.commit().unwrap();
+}
+
+#[test]
+#[ignore = "writes the files that the other test reads; only for a new format version"]
+fn write_golden_transactions() {
+    let path = golden(TRANSACTIONS);
+    assert!(!path.exists(), "golden files are never written again: {}", path.display());
+    let database = open(&path);
+    let id = create(&database, "every_type", &[every_type(0, FIRST.0, FIRST.1)]).unwrap();
+    let altered = create(&database, "altered", &[numbers(0..10)]).unwrap();
+    let compacted = create(&database, "compacted", &[numbers(0..100)]).unwrap();
+    let dropped = create(&database, "dropped", &[numbers(0..10)]).unwrap();
+    delete(&database, id, &DELETED);
+    assert!(database.checkpoint().unwrap());
+
+    append_to_log(&database, id, &every_type(FIRST.0, SECOND.0, SECOND.1)).unwrap();
+    delete(&database, id, &DELETED_LATER);
+
+    append_to_log(&database, altered, &numbers(10..15)).unwrap();
+    delete(&database, altered, &[3, 12]);
+    let text: ArrayRef = Arc::new(LargeStringArray::from(vec!["new"]));
+    let column = NewColumn {
+        name: "text".into(),
+        logical_type: LogicalType::Varchar,
+        nullable: false,
+        default: Some("'new'".into()),
+    };
+    let mut writer = database.begin(1).unwrap();
+    writer.add_column(altered, column, &text).unwrap();
+    writer
+        .alter_table(altered, |table| {
+            table.comment = Some("all rules".into());
+            table.columns[0].comment = Some("a number".into());
+            let columns = vec![ColumnId(0)];
+            table.constraints = [
+                ("key", ConstraintRule::PrimaryKey { columns: columns.clone() }),
+                ("once", ConstraintRule::Unique { columns: columns.clone() }),
+                ("small", ConstraintRule::Check { sql: "n < 1000".into() }),
+                (
+                    "known",
+                    ConstraintRule::ForeignKey {
+                        columns: columns.clone(),
+                        table: compacted,
+                        referred: columns,
+                    },
+                ),
+            ]
+            .map(|(name, rule)| ConstraintEntry { name: name.into(), rule })
+            .to_vec();
+            Ok(())
+        })
+        .unwrap();
+    writer.commit().unwrap();
+
+    append_to_log(&database, compacted, &numbers(100..130)).unwrap();
+    delete(&database, compacted, &(0..120).step_by(2).collect::<Vec<_>>());
+    let mut writer = database.begin(1).unwrap();
+    assert_eq!(writer.compact(compacted).unwrap(), 60);
+    writer.commit().unwrap();
+    append_to_log(&database, compacted, &numbers(130..133)).unwrap();
+
+    // Rows past the end of the column files, as of a statement that was undone.
+    let mut writer = database.begin(1).unwrap();
+    let savepoint = writer.savepoint().unwrap();
+    writer.append(compacted, &numbers(0..40_000)).unwrap();
+    writer.savepoint().unwrap();
+    writer.roll_back_to(&savepoint);
+    writer.append(compacted, &numbers(133..134)).unwrap();
+    writer.drop_table(dropped).unwrap();
+    writer.commit().unwrap();
+    drop(database);
+    // What has no meaning elsewhere, and the room at the end of the log.
+    fs::remove_file(path.join("shared")).unwrap();
+    fs::remove_dir_all(path.join("readers")).unwrap();
+    for entry in fs::read_dir(&path).unwrap() {
+        let file = entry.unwrap().path();
+        if file.file_name().unwrap().to_string_lossy().starts_with("log-") {
+            let bytes = fs::read(&file).unwrap();
+            let end = bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1;
+            // The last frame may end with zeros.
+            fs::write(&file, &bytes[..end.next_multiple_of(4096)]).unwrap();
+        }
+    }
+}
+
+fn check_transactions(database: &Database, more: std::ops::Range<i64>) {
+    let snapshot = database.snapshot().unwrap();
+    let damages = snapshot.check(|_| true);
+    assert!(damages.is_empty(), "{damages:?}");
+    let pieces = [every_type(0, FIRST.0, FIRST.1), every_type(FIRST.0, SECOND.0, SECOND.1)];
+    let gone = |row: &u64| DELETED.contains(row) || DELETED_LATER.contains(row);
+    let kept: UInt64Array = (0..(FIRST.0 + SECOND.0) as u64).filter(|row| !gone(row)).map(Some).collect();
+    for (index, field) in pieces[0].schema().fields().iter().enumerate() {
+        let parts: Vec<&dyn Array> = pieces.iter().map(|piece| piece.column(index).as_ref()).collect();
+        let expected = take(&concat(&parts).unwrap(), &kept, None).unwrap();
+        assert_same(&column(&snapshot, "every_type", index), &expected, field.name());
+    }
+    let numbers_of =
+        |table| column(&snapshot, table, 0).as_primitive::<Int64Type>().values().iter().copied().collect();
+    let found: Vec<i64> = numbers_of("altered");
+    assert_eq!(found, (0..15).filter(|n| ![3, 12].contains(n)).collect::<Vec<_>>());
+    let texts = column(&snapshot, "altered", 1);
+    assert!(texts.as_string::<i64>().iter().all(|text| text == Some("new")));
+    let entry = snapshot.table("main", "altered").unwrap().entry();
+    assert_eq!(entry.comment.as_deref(), Some("all rules"));
+    assert_eq!(entry.columns[0].comment.as_deref(), Some("a number"));
+    assert_eq!(entry.columns[1].default.as_deref(), Some("'new'"));
+    let names: Vec<&str> = entry.constraints.iter().map(|constraint| constraint.name.as_str()).collect();
+    assert_eq!(names, ["key", "once", "small", "known"]);
+    assert!(matches!(&entry.constraints[2].rule, ConstraintRule::Check { sql } if sql == "n < 1000"));
+    assert!(
+        matches!(&entry.constraints[3].rule, ConstraintRule::ForeignKey { referred, .. } if referred.len() == 1)
+    );
+    let found: Vec<i64> = numbers_of("compacted");
+    let expected = (0..120).filter(|n| n % 2 == 1).chain(120..134).chain(more);
+    assert_eq!(found, expected.collect::<Vec<_>>());
+    assert!(snapshot.table("main", "dropped").is_none());
+}
+
+#[test]
+fn the_log_of_transactions_of_version_1_is_read_checked_and_continued() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("golden");
+    copy(&golden(TRANSACTIONS), &path);
+    check_transactions(&Database::open(&path, OpenMode::ReadOnly).unwrap(), 0..0);
+    let database = open(&path);
+    check_transactions(&database, 0..0);
+    let id = database.snapshot().unwrap().table("main", "compacted").unwrap().entry().id;
+    append_to_log(&database, id, &numbers(200..300)).unwrap();
+    check_transactions(&database, 200..300);
+    assert!(database.checkpoint().unwrap());
+    check_transactions(&database, 200..300);
+    drop(database);
+    check_transactions(&open(&path), 200..300);
 }
