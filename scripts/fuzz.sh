@@ -10,10 +10,10 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet 
 
 corpus="$HYPOSTYLE_CACHE/fuzz"
 golden=tests/golden/format-v1
-mkdir -p "$corpus"/{superblock,block,log,database}
+mkdir -p "$corpus"/{superblock,block,log,database,attachments}
 cp "$golden/HYPOSTYLE" "$corpus/superblock/golden"
 cp "$golden"/log-* "$golden"/catalog-* "$corpus/log/"
-for target in superblock block log database; do
+for target in superblock block log database attachments; do
     printf '\n== %s\n' "$target"
     cargo +nightly fuzz run "$target" "$corpus/$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048
 done

@@ -8,7 +8,7 @@ use arrow_ipc::writer::{
     DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions, write_message,
 };
 use arrow_ipc::{MetadataVersion, root_as_message};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use hypostyle_format::{DeletedEntry, TableEntry};
 use hypostyle_types::{Error, Result, Version};
@@ -171,6 +171,9 @@ pub(crate) fn decode_rows(bytes: &[u8], schema: &SchemaRef, rows: u64) -> Result
     let (metadata, body) = bytes[8..].split_at_checked(metadata_bytes).ok_or_else(damaged)?;
     let message = root_as_message(metadata).map_err(ipc_error)?;
     let header = message.header_as_record_batch().ok_or_else(damaged)?;
+    if !lies_within(&header, schema, body.len()) {
+        return Err(damaged());
+    }
     let buffer = Buffer::from(body);
     let batch = read_record_batch(&buffer, header, schema.clone(), &HashMap::new(), None, &message.version())
         .map_err(ipc_error)?;
@@ -178,6 +181,60 @@ pub(crate) fn decode_rows(bytes: &[u8], schema: &SchemaRef, rows: u64) -> Result
         return Err(ipc_error("a record batch of another length"));
     }
     Ok(batch)
+}
+
+/// What reading the arrays takes for granted: buffers that are in the message, and lengths that fit it. All else is
+/// validated with the arrays.
+fn lies_within(header: &arrow_ipc::RecordBatch<'_>, schema: &Schema, body: usize) -> bool {
+    let (Some(nodes), Some(buffers)) = (header.nodes(), header.buffers()) else { return false };
+    let bytes = |buffer: &arrow_ipc::Buffer| {
+        let (start, length) =
+            (usize::try_from(buffer.offset()).ok()?, usize::try_from(buffer.length()).ok()?);
+        start.checked_add(length).filter(|end| *end <= body).map(|_| length)
+    };
+    let mut types = Vec::new();
+    schema.fields().iter().for_each(|field| push_types(field.data_type(), &mut types));
+    let buffer = |index| if index < buffers.len() { bytes(buffers.get(index)) } else { None };
+    let mut first = 0;
+    let sound = types.into_iter().zip(nodes).all(|(data_type, node)| {
+        let (count, offset_bytes) = buffers_of(data_type);
+        let (validity, offsets) = (buffer(first), buffer(first + 1));
+        first += count;
+        let (length, nulls) = (node.length(), node.null_count());
+        let fits = |bytes: usize| u64::try_from(length).is_ok_and(|length| length <= 8 * bytes as u64);
+        fits(body)
+            && (0..=length).contains(&nulls)
+            && (nulls == 0 || validity.is_some_and(fits))
+            && offset_bytes.is_none_or(|width| offsets.is_some_and(|bytes| bytes.is_multiple_of(width)))
+    });
+    let plain = header.compression().is_none() && header.variadicBufferCounts().is_none();
+    sound && plain && buffers.iter().all(|buffer| bytes(buffer).is_some())
+}
+
+/// A type, and those of its children, in the order of their nodes.
+fn push_types<'a>(data_type: &'a DataType, types: &mut Vec<&'a DataType>) {
+    types.push(data_type);
+    match data_type {
+        DataType::LargeList(child) | DataType::Map(child, _) | DataType::FixedSizeList(child, _) => {
+            push_types(child.data_type(), types);
+        }
+        DataType::Struct(children) => {
+            children.iter().for_each(|child| push_types(child.data_type(), types));
+        }
+        _ => {}
+    }
+}
+
+/// How many buffers a node has in a message; the first is its validity, and the second may be offsets of so many
+/// bytes.
+fn buffers_of(data_type: &DataType) -> (usize, Option<usize>) {
+    match data_type {
+        DataType::LargeUtf8 | DataType::LargeBinary => (3, Some(8)),
+        DataType::LargeList(_) => (2, Some(8)),
+        DataType::Map(..) => (2, Some(4)),
+        DataType::Struct(_) | DataType::FixedSizeList(..) => (1, None),
+        _ => (2, None),
+    }
 }
 
 pub(crate) fn positions_before(positions: &RoaringTreemap, end: u64) -> RoaringTreemap {
@@ -227,7 +284,12 @@ pub(crate) fn decode_deleted_file(bytes: &[u8], rows: u64) -> Result<RoaringTree
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::{ArrayRef, Int64Array};
+    use arrow_array::builder::{Int32Builder, LargeListBuilder, LargeStringBuilder, MapBuilder};
+    use arrow_array::types::Int32Type;
+    use arrow_array::*;
+    use arrow_buffer::NullBuffer;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     fn batch(values: std::ops::Range<i64>) -> RecordBatch {
         let array: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
@@ -273,6 +335,65 @@ mod tests {
         assert!(decode_deleted_file(&bytes, 2).is_err());
         bytes[3] ^= 1;
         assert!(decode_deleted_file(&bytes, 3).is_err());
+    }
+
+    /// Rows of each layout that a message may have.
+    fn layouts() -> RecordBatch {
+        let flags = BooleanArray::from(vec![Some(true), None, Some(false)]);
+        let texts = LargeStringArray::from(vec![Some("a"), None, Some("äöü")]);
+        let ids = FixedSizeBinaryArray::try_from_iter([[1; 16], [2; 16], [3; 16]].iter()).unwrap();
+        let mut lists = LargeListBuilder::new(Int32Builder::new());
+        let mut maps = MapBuilder::new(None, LargeStringBuilder::new(), Int32Builder::new());
+        for row in 0..3 {
+            lists.append_value([Some(row), None]);
+            maps.keys().append_value("k");
+            maps.values().append_value(row);
+            maps.append(row != 1).unwrap();
+        }
+        let pairs = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(
+            [Some([Some(1), None]), None, Some([Some(2), Some(3)])],
+            2,
+        );
+        let member = Arc::new(Field::new("a", DataType::Boolean, true));
+        let validity = NullBuffer::from(vec![true, false, true]);
+        let structs =
+            StructArray::new(vec![member].into(), vec![Arc::new(flags.clone()) as ArrayRef], Some(validity));
+        let arrays: [ArrayRef; 8] = [
+            Arc::new(flags),
+            Arc::new(texts),
+            Arc::new(ids),
+            Arc::new(lists.finish()),
+            Arc::new(maps.finish()),
+            Arc::new(pairs),
+            Arc::new(structs),
+            Arc::new(Int64Array::from(vec![Some(1), None, Some(3)])),
+        ];
+        RecordBatch::try_from_iter(
+            arrays.into_iter().enumerate().map(|(name, array)| (name.to_string(), array)),
+        )
+        .unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #[test]
+        fn no_attached_bytes_panic(changes in vec((any::<prop::sample::Index>(), any::<u8>(), 0..8_usize), 1..4)) {
+            let rows = layouts();
+            let sound = encode_rows(&rows).unwrap();
+            prop_assert_eq!(&decode_rows(&sound, &rows.schema(), 3).unwrap(), &rows);
+            let mut bytes = sound;
+            for (place, byte, run) in changes {
+                let start = place.index(bytes.len());
+                let end = bytes.len().min(start + run);
+                bytes[start..end].fill(byte);
+            }
+            if let Ok(read) = decode_rows(&bytes, &rows.schema(), 3) {
+                // What was taken for sound can be read.
+                let _text = format!("{read:?}");
+                concat_batches(&rows.schema(), [&read, &rows]).unwrap();
+            }
+            let _positions = decode_positions(&bytes, 3);
+        }
     }
 
     #[test]
