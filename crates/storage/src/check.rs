@@ -1,18 +1,35 @@
-//! CHECK DATABASE: reads every block and compares its checksum.
+//! CHECK DATABASE: reads every block, the log, and what a checkpoint has written, and compares the checksums.
 
 use crate::Snapshot;
-use hypostyle_types::{BLOCK_ROWS, Error};
+use crate::database::{check_log, checkpoint_in_use, read_catalog};
+use crate::snapshot::read_deleted_file;
+use hypostyle_format::TableEntry;
+use hypostyle_types::{BLOCK_ROWS, Error, Result, Version};
 
-/// One damaged block.
+/// One damaged block or file.
 #[derive(Clone, Debug)]
 pub struct Damage {
+    /// Empty when the catalog or the log is damaged.
     pub schema: String,
     pub table: String,
+    /// Empty when it is the file of the table's deleted rows.
     pub column: String,
     /// Node of the column's type tree; 0 but for nested types.
     pub node: usize,
     pub block: u64,
     pub error: Error,
+}
+
+impl Damage {
+    fn of_database(error: Error) -> Self {
+        let (schema, table, column) = Default::default();
+        Self { schema, table, column, node: 0, block: 0, error }
+    }
+
+    fn of_table(table: &TableEntry, error: Error) -> Self {
+        let (schema, table) = (table.schema.clone(), table.name.clone());
+        Self { schema, table, ..Self::of_database(error) }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,23 +39,23 @@ pub struct CheckProgress {
 }
 
 impl Snapshot {
-    /// Checks every block of every column and lists the damaged ones. `progress` may stop it by
-    /// returning false; the damage found so far is then returned.
+    /// Checks what the next one to open the database will read: the catalog, the log, the files of deleted rows, and
+    /// every block of every column; lists what is damaged. `progress` may stop it by returning false; the damage
+    /// found so far is then returned.
     pub fn check(&self, mut progress: impl FnMut(CheckProgress) -> bool) -> Vec<Damage> {
         let rows_total = self.tables().map(|table| table.rows() * table.columns().len() as u64).sum();
         let mut state = CheckProgress { rows_done: 0, rows_total };
-        let mut damages = Vec::new();
+        let mut damages = self.check_log().unwrap_or_else(|error| vec![Damage::of_database(error)]);
         for table in self.tables() {
             for column in table.columns() {
                 column.check(|node, block, result| {
                     if let Err(error) = result {
+                        let column = column.entry().name.clone();
                         damages.push(Damage {
-                            schema: table.entry().schema.clone(),
-                            table: table.entry().name.clone(),
-                            column: column.entry().name.clone(),
+                            column,
                             node,
                             block,
-                            error,
+                            ..Damage::of_table(table.entry(), error)
                         });
                     }
                     if node == 0 {
@@ -48,6 +65,34 @@ impl Snapshot {
                 if !progress(state) {
                     return damages;
                 }
+            }
+        }
+        damages
+    }
+
+    fn check_log(&self) -> Result<Vec<Damage>> {
+        loop {
+            let (checkpoint, end) = checkpoint_in_use(self.store())?;
+            let damages = self.check_checkpoint(checkpoint, end);
+            // Another checkpoint may have replaced the files meanwhile.
+            if checkpoint_in_use(self.store())?.0 == checkpoint {
+                return Ok(damages);
+            }
+        }
+    }
+
+    fn check_checkpoint(&self, checkpoint: Version, end: Option<u64>) -> Vec<Damage> {
+        let mut damages: Vec<Damage> =
+            check_log(self.store(), checkpoint, end).err().map(Damage::of_database).into_iter().collect();
+        match read_catalog(self.store(), checkpoint) {
+            Err(error) => damages.push(Damage::of_database(error)),
+            Ok(catalog) => {
+                // The file of a table that was dropped since may be gone.
+                let tables = catalog.tables.iter().filter(|table| self.table_by_id(table.id).is_some());
+                damages.extend(tables.filter_map(|table| {
+                    let error = read_deleted_file(self.store(), table, table.deleted?).err()?;
+                    Some(Damage::of_table(table, error))
+                }));
             }
         }
         damages

@@ -785,7 +785,38 @@ fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>>
     Ok(None)
 }
 
-fn read_catalog(store: &Store, checkpoint: Version) -> Result<Catalog> {
+/// The checkpoint whose log is in use, as who opens the database now finds it, and how much of the log is published.
+pub(crate) fn checkpoint_in_use(store: &Store) -> Result<(Version, Option<u64>)> {
+    let boot = boot_id();
+    let known = read_shared(store, &OnceLock::new())?.filter(|shared| shared.boot == boot);
+    if let Some(shared) = known {
+        return Ok((shared.checkpoint, Some(shared.published)));
+    }
+    let versions = store.list("")?.into_iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok());
+    let newest = versions.max().ok_or_else(|| Error::corrupt("the catalog is missing"))?;
+    Ok((Version(newest), None))
+}
+
+/// Looks whether all frames of a log are whole.
+pub(crate) fn check_log(store: &Store, checkpoint: Version, end: Option<u64>) -> Result<()> {
+    let log = match store.open(&log_name(checkpoint)) {
+        Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => return Ok(()),
+        log => log?,
+    };
+    let mut bytes = log.read_all()?;
+    bytes.truncate(end.unwrap_or(u64::MAX) as usize);
+    let mut reader = LogReader::new(&bytes, checkpoint);
+    while reader.next_commit()?.is_some() {}
+    match end {
+        Some(end) if end != reader.offset() as u64 => Err(Error::corrupt(format!(
+            "the log is damaged at byte {}: {end} bytes of it were committed; restore it from a backup",
+            reader.offset()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn read_catalog(store: &Store, checkpoint: Version) -> Result<Catalog> {
     Catalog::decode_checkpoint(&store.open(&catalog_name(checkpoint))?.read_all()?)
 }
 

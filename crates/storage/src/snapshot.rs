@@ -5,9 +5,10 @@ use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
 use crate::table::TableData;
 use arrow_array::RecordBatch;
-use hypostyle_format::{Catalog, Change, Commit, TableEntry};
+use hypostyle_format::{Catalog, Change, Commit, DeletedEntry, TableEntry};
 use hypostyle_io::Store;
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
+use roaring::RoaringTreemap;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -24,6 +25,23 @@ pub(crate) fn deleted_file_name(table: TableId, version: Version) -> String {
     format!("columns/{table}/deleted-{:020}", version.0)
 }
 
+/// The deleted rows of a table as of a checkpoint.
+pub(crate) fn read_deleted_file(
+    store: &Store,
+    table: &TableEntry,
+    deleted: DeletedEntry,
+) -> Result<RoaringTreemap> {
+    let file = store.open(&deleted_file_name(table.id, deleted.version))?;
+    let positions = decode_deleted_file(&file.read_all()?, deleted.rows)?;
+    match positions.max() {
+        Some(last) if last >= table.rows => Err(Error::corrupt(format!(
+            "the file of deleted rows has row {last}, but the table has only {} in its files",
+            table.rows
+        ))),
+        _ => Ok(positions),
+    }
+}
+
 impl State {
     /// The state of a checkpoint, and the tables whose deleted rows are in no file any more: the log must drop them.
     pub fn of_checkpoint(store: &Store, catalog: Catalog) -> Result<(Self, Vec<(TableId, Error)>)> {
@@ -34,15 +52,13 @@ impl State {
             // Nothing is known of what came before the checkpoint.
             let mut of_table = Rows { moved: catalog.version, ..Rows::default() };
             if let Some(deleted) = table.deleted {
-                match store.open(&deleted_file_name(table.id, deleted.version)) {
-                    Ok(file) => {
-                        let positions = decode_deleted_file(&file.read_all()?, deleted.rows)
-                            .map_err(|error| error.context(format!("table \"{}\"", table.name)))?;
+                match read_deleted_file(store, table, deleted) {
+                    Ok(positions) => {
                         of_table.delete(&positions, table.rows)?;
                         of_table.deleted_file = Some(deleted);
                     }
                     Err(error) if error.kind() == ErrorKind::NotFound => incomplete.push((table.id, error)),
-                    Err(error) => return Err(error),
+                    Err(error) => return Err(error.context(format!("table \"{}\"", table.name))),
                 }
             }
             rows.insert(table.id, of_table);
@@ -147,6 +163,7 @@ fn change_of_rows(change: &Change) -> Option<TableId> {
 /// A state of the database as readers see it; it never changes.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
+    store: Arc<Store>,
     catalog: Arc<Catalog>,
     tables: Arc<HashMap<TableId, Arc<TableData>>>,
     /// Keeps the files; the database's own snapshot has none.
@@ -176,7 +193,7 @@ impl Snapshot {
                 (entry.id, data)
             })
             .collect();
-        Self { catalog: state.catalog.clone(), tables: Arc::new(tables), pin: None }
+        Self { store: store.clone(), catalog: state.catalog.clone(), tables: Arc::new(tables), pin: None }
     }
 
     pub(crate) fn pinned(&self, pin: Option<Arc<Pin>>) -> Self {
@@ -186,6 +203,10 @@ impl Snapshot {
     /// The same state, for its definitions: its files may be removed.
     pub fn unpinned(&self) -> Self {
         self.pinned(None)
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     pub(crate) fn pin(&self) -> Option<&Arc<Pin>> {

@@ -3,9 +3,9 @@
 
 mod common;
 
-use common::{create, every_type, open};
+use common::{append_to_log, create, every_type, open};
 use hypostyle_format::{Catalog, ColumnEntry, TableEntry};
-use hypostyle_storage::{Database, OpenMode};
+use hypostyle_storage::{Damage, Database, OpenMode};
 use hypostyle_types::{ErrorKind, LogicalType};
 use std::fs;
 use std::sync::Arc;
@@ -109,5 +109,49 @@ fn a_sealed_catalog_that_describes_impossible_files_is_refused() {
     for (what, change) in changes {
         let error = open_with(change).expect_err(what);
         assert_eq!(error.kind(), ErrorKind::Corrupt, "{what}: {error}");
+    }
+}
+
+/// What a database that stays open finds damaged when one bit of a file is flipped, and what one finds that is opened.
+fn damage_of(path: &std::path::Path, file: &str, offset: usize) -> (Vec<Damage>, Result<(), ErrorKind>) {
+    let database = open(path);
+    let file = path.join(file);
+    let sound = fs::read(&file).unwrap();
+    let mut changed = sound.clone();
+    changed[offset] ^= 4;
+    fs::write(&file, &changed).unwrap();
+    let damages = database.snapshot().unwrap().check(|_| true);
+    let opened = Database::open(path, OpenMode::ReadOnly).map(drop).map_err(|error| error.kind());
+    fs::write(&file, &sound).unwrap();
+    assert!(database.snapshot().unwrap().check(|_| true).is_empty());
+    (damages, opened)
+}
+
+#[test]
+fn a_check_reports_the_log_the_catalog_and_files_of_deleted_rows() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[every_type(0, 50, true)]).unwrap();
+    let mut transaction = database.begin(1).unwrap();
+    transaction.delete(id, &[3, 7, 20].into_iter().collect()).unwrap();
+    transaction.commit().unwrap();
+    assert!(database.checkpoint().unwrap());
+    append_to_log(&database, id, &every_type(50, 5, true)).unwrap();
+    let version = database.snapshot().unwrap().version().0 - 1;
+    append_to_log(&database, id, &every_type(55, 5, true)).unwrap();
+    drop(database);
+
+    let files = [
+        (format!("log-{version:020}"), 100, ""),
+        (format!("catalog-{version:020}"), 100, ""),
+        (format!("columns/{id}/deleted-{version:020}"), 10, "t"),
+    ];
+    for (file, offset, table) in files {
+        let (damages, opened) = damage_of(&path, &file, offset);
+        assert_eq!(damages.len(), 1, "{file}: {damages:?}");
+        assert_eq!((damages[0].table.as_str(), damages[0].column.as_str()), (table, ""), "{file}");
+        assert_eq!(damages[0].error.kind(), ErrorKind::Corrupt, "{file}");
+        assert_eq!(opened, Err(ErrorKind::Corrupt), "{file}");
     }
 }
