@@ -341,3 +341,52 @@ fn a_checkpoint_that_nobody_was_told_of_hides_no_later_commit() {
         assert_eq!(read(&database.snapshot().unwrap()).0, [0, 9]);
     }
 }
+
+#[test]
+fn a_database_that_breaks_leaves_another_in_the_process_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let [sound, damaged, failing] = ["sound", "damaged", "failing"].map(|name| directory.path().join(name));
+    let observer = Arc::new(FailSyncOfLog::default());
+    let sound = common::open(&sound);
+    let failing = open_observed(&failing, observer.clone()).unwrap();
+    // Numbers that the workload has not.
+    commit(&sound, &beginning()).unwrap();
+    let mut journal = vec![0];
+    let mut goes_on = || {
+        let before = sound.snapshot().unwrap();
+        let id = 20 + journal.len() as i64;
+        commit(&sound, &insert(id, MANY)).unwrap();
+        assert!(sound.checkpoint().unwrap());
+        assert_eq!(read(&before).0, journal);
+        journal.push(id);
+        assert_eq!(check(&sound, "the other").len(), journal.len());
+    };
+    goes_on();
+
+    let opened = common::open(&damaged);
+    commit(&opened, &beginning()).unwrap();
+    commit(&opened, &insert(2, MANY)).unwrap();
+    assert!(opened.checkpoint().unwrap());
+    let table = opened.snapshot().unwrap().table("main", "t").unwrap().entry().id;
+    let column = damaged.join(format!("columns/{table}/0-0-0.values"));
+    fs::OpenOptions::new().write(true).open(&column).unwrap().write_all_at(b"damage", 800).unwrap();
+    goes_on();
+    assert!(!opened.snapshot().unwrap().check(|_| true).is_empty());
+    fs::remove_file(&column).unwrap();
+    assert!(
+        common::open(&damaged).snapshot().unwrap().table("main", "t").unwrap().columns()[0].array().is_err()
+    );
+    goes_on();
+
+    commit(&failing, &beginning()).unwrap();
+    observer.on.store(true, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        let commit = scope.spawn(|| commit(&failing, &insert(1, 2)).unwrap_err().kind());
+        goes_on();
+        assert_eq!(commit.join().unwrap(), ErrorKind::Io);
+    });
+    goes_on();
+    assert_eq!(commit(&failing, &insert(2, 2)).unwrap_err().kind(), ErrorKind::Io);
+    drop((opened, failing));
+    goes_on();
+}
