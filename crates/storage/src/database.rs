@@ -888,7 +888,8 @@ fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> 
         read_on(store, &mut old, None)?;
         if old.snapshot.version() != target.checkpoint {
             let loaded = load(store, target.checkpoint, Some(target.offset))?;
-            let state = loaded.snapshot.state();
+            let mut state = loaded.snapshot.state();
+            state.remember(&view.snapshot, target.checkpoint);
             *view = View { snapshot: Arc::new(Snapshot::new(store, &state, Some(&view.snapshot))), ..loaded };
             return Ok(());
         }

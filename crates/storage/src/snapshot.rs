@@ -66,6 +66,22 @@ impl State {
         Ok((Self { catalog: Arc::new(catalog), rows }, incomplete))
     }
 
+    /// What an earlier state knows of the position of rows, in place of what was unknown at a checkpoint: compacting a
+    /// table, and changing a column, begins new generations.
+    pub fn remember(&mut self, before: &Snapshot, checkpoint: Version) {
+        for table in &self.catalog.tables {
+            if let Some(rows) = self.rows.get_mut(&table.id).filter(|rows| rows.moved == checkpoint)
+                && let Some(before) = before.table_by_id(table.id)
+                && has_same_files(before.entry(), table)
+            {
+                rows.moved = before.beyond_files().moved;
+                if before.beyond_files().tail.rows() > 0 {
+                    rows.shifted = rows.shifted.max(checkpoint);
+                }
+            }
+        }
+    }
+
     /// The same state, whose deleted rows are where the checkpoint that was made of it says.
     pub fn at_checkpoint(mut self, catalog: Catalog) -> Self {
         for table in &catalog.tables {
@@ -151,6 +167,16 @@ impl State {
         let rows = self.rows.get_mut(&id);
         rows.ok_or_else(|| Error::corrupt(format!("a change of the unknown table {id}")))
     }
+}
+
+/// Whether two states of a table are the same but for rows that were appended or deleted.
+fn has_same_files(one: &TableEntry, other: &TableEntry) -> bool {
+    let without_rows = |table: &TableEntry| {
+        let mut table = TableEntry { rows: 0, deleted: None, ..table.clone() };
+        table.columns.iter_mut().for_each(|column| column.generation.nodes.clear());
+        table
+    };
+    without_rows(one) == without_rows(other)
 }
 
 fn change_of_rows(change: &Change) -> Option<TableId> {

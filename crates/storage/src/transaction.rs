@@ -4,7 +4,9 @@
 //! lengths of the column files, if no other transaction is doing that with the same table, so that
 //! a bulk append is written once; nobody looks there before the commit says how far they reach.
 
-use crate::column::{ColumnData, ColumnWriter, GenerationFiles, node_count, table_directory};
+use crate::column::{
+    ColumnData, ColumnWriter, GenerationFiles, committed_files, node_count, table_directory,
+};
 use crate::database::{Database, Synchronous};
 use crate::rows::{Rows, decode_rows, encode_positions, encode_rows, positions_before, row_schema};
 use crate::snapshot::{Snapshot, State};
@@ -33,6 +35,9 @@ const PARALLEL_CELLS_MIN: usize = 64 * 1024;
 /// More bytes of rows than this go to the column files instead of the log.
 const LOG_ROWS_BYTES_MAX: usize = 256 << 10;
 
+/// More rows than this do not wait in memory for column files that another transaction is writing.
+const WAITING_ROWS_BYTES_MAX: usize = 256 << 20;
+
 /// Files synced at a time.
 const SYNCS_AT_ONCE: usize = 4;
 
@@ -60,6 +65,8 @@ pub struct Transaction {
     threads: usize,
     /// Statements after this one may read what is staged.
     reads_own: bool,
+    /// Something was written to column files while `synchronous` was off.
+    unsynced: bool,
     changed: BTreeMap<TableId, Changed>,
     /// Tables that the rows were checked against.
     guarded: BTreeSet<TableId>,
@@ -131,6 +138,7 @@ impl Transaction {
             created: Vec::new(),
             threads: threads.max(1),
             reads_own: false,
+            unsynced: false,
             changed: BTreeMap::new(),
             guarded: BTreeSet::new(),
         }
@@ -334,7 +342,23 @@ impl Transaction {
         let staged = self.staged.tables.entry(entry.id).or_default();
         staged.rows.push(rows);
         staged.bytes += bytes;
-        if staged.bytes > LOG_ROWS_BYTES_MAX { self.open_files(entry.id) } else { Ok(()) }
+        if staged.bytes <= LOG_ROWS_BYTES_MAX {
+            return Ok(());
+        }
+        self.open_files(entry.id)?;
+        let waiting = self.staged.tables.get(&entry.id).map_or(0, |staged| staged.bytes);
+        if waiting > WAITING_ROWS_BYTES_MAX {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!(
+                    "table \"{}\" is being loaded by another transaction, and {} MiB of rows wait for its end; \
+                     roll back and try again",
+                    entry.name,
+                    waiting >> 20
+                ),
+            ));
+        }
+        Ok(())
     }
 
     /// Own rows of a table, the deleted ones included.
@@ -532,16 +556,35 @@ impl Transaction {
     }
 
     /// Makes finished columns durable, unless nothing is to be.
-    fn sync(&self, id: TableId, columns: &[ColumnWriter]) -> Result<()> {
+    fn sync(&mut self, id: TableId, columns: &[ColumnWriter]) -> Result<()> {
         match self.database.synchronous() {
-            Synchronous::Off => Ok(()),
+            Synchronous::Off => {
+                self.unsynced = true;
+                Ok(())
+            }
             Synchronous::Full | Synchronous::Normal => sync_columns(self.database.store(), id, columns),
         }
     }
 
+    /// Makes durable what was written while nothing was to be.
+    fn sync_late(&self) -> Result<()> {
+        let store = self.database.store();
+        for (id, staged) in &self.staged.tables {
+            let Some(in_files) = &staged.in_files else { continue };
+            for (name, bytes) in committed_files(&in_files.entry) {
+                if bytes == 0 {
+                    continue;
+                }
+                store.open(&format!("{}/{name}", table_directory(*id)))?.sync()?;
+            }
+            sync_columns(store, *id, &[])?;
+        }
+        Ok(())
+    }
+
     /// Writes the files of a new generation of a column.
     fn write_column(
-        &self,
+        &mut self,
         id: TableId,
         mut column: ColumnEntry,
         pieces: impl Iterator<Item = Result<ArrayRef>>,
@@ -614,6 +657,9 @@ impl Transaction {
             self.open_files(id)?;
         }
         self.end_statement()?;
+        if self.unsynced && self.database.synchronous() != Synchronous::Off {
+            self.sync_late()?;
+        }
         let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);
         // While nobody waits for it.
         let inserts = staged.encode_rows(base)?;

@@ -5,15 +5,15 @@ mod common;
 
 use common::history::*;
 use hypostyle_io::{Observer, Operation};
-use hypostyle_storage::{Database, OpenMode, StorageOptions};
+use hypostyle_storage::{Database, OpenMode, StorageOptions, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const IO: i32 = 5;
@@ -389,4 +389,42 @@ fn a_database_that_breaks_leaves_another_in_the_process_alone() {
     assert_eq!(commit(&failing, &insert(2, 2)).unwrap_err().kind(), ErrorKind::Io);
     drop((opened, failing));
     goes_on();
+}
+
+/// The column files that were written since they were synced.
+#[derive(Debug, Default)]
+struct Unsynced(Mutex<BTreeSet<String>>);
+
+impl Observer for Unsynced {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        let mut files = self.0.lock().unwrap();
+        match operation {
+            Operation::Write { file, .. } if file.contains("/columns/") => drop(files.insert(file.into())),
+            Operation::Sync { file } => drop(files.remove(file)),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn what_was_written_while_nothing_was_synced_is_synced_before_a_durable_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let observer = Arc::new(Unsynced::default());
+    let database = open_observed(&directory.path().join("d"), observer.clone()).unwrap();
+    commit(&database, &beginning()).unwrap();
+    let unsynced = || observer.0.lock().unwrap().len();
+    assert_eq!(unsynced(), 0);
+    for (id, last) in [(20, Synchronous::Off), (21, Synchronous::Normal), (22, Synchronous::Full)] {
+        database.set_synchronous(Synchronous::Off);
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        for step in &insert(id, MANY).steps {
+            take_step(&mut transaction, &database.snapshot().unwrap(), step).unwrap();
+        }
+        transaction.savepoint().unwrap();
+        assert!(unsynced() > 0);
+        database.set_synchronous(last);
+        transaction.commit().unwrap();
+        assert_eq!(unsynced() > 0, last == Synchronous::Off);
+    }
 }

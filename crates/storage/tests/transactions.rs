@@ -635,3 +635,57 @@ fn columns_come_go_and_change() {
         assert!(database.snapshot().unwrap().check(|_| true).is_empty());
     }
 }
+
+#[test]
+fn a_handle_that_missed_two_checkpoints_takes_no_row_for_moved() {
+    for rows_in_log in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("d");
+        let (idle, busy) = (open(&path), open(&path));
+        let id = create(&busy, "t", &[numbers(0..10)]).unwrap();
+        let other = create(&busy, "other", &[numbers(0..10)]).unwrap();
+        let compacted = create(&busy, "compacted", &[numbers(0..10)]).unwrap();
+        delete(&busy, compacted, &[1]).unwrap();
+        if rows_in_log {
+            append_to_log(&busy, id, &numbers(10..12)).unwrap();
+        }
+        let mut in_files = idle.begin(1).unwrap();
+        in_files.delete(id, &rows([3])).unwrap();
+        let mut in_log = idle.begin(1).unwrap();
+        in_log.delete(id, &rows([if rows_in_log { 11 } else { 4 }])).unwrap();
+        let mut moved = idle.begin(1).unwrap();
+        moved.delete(compacted, &rows([3])).unwrap();
+
+        append(&busy, other, &numbers(0..10)).unwrap();
+        let mut transaction = busy.begin(1).unwrap();
+        assert_eq!(transaction.compact(compacted).unwrap(), 1);
+        transaction.commit().unwrap();
+        append(&busy, other, &numbers(0..10)).unwrap();
+        append_to_log(&busy, other, &numbers(0..10)).unwrap();
+
+        in_files.commit().unwrap();
+        // Where rows of the log went is not known.
+        assert_eq!(in_log.commit().is_err(), rows_in_log);
+        assert_eq!(moved.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        assert!(!values(&busy.snapshot().unwrap()).contains(&3));
+    }
+}
+
+#[test]
+fn rows_that_wait_for_the_files_of_a_table_are_bounded() {
+    let database = Database::in_memory().unwrap();
+    let id = create(&database, "t", &[numbers(0..10)]).unwrap();
+    let many = numbers(0..200_000);
+    let mut loading = database.begin(1).unwrap();
+    loading.append(id, &many).unwrap();
+    let mut waiting = database.begin(1).unwrap();
+    let appended = (0..).find_map(|count| waiting.append(id, &many).err().map(|error| (count, error)));
+    let (count, error) = appended.unwrap();
+    assert_eq!((count, error.kind()), ((256 << 20) / (8 * 200_000), ErrorKind::Conflict), "{error}");
+    drop(waiting);
+    loading.commit().unwrap();
+    let mut again = database.begin(1).unwrap();
+    again.append(id, &many).unwrap();
+    again.commit().unwrap();
+    assert_eq!(database.snapshot().unwrap().table_by_id(id).unwrap().rows(), 400_010);
+}

@@ -98,7 +98,7 @@ fn try_commit(database: &Arc<Database>, change: &Change) -> Result<()> {
     transaction.commit().map(drop)
 }
 
-fn take_step(transaction: &mut Transaction, base: &Snapshot, step: &Step) -> Result<()> {
+pub fn take_step(transaction: &mut Transaction, base: &Snapshot, step: &Step) -> Result<()> {
     let id = |transaction: &Transaction, table: &str| -> TableId {
         transaction.catalog().table("main", table).unwrap().id
     };
