@@ -36,9 +36,25 @@ pub struct LockFileGuard<'a>(&'a LockFile);
 impl LockFile {
     /// Waits for the lock.
     pub fn lock(&self) -> Result<LockFileGuard<'_>> {
+        self.flock(FlockOperation::LockExclusive).map(|_| LockFileGuard(self))
+    }
+
+    /// `None` when someone has the lock.
+    pub fn try_lock(&self) -> Result<Option<LockFileGuard<'_>>> {
+        let locked = self.flock(FlockOperation::NonBlockingLockExclusive)?;
+        Ok(locked.then_some(LockFileGuard(self)))
+    }
+
+    /// Waits until nobody has the lock. All that wait so wake at once, and not one after the other.
+    pub fn wait(&self) -> Result<()> {
+        self.flock(FlockOperation::LockShared).map(|_| drop(LockFileGuard(self)))
+    }
+
+    fn flock(&self, operation: FlockOperation) -> Result<bool> {
         loop {
-            match rustix::fs::flock(&self.0, FlockOperation::LockExclusive) {
-                Ok(()) => return Ok(LockFileGuard(self)),
+            match rustix::fs::flock(&self.0, operation) {
+                Ok(()) => return Ok(true),
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(Error::from_io(&error.into(), "cannot take a lock")),
             }
@@ -482,8 +498,9 @@ mod tests {
         let (one, other) = (store.lock_file("L").unwrap().unwrap(), store.lock_file("L").unwrap().unwrap());
         let held = one.lock().unwrap();
         assert!(store.try_lock("L").unwrap().is_none());
+        assert!(other.try_lock().unwrap().is_none());
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| other.lock().is_ok());
+            let waiting = scope.spawn(|| other.wait().is_ok() && other.lock().is_ok());
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(!waiting.is_finished());
             drop(held);

@@ -29,6 +29,9 @@ const LOG_BYTES_MAX: u64 = 2 << 20;
 /// the file does.
 const LOG_ROOM: u64 = 256 << 10;
 
+/// Syncs of other processes that one waits for in the hope that they serve it, before it queues for its own.
+const TURNS_OF_OTHERS: usize = 4;
+
 /// Times to try again what another process has changed meanwhile.
 const ATTEMPTS: usize = 1000;
 
@@ -122,6 +125,13 @@ impl Drop for SyncTurn<'_> {
         self.lock = None;
         self.database.syncing.lock().has_turn = false;
         self.database.turn_ended.notify_all();
+    }
+}
+
+impl Position {
+    /// Of a log that a checkpoint has left behind, everything is durable.
+    fn durable(shared: &Shared) -> Self {
+        Self { checkpoint: shared.checkpoint, offset: shared.synced }
     }
 }
 
@@ -540,8 +550,7 @@ impl Database {
     /// Makes the log durable and publishes it, unless another process has done so; how far.
     fn sync_log(&self, view: &View) -> Result<Position> {
         let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
-        // Of a log that a checkpoint has left behind, everything is durable.
-        let known = Position { checkpoint: shared.checkpoint, offset: shared.synced };
+        let known = Position::durable(&shared);
         if known >= view.position {
             self.take_in(&mut self.committer.lock(), known);
             return Ok(known);
@@ -567,8 +576,23 @@ impl Database {
         syncing.has_turn = true;
         drop(syncing);
         let mut turn = SyncTurn { database: self, lock: None };
-        turn.lock = self.sync_lock.as_ref().map(LockFile::lock).transpose()?;
+        turn.lock = self.lock_turn(position)?;
         Ok(Some(turn))
+    }
+
+    /// Keeps other processes out of the turn; `None` when one of them has made the log durable up to the position.
+    fn lock_turn(&self, position: Position) -> Result<Option<LockFileGuard<'_>>> {
+        let Some(file) = &self.sync_lock else { return Ok(None) };
+        for _ in 0..TURNS_OF_OTHERS {
+            if let Some(lock) = file.try_lock()? {
+                return Ok(Some(lock));
+            }
+            file.wait()?;
+            if Position::durable(&self.read_shared()?.ok_or_else(shared_is_damaged)?) >= position {
+                return Ok(None);
+            }
+        }
+        file.lock().map(Some)
     }
 
     /// Nobody may commit until all have closed the database (format.md §7 rule 5); under the commit lock.
