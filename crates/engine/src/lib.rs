@@ -17,6 +17,7 @@ mod scope;
 mod session;
 mod statement;
 pub mod tpch;
+mod unnest;
 
 pub use catalog::{ExternalTable, TableResolver};
 pub use error::from_datafusion;

@@ -9,7 +9,9 @@ use crate::error::from_datafusion;
 use crate::scan::StoredTable;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
+use crate::unnest::{has_subqueries, unnest};
 use arrow::array::{ArrayRef, StringArray};
+use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
@@ -18,7 +20,7 @@ use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp,
 };
-use datafusion::physical_plan::{collect, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{OnInsert, TableObject};
 use hypostyle_storage::{Snapshot, TableData, unknown_table};
@@ -293,14 +295,38 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
         let batches = collect(physical, state.task_ctx()).await.map_err(from_datafusion)?;
         return Ok(Outcome::Batches { schema, batches });
     }
-    let plan = state.optimize(&plan).map_err(from_datafusion)?;
-    if let Some(stored) = stored_result(&plan, &schema) {
-        return stored.open(threads).map(Outcome::Stored);
+    let physical = match plan_query(state, &plan, &schema).await {
+        Err(error) if has_subqueries(&plan) => match unnest(plan) {
+            Ok(plan) => plan_query(state, &plan, &schema).await,
+            Err(_) => Err(error),
+        },
+        planned => planned,
+    };
+    match physical.map_err(from_datafusion)? {
+        Planned::Stored(stored) => stored.open(threads).map(Outcome::Stored),
+        Planned::Physical(physical) => {
+            let schema = physical.schema();
+            let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
+            Ok(Outcome::Stream { schema, stream })
+        }
     }
-    let physical = state.query_planner().create_physical_plan(&plan, state).await.map_err(from_datafusion)?;
-    let schema = physical.schema();
-    let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
-    Ok(Outcome::Stream { schema, stream })
+}
+
+enum Planned {
+    Stored(StoredPlan),
+    Physical(Arc<dyn ExecutionPlan>),
+}
+
+async fn plan_query(
+    state: &SessionState,
+    plan: &LogicalPlan,
+    schema: &Schema,
+) -> datafusion::error::Result<Planned> {
+    let plan = state.optimize(plan)?;
+    Ok(match stored_result(&plan, schema) {
+        Some(stored) => Planned::Stored(stored),
+        None => Planned::Physical(state.query_planner().create_physical_plan(&plan, state).await?),
+    })
 }
 
 fn parts(table: &TableReference) -> Vec<String> {
@@ -349,7 +375,7 @@ impl StoredPlan {
 }
 
 /// The stored columns that an optimized plan amounts to, if it only picks, renames and cuts.
-pub(crate) fn stored_result(plan: &LogicalPlan, schema: &arrow::datatypes::Schema) -> Option<StoredPlan> {
+pub(crate) fn stored_result(plan: &LogicalPlan, schema: &Schema) -> Option<StoredPlan> {
     let mut found = stored(plan)?;
     // The optimizer may drop an outermost rename; the names are those of the plan as written.
     if found.columns.len() != schema.fields().len() || found.columns.is_empty() {

@@ -1,0 +1,720 @@
+//! Correlated subqueries that DataFusion does not unnest, as joins (Neumann and Kemper, "Unnesting Arbitrary Queries",
+//! BTW 2015).
+//!
+//! A subquery depends on some columns of the rows around it. It is evaluated for their distinct values, the *domain*, all
+//! at once: the domain is joined into the subquery, above the deepest part that does not refer to it, and from there its
+//! columns go along with every operator. The result is joined to the rows around by these columns.
+//!
+//! The planner asks for this when DataFusion has failed, so that what it does well stays as it is.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue, Spans};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_aggregate::count::count;
+use datafusion::functions_window::row_number::row_number;
+use datafusion::logical_expr::expr::{Exists, InSubquery, Sort as SortKey};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, Distinct, Expr, ExprFunctionExt, FetchType,
+    Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Signature, SkipType, Sort,
+    Subquery, SubqueryAlias, Volatility, binary_expr, lit, when,
+};
+use hypostyle_types::{Error, ErrorKind};
+use std::sync::Arc;
+
+/// Whether a plan has subqueries in its expressions.
+pub(crate) fn has_subqueries(plan: &LogicalPlan) -> bool {
+    plan.exists(|node| Ok(node.expressions().iter().any(has_subquery))).unwrap_or(false)
+}
+
+/// The plan with joins in the place of correlated subqueries, and of those whose truth is a value.
+///
+/// # Errors
+/// `NotImplemented` for a subquery that depends on the rows around it in a way that is not supported.
+pub(crate) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Unnesting { made: 0 }.plan(plan)
+}
+
+fn has_subquery(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))))
+        .unwrap_or(false)
+}
+
+/// Gives the columns that it makes names of their own.
+struct Unnesting {
+    made: usize,
+}
+
+/// The rows around a subquery, and the columns of theirs that it refers to.
+struct Outer {
+    rows: Arc<LogicalPlan>,
+    columns: Vec<Column>,
+}
+
+/// A part of a subquery for all of the domain: its own columns, then those of the domain.
+struct Pushed {
+    plan: LogicalPlan,
+    domain: Vec<Column>,
+}
+
+impl Unnesting {
+    /// Outermost first: what a subquery within a subquery refers to is then a column around it.
+    fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        let plan = match plan {
+            LogicalPlan::Projection(projection) if projection.expr.iter().any(has_subquery) => {
+                self.projection(projection)?
+            }
+            LogicalPlan::Filter(filter) if has_subquery(&filter.predicate) => self.filter(filter)?,
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate)?,
+            LogicalPlan::Sort(sort) => self.sort(sort)?,
+            other => other,
+        };
+        let plan = plan.map_subqueries(|subquery| self.plan(subquery).map(Transformed::yes))?.data;
+        Ok(plan.map_children(|child| self.plan(child).map(Transformed::yes))?.data)
+    }
+
+    fn projection(&mut self, projection: Projection) -> Result<LogicalPlan> {
+        let preserver = NamePreserver::new_for_projection();
+        let names: Vec<_> = projection.expr.iter().map(|expr| preserver.save(expr)).collect();
+        let Some((input, items)) = self.values(&projection.input, projection.expr.clone())? else {
+            return Ok(LogicalPlan::Projection(projection));
+        };
+        let items = items.into_iter().zip(names).map(|(item, name)| name.restore(item)).collect();
+        Ok(LogicalPlan::Projection(Projection::try_new(items, input)?))
+    }
+
+    fn aggregate(&mut self, aggregate: Aggregate) -> Result<LogicalPlan> {
+        let preserver = NamePreserver::new_for_projection();
+        let exprs: Vec<Expr> = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).cloned().collect();
+        let names: Vec<_> = exprs.iter().map(|expr| preserver.save(expr)).collect();
+        let Some((input, exprs)) = self.values(&aggregate.input, exprs)? else {
+            return Ok(LogicalPlan::Aggregate(aggregate));
+        };
+        let mut groups: Vec<Expr> =
+            exprs.into_iter().zip(names).map(|(expr, name)| name.restore(expr)).collect();
+        let aggregates = groups.split_off(aggregate.group_expr.len());
+        Ok(LogicalPlan::Aggregate(Aggregate::try_new(input, groups, aggregates)?))
+    }
+
+    fn sort(&mut self, sort: Sort) -> Result<LogicalPlan> {
+        let keys = sort.expr.iter().map(|key| key.expr.clone()).collect();
+        let Some((input, keys)) = self.values(&sort.input, keys)? else {
+            return Ok(LogicalPlan::Sort(sort));
+        };
+        let schema = sort.input.schema().clone();
+        let expr = keys.into_iter().zip(sort.expr).map(|(expr, key)| SortKey { expr, ..key }).collect();
+        ordered(LogicalPlan::Sort(Sort { expr, input, fetch: sort.fetch }), &schema, &[])
+    }
+
+    fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
+        // These are semi joins and anti joins, which DataFusion makes of them.
+        let is_join = |condition: &Expr| match condition {
+            Expr::Not(inner) => matches!(inner.as_ref(), Expr::Exists(_) | Expr::InSubquery(_)),
+            other => matches!(other, Expr::Exists(_) | Expr::InSubquery(_)),
+        };
+        let (mut kept, others): (Vec<Expr>, Vec<Expr>) =
+            split_conjunction_owned(filter.predicate.clone()).into_iter().partition(is_join);
+        let rows = filter.input.clone();
+        let Some((input, others)) = self.values(&rows, others)? else {
+            return Ok(LogicalPlan::Filter(filter));
+        };
+        kept.extend(others);
+        let Some(predicate) = conjunction(kept) else {
+            return Err(DataFusionError::Internal("a filter without a condition".into()));
+        };
+        let filtered = LogicalPlan::Filter(Filter::try_new(predicate, input)?);
+        ordered(filtered, rows.schema(), &[])
+    }
+
+    /// Expressions over rows with columns in the place of subqueries, and the rows with these columns; `None` when there
+    /// is nothing to do.
+    fn values(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        exprs: Vec<Expr>,
+    ) -> Result<Option<(Arc<LogicalPlan>, Vec<Expr>)>> {
+        let mut plan = rows.clone();
+        let mut changed = false;
+        let mut values = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let value = expr.transform_down(|expr| self.value(rows, &mut plan, expr))?;
+            changed |= value.transformed;
+            values.push(value.data);
+        }
+        Ok(changed.then_some((plan, values)))
+    }
+
+    fn value(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        plan: &mut Arc<LogicalPlan>,
+        expr: Expr,
+    ) -> Result<Transformed<Expr>> {
+        let value = match expr {
+            Expr::ScalarSubquery(subquery) => {
+                let columns = references(&subquery.subquery, rows.schema());
+                if columns.is_empty() {
+                    return Ok(Transformed::new(
+                        Expr::ScalarSubquery(subquery),
+                        false,
+                        TreeNodeRecursion::Jump,
+                    ));
+                }
+                let outer = Outer { rows: rows.clone(), columns };
+                self.scalar(&outer, plan, &subquery.subquery)?
+            }
+            Expr::Exists(exists) => self.exists(rows, plan, exists)?,
+            Expr::InSubquery(subquery) => {
+                let test = membership(rows, subquery)?;
+                test.transform_down(|expr| self.value(rows, plan, expr))?.data
+            }
+            other => return Ok(Transformed::no(other)),
+        };
+        Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
+    }
+
+    fn scalar(&mut self, outer: &Outer, plan: &mut Arc<LogicalPlan>, subquery: &LogicalPlan) -> Result<Expr> {
+        let Pushed { plan: pushed, domain } = self.push(subquery, outer)?;
+        let value = Expr::Column(Column::from(pushed.schema().qualified_field(0)));
+        let result = match gives_one_row(subquery) {
+            true => pushed,
+            false => {
+                let single = AggregateUDF::from(SingleValue::default()).call(vec![value.clone()]);
+                let groups = domain.iter().cloned().map(Expr::Column).collect();
+                LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(pushed), groups, vec![single])?)
+            }
+        };
+        let value = match result.schema().fields().len() {
+            // The aggregate's own column is the last.
+            columns if matches!(result, LogicalPlan::Aggregate(_)) => {
+                Expr::Column(Column::from(result.schema().qualified_field(columns - 1)))
+            }
+            _ => value,
+        };
+        self.join(outer, plan, result, &domain, value)
+    }
+
+    fn exists(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        plan: &mut Arc<LogicalPlan>,
+        exists: Exists,
+    ) -> Result<Expr> {
+        let Exists { subquery, negated } = exists;
+        let columns = references(&subquery.subquery, rows.schema());
+        if columns.is_empty() {
+            let rows = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
+                .limit(0, Some(1))?
+                .aggregate(Vec::<Expr>::new(), [count(lit(1))])?
+                .build()?;
+            let number = Expr::ScalarSubquery(Subquery {
+                subquery: Arc::new(rows),
+                outer_ref_columns: Vec::new(),
+                spans: Spans::new(),
+            });
+            return Ok(if negated { number.eq(lit(0_i64)) } else { number.gt(lit(0_i64)) });
+        }
+        let outer = Outer { rows: rows.clone(), columns };
+        let Pushed { plan: pushed, domain } = self.push(&subquery.subquery, &outer)?;
+        let found =
+            Projection::try_new(domain.iter().cloned().map(Expr::Column).collect(), Arc::new(pushed))?;
+        let found = LogicalPlan::Distinct(Distinct::All(Arc::new(LogicalPlan::Projection(found))));
+        let mark = self.join(&outer, plan, found, &domain, lit(true))?;
+        Ok(if negated { mark.is_null() } else { mark.is_not_null() })
+    }
+
+    /// Joins what a subquery gives to the rows around it; the column with its value, NULL where it gives no row.
+    fn join(
+        &mut self,
+        outer: &Outer,
+        plan: &mut Arc<LogicalPlan>,
+        result: LogicalPlan,
+        domain: &[Column],
+        value: Expr,
+    ) -> Result<Expr> {
+        let names = self.names(domain.len() + 1);
+        let columns = domain.iter().cloned().map(Expr::Column).chain([value]);
+        let items = columns.zip(&names).map(|(column, name)| column.alias(&name.name)).collect();
+        let result = LogicalPlan::Projection(Projection::try_new(items, Arc::new(result))?);
+        let (value, domain) = names.split_last().ok_or_else(no_columns)?;
+        *plan = Arc::new(join_by_domain(plan, result, JoinType::Left, &outer.columns, domain)?);
+        Ok(Expr::Column(value.clone()))
+    }
+
+    fn names(&mut self, count: usize) -> Vec<Column> {
+        self.made += 1;
+        (0..count).map(|index| Column::new_unqualified(format!("__outer_{}_{index}", self.made))).collect()
+    }
+
+    /// The distinct values of the outer columns, under names of their own.
+    fn domain(&mut self, outer: &Outer) -> Result<(LogicalPlan, Vec<Column>)> {
+        let names = self.names(outer.columns.len());
+        let items = outer.columns.iter().zip(&names);
+        let items = items.map(|(column, name)| Expr::Column(column.clone()).alias(&name.name)).collect();
+        let values = LogicalPlan::Projection(Projection::try_new(items, outer.rows.clone())?);
+        Ok((LogicalPlan::Distinct(Distinct::All(Arc::new(values))), names))
+    }
+
+    fn push(&mut self, plan: &LogicalPlan, outer: &Outer) -> Result<Pushed> {
+        if references(plan, outer.rows.schema()).is_empty() {
+            let (values, domain) = self.domain(outer)?;
+            let plan = LogicalPlanBuilder::from(plan.clone()).cross_join(values)?.build()?;
+            return Ok(Pushed { plan, domain });
+        }
+        match plan {
+            LogicalPlan::Projection(projection) => {
+                let Pushed { plan, domain } = self.push(&projection.input, outer)?;
+                let preserver = NamePreserver::new_for_projection();
+                let mut items = Vec::new();
+                for item in &projection.expr {
+                    let name = preserver.save(item);
+                    items.push(name.restore(bind(item.clone(), outer, &domain, &[plan.schema()])?));
+                }
+                items.extend(domain.iter().cloned().map(Expr::Column));
+                let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?);
+                Ok(Pushed { plan, domain })
+            }
+            LogicalPlan::Filter(filter) => {
+                let Pushed { plan, domain } = self.push(&filter.input, outer)?;
+                let predicate = bind(filter.predicate.clone(), outer, &domain, &[plan.schema()])?;
+                Ok(Pushed { plan: LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(plan))?), domain })
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let Pushed { plan, domain } = self.push(&alias.input, outer)?;
+                let domain = domain
+                    .into_iter()
+                    .map(|column| Column::new(Some(alias.alias.clone()), column.name))
+                    .collect();
+                let plan = SubqueryAlias::try_new(Arc::new(plan), alias.alias.clone())?;
+                Ok(Pushed { plan: LogicalPlan::SubqueryAlias(plan), domain })
+            }
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let Pushed { plan, domain } = self.push(input, outer)?;
+                Ok(Pushed { plan: LogicalPlan::Distinct(Distinct::All(Arc::new(plan))), domain })
+            }
+            LogicalPlan::Aggregate(aggregate) => self.push_aggregate(aggregate, outer),
+            LogicalPlan::Join(join) => self.push_join(join, outer),
+            LogicalPlan::Union(union) => {
+                let mut parts = Vec::new();
+                for input in &union.inputs {
+                    let pushed = self.push(input, outer)?;
+                    parts.push(ordered(pushed.plan, input.schema(), &pushed.domain)?);
+                }
+                let mut parts = parts.into_iter();
+                let first = parts.next().ok_or_else(no_columns)?;
+                let plan =
+                    parts.try_fold(LogicalPlanBuilder::from(first), LogicalPlanBuilder::union)?.build()?;
+                let own = union.schema.fields().len();
+                let domain = (own..plan.schema().fields().len())
+                    .map(|place| Column::from(plan.schema().qualified_field(place)))
+                    .collect();
+                Ok(Pushed { plan, domain })
+            }
+            // Without a limit, an order is nothing to a subquery.
+            LogicalPlan::Sort(sort) => match sort.fetch {
+                None => self.push(&sort.input, outer),
+                Some(fetch) => self.push_limit(&sort.input, &sort.expr, 0, Some(fetch), outer),
+            },
+            LogicalPlan::Limit(limit) => {
+                let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
+                    (limit.get_skip_type()?, limit.get_fetch_type()?)
+                else {
+                    return Err(unsupported("a LIMIT that is not a number"));
+                };
+                match limit.input.as_ref() {
+                    LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                        self.push_limit(&sort.input, &sort.expr, skip, fetch, outer)
+                    }
+                    input => self.push_limit(input, &[], skip, fetch, outer),
+                }
+            }
+            other => Err(unsupported(&format!("{}", other.display()))),
+        }
+    }
+
+    fn push_aggregate(&mut self, aggregate: &Aggregate, outer: &Outer) -> Result<Pushed> {
+        let Pushed { plan, domain } = self.push(&aggregate.input, outer)?;
+        let preserver = NamePreserver::new_for_projection();
+        let bound = |expr: &Expr| {
+            let name = preserver.save(expr);
+            Ok(name.restore(bind(expr.clone(), outer, &domain, &[plan.schema()])?))
+        };
+        if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
+            return Err(unsupported("grouping sets"));
+        }
+        let mut groups = aggregate.group_expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
+        groups.extend(domain.iter().cloned().map(Expr::Column));
+        let aggregates = aggregate.aggr_expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
+        let grouped = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(plan), groups, aggregates)?);
+        if !aggregate.group_expr.is_empty() {
+            return Ok(Pushed { plan: ordered(grouped, &aggregate.schema, &domain)?, domain });
+        }
+        // Without GROUP BY there is a row for no rows, too.
+        let (values, all) = self.domain(outer)?;
+        let joined = join_by_domain(&Arc::new(values), grouped, JoinType::Left, &all, &domain)?;
+        let mut items = Vec::new();
+        for (place, expr) in aggregate.aggr_expr.iter().enumerate() {
+            let (qualifier, field) = aggregate.schema.qualified_field(place);
+            let column = Expr::Column(Column::from((qualifier, field)));
+            let of_no_rows = match expr.clone().unalias_nested().data {
+                Expr::AggregateFunction(function) => function.func.default_value(field.data_type())?,
+                _ => ScalarValue::Null,
+            };
+            items.push(match of_no_rows.is_null() {
+                true => column,
+                false => when(column.clone().is_null(), Expr::Literal(of_no_rows, None))
+                    .otherwise(column)?
+                    .alias_qualified(qualifier.cloned(), field.name()),
+            });
+        }
+        items.extend(all.iter().cloned().map(Expr::Column));
+        let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(joined))?);
+        Ok(Pushed { plan, domain: all })
+    }
+
+    fn push_join(&mut self, join: &Join, outer: &Outer) -> Result<Pushed> {
+        let schema = outer.rows.schema();
+        let refers = |plan: &LogicalPlan| !references(plan, schema).is_empty();
+        let (left, right) = (refers(&join.left), refers(&join.right));
+        let preserved = match join.join_type {
+            JoinType::Inner => None,
+            JoinType::Left => Some(true),
+            JoinType::Right => Some(false),
+            other => return Err(unsupported(&format!("a {other} join"))),
+        };
+        // The side that keeps all of its rows must have the domain; the other one only where it refers to it.
+        let left = left || preserved == Some(true) || !right && preserved.is_none();
+        let right = right || preserved == Some(false);
+        let side = |unnesting: &mut Self, plan: &Arc<LogicalPlan>, wanted: bool| match wanted {
+            true => unnesting.push(plan, outer).map(|pushed| (pushed.plan, pushed.domain)),
+            false => Ok((plan.as_ref().clone(), Vec::new())),
+        };
+        let (left_plan, left_domain) = side(self, &join.left, left)?;
+        let (right_plan, right_domain) = side(self, &join.right, right)?;
+        let domain = match preserved {
+            Some(false) => right_domain.clone(),
+            _ if left => left_domain.clone(),
+            _ => right_domain.clone(),
+        };
+        let schemas = [left_plan.schema().clone(), right_plan.schema().clone()];
+        let schemas: Vec<&DFSchema> = schemas.iter().map(|schema| schema.as_ref()).collect();
+        let mut conditions = Vec::new();
+        for (one, other) in &join.on {
+            conditions.push(one.clone().eq(other.clone()));
+        }
+        conditions.extend(join.filter.clone());
+        let mut conditions = conditions
+            .into_iter()
+            .map(|condition| bind(condition, outer, &domain, &schemas))
+            .collect::<Result<Vec<_>>>()?;
+        if left && right {
+            conditions.extend(left_domain.iter().zip(&right_domain).map(|(one, other)| same(one, other)));
+        }
+        if join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty() {
+            return Err(unsupported("a join in which NULLs are equal"));
+        }
+        let joined =
+            LogicalPlanBuilder::from(left_plan).join_on(right_plan, join.join_type, conditions)?.build()?;
+        Ok(Pushed { plan: ordered(joined, &join.schema, &domain)?, domain })
+    }
+
+    /// The first rows for each value of the domain.
+    fn push_limit(
+        &mut self,
+        input: &LogicalPlan,
+        order: &[SortKey],
+        skip: usize,
+        fetch: Option<usize>,
+        outer: &Outer,
+    ) -> Result<Pushed> {
+        let Pushed { plan, domain } = self.push(input, outer)?;
+        let order = order
+            .iter()
+            .map(|sort| {
+                let expr = bind(sort.expr.clone(), outer, &domain, &[plan.schema()])?;
+                Ok(SortKey { expr, ..sort.clone() })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut number = row_number().partition_by(domain.iter().cloned().map(Expr::Column).collect());
+        if !order.is_empty() {
+            number = number.order_by(order);
+        }
+        let number = number.build()?;
+        let numbered = LogicalPlanBuilder::from(plan).window([number])?.build()?;
+        let last = numbered.schema().fields().len() - 1;
+        let place = Expr::Column(Column::from(numbered.schema().qualified_field(last)));
+        let mut condition = place.clone().gt(lit(skip as u64));
+        if let Some(fetch) = fetch {
+            condition = condition.and(place.lt_eq(lit(skip.saturating_add(fetch) as u64)));
+        }
+        let chosen = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(numbered))?);
+        Ok(Pushed { plan: ordered(chosen, input.schema(), &domain)?, domain })
+    }
+}
+
+fn unsupported(what: &str) -> DataFusionError {
+    DataFusionError::NotImplemented(format!("{what} in a correlated subquery"))
+}
+
+fn no_columns() -> DataFusionError {
+    DataFusionError::Internal("a subquery is unnested without columns".into())
+}
+
+/// The columns of a schema, then those of the domain.
+fn ordered(plan: LogicalPlan, schema: &DFSchema, domain: &[Column]) -> Result<LogicalPlan> {
+    let own = schema.iter().map(|(qualifier, field)| Expr::Column(Column::from((qualifier, field))));
+    let columns = own.chain(domain.iter().cloned().map(Expr::Column)).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?))
+}
+
+/// That two columns have the same value, or are both NULL.
+fn same(one: &Column, other: &Column) -> Expr {
+    let [one, other] = [one, other].map(|column| Expr::Column(column.clone()));
+    binary_expr(one, Operator::IsNotDistinctFrom, other)
+}
+
+fn join_by_domain(
+    left: &Arc<LogicalPlan>,
+    right: LogicalPlan,
+    join_type: JoinType,
+    one: &[Column],
+    other: &[Column],
+) -> Result<LogicalPlan> {
+    LogicalPlanBuilder::from(left.as_ref().clone())
+        .join_detailed(right, join_type, (one.to_vec(), other.to_vec()), None, NullEquality::NullEqualsNull)?
+        .build()
+}
+
+/// Whether a subquery without a row limit of its own gives at most one row.
+fn gives_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0 | 1))))
+                || gives_one_row(&limit.input)
+        }
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Distinct(_) => plan.inputs().iter().all(|input| gives_one_row(input)),
+        _ => false,
+    }
+}
+
+/// `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is unknown.
+fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
+    let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } = subquery;
+    let sought = expr.clone().transform(|expr| match expr {
+        Expr::Column(column) => {
+            let field = rows.schema().field_from_column(&column)?.clone();
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    let sought = sought?.data;
+    let given = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
+    let exists = |condition: Option<Expr>| {
+        let rows = LogicalPlanBuilder::from(subquery.as_ref().clone());
+        let rows = match condition {
+            Some(condition) => rows.filter(condition)?,
+            None => rows,
+        };
+        let (outer_ref_columns, spans) = (outer_ref_columns.clone(), spans.clone());
+        let subquery = Subquery { subquery: Arc::new(rows.build()?), outer_ref_columns, spans };
+        Ok::<_, DataFusionError>(Expr::Exists(Exists { subquery, negated: false }))
+    };
+    let found = exists(Some(given.clone().eq(sought)))?;
+    let unknown = exists(Some(given.is_null()))?.or(expr.is_null().and(exists(None)?));
+    let test = when(found, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
+    Ok(if negated { Expr::Not(Box::new(test)) } else { test })
+}
+
+/// The columns of a schema that a subquery refers to from outside.
+fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
+    let mut found = Vec::new();
+    collect(plan, schema, &[], &mut found);
+    found
+}
+
+fn collect(plan: &LogicalPlan, schema: &DFSchema, nearer: &[&DFSchema], found: &mut Vec<Column>) {
+    let _all = plan.apply(|node| {
+        let inputs = node.inputs();
+        let around: Vec<&DFSchema> =
+            nearer.iter().copied().chain(inputs.iter().map(|input| input.schema().as_ref())).collect();
+        for expr in node.expressions() {
+            let _all = expr.apply(|expr| {
+                match expr {
+                    Expr::OuterReferenceColumn(_, column) => {
+                        let is_nearer = nearer.iter().any(|schema| schema.has_column(column));
+                        if schema.has_column(column) && !is_nearer && !found.contains(column) {
+                            found.push(column.clone());
+                        }
+                    }
+                    Expr::ScalarSubquery(subquery)
+                    | Expr::Exists(Exists { subquery, .. })
+                    | Expr::InSubquery(InSubquery { subquery, .. }) => {
+                        collect(&subquery.subquery, schema, &around, found);
+                    }
+                    _ => {}
+                }
+                Ok(TreeNodeRecursion::Continue)
+            });
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+}
+
+/// An expression of a subquery with the columns of the domain in the place of outer ones. `around` has the columns that
+/// subqueries in it may refer to.
+fn bind(expr: Expr, outer: &Outer, domain: &[Column], around: &[&DFSchema]) -> Result<Expr> {
+    bind_below(expr, outer, domain, None, around)
+}
+
+/// [`bind`], for subqueries of the subquery, too: the columns of the domain are outer columns there, and schemas that are
+/// `nearer` go before the outer one.
+fn bind_below(
+    expr: Expr,
+    outer: &Outer,
+    domain: &[Column],
+    nearer: Option<&[&DFSchema]>,
+    around: &[&DFSchema],
+) -> Result<Expr> {
+    let place = |column: &Column| {
+        let is_nearer = nearer.unwrap_or_default().iter().any(|schema| schema.has_column(column));
+        outer.columns.iter().position(|found| found == column).filter(|_| !is_nearer)
+    };
+    let bound = expr.transform_down(|expr| {
+        Ok(Transformed::yes(match expr {
+            Expr::OuterReferenceColumn(field, column) => match (place(&column), nearer) {
+                (Some(place), None) => Expr::Column(domain[place].clone()),
+                (Some(place), Some(_)) => Expr::OuterReferenceColumn(field, domain[place].clone()),
+                (None, _) => Expr::OuterReferenceColumn(field, column),
+            },
+            Expr::ScalarSubquery(subquery) => {
+                Expr::ScalarSubquery(bind_within(subquery, outer, domain, around)?)
+            }
+            Expr::Exists(Exists { subquery, negated }) => {
+                Expr::Exists(Exists { subquery: bind_within(subquery, outer, domain, around)?, negated })
+            }
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let subquery = bind_within(subquery, outer, domain, around)?;
+                Expr::InSubquery(InSubquery { expr, subquery, negated })
+            }
+            other => return Ok(Transformed::no(other)),
+        }))
+    });
+    Ok(bound?.data)
+}
+
+fn bind_within(
+    subquery: Subquery,
+    outer: &Outer,
+    domain: &[Column],
+    nearer: &[&DFSchema],
+) -> Result<Subquery> {
+    let Subquery { subquery, outer_ref_columns, spans } = subquery;
+    let plan = subquery.as_ref().clone().transform_down(|node| {
+        let inputs: Vec<_> = node.inputs().iter().map(|input| input.schema().clone()).collect();
+        let around: Vec<&DFSchema> =
+            nearer.iter().copied().chain(inputs.iter().map(|schema| schema.as_ref())).collect();
+        node.map_expressions(|expr| {
+            bind_below(expr, outer, domain, Some(nearer), &around).map(Transformed::yes)
+        })
+    })?;
+    let rename = |column| bind_below(column, outer, domain, Some(nearer), nearer);
+    let outer_ref_columns = outer_ref_columns.into_iter().map(rename).collect::<Result<_>>()?;
+    Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans })
+}
+
+/// The one value of a group; more are an error.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SingleValue {
+    signature: Signature,
+}
+
+impl Default for SingleValue {
+    fn default() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl AggregateUDFImpl for SingleValue {
+    fn name(&self) -> &str {
+        "single_value"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let value = ScalarValue::try_from(arguments.return_field.data_type())?;
+        Ok(Box::new(Single { rows: 0, value }))
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        Ok(vec![
+            Arc::new(Field::new("rows", DataType::UInt64, false)),
+            Arc::new(Field::new("value", arguments.return_field.data_type().clone(), true)),
+        ])
+    }
+}
+
+#[derive(Debug)]
+struct Single {
+    rows: u64,
+    value: ScalarValue,
+}
+
+impl Single {
+    fn add(&mut self, rows: u64, value: &ArrayRef, place: usize) -> Result<()> {
+        self.rows += rows;
+        if self.rows > 1 {
+            let error = Error::new(
+                ErrorKind::InvalidInput,
+                "a subquery that stands for one value gives more than one row",
+            );
+            return Err(DataFusionError::External(Box::new(error.with_sqlstate("21000"))));
+        }
+        if rows == 1 {
+            self.value = ScalarValue::try_from_array(value, place)?;
+        }
+        Ok(())
+    }
+}
+
+impl Accumulator for Single {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        match values[0].len() {
+            0 => Ok(()),
+            rows => self.add(rows as u64, &values[0], 0),
+        }
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let rows = states[0].as_primitive::<UInt64Type>().values();
+        rows.iter().enumerate().try_for_each(|(place, rows)| self.add(*rows, &states[1], place))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![ScalarValue::UInt64(Some(self.rows)), self.value.clone()])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(self.value.clone())
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.value.size()
+    }
+}
