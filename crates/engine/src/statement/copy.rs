@@ -1,14 +1,18 @@
 //! COPY table FROM 'file' and COPY table | (query) TO 'file'.
 
+use super::names::name_columns;
+use super::query::unnest_if_needed;
 use super::split_name;
 use crate::error::from_datafusion;
 use crate::file::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
 use crate::scope::Name;
-use crate::session::{Outcome, Session};
+use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion::dataframe::DataFrame;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -203,9 +207,14 @@ impl Session {
         };
         let format = take_format(&copy.path, &mut copy.options)?;
         let options = WriteOptions::parse(&copy.path, format, &copy.options)?;
-        let (context, path) = (self.session_context().clone(), copy.path);
+        let mut query = super::parse_query(&sql)?;
+        name_columns(&mut query);
+        let query = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
+        let plan = self.plan(query, &Parameters::None)?;
+        let (state, path) = (self.session_context().state(), copy.path);
         self.wait(async move {
-            let rows = context.sql(&sql).await.map_err(from_datafusion)?;
+            let plan = unnest_if_needed(&state, plan).await;
+            let rows = DataFrame::new(state, plan);
             write(rows, &path, format, &options).await.map_err(from_datafusion)
         })
     }

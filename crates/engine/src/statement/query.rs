@@ -110,6 +110,11 @@ impl Session {
                     Err(Error::unsupported("this statement writes in a way that is not supported"))
                 }
                 LogicalPlan::Copy(_) => Err(Error::unsupported("write it as COPY … TO 'file' (FORMAT …)")),
+                LogicalPlan::Explain(mut explain) => {
+                    explain.plan =
+                        Arc::new(unnest_if_needed(&state, Arc::unwrap_or_clone(explain.plan)).await);
+                    start(&state, LogicalPlan::Explain(explain), threads).await
+                }
                 query => start(&state, query, threads).await,
             }
         })
@@ -310,6 +315,15 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
             Ok(Outcome::Stream { schema, stream })
         }
     }
+}
+
+/// The query with its subqueries unnested, if it can be planned in no other way.
+pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) -> LogicalPlan {
+    let schema = plan.schema().as_arrow().clone();
+    if !has_subqueries(&plan) || plan_query(state, &plan, &schema).await.is_ok() {
+        return plan;
+    }
+    unnest(plan.clone()).unwrap_or(plan)
 }
 
 enum Planned {
