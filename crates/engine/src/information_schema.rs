@@ -1,19 +1,21 @@
-//! `information_schema`: DataFusion's, but for `columns`, which tells our SQL types and defaults
+//! `information_schema`: DataFusion's, but for `columns`, which tells our SQL types and defaults, and `sequences`
 //! (ISO/IEC 9075-11).
 
 use crate::catalog::Databases;
 use crate::scope::Scope;
-use arrow::array::{ArrayRef, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, Int64Array, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
+use hypostyle_storage::SequenceEntry;
 use hypostyle_types::{LogicalType, TimeUnit};
 use std::sync::Arc;
 
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+const SEQUENCES: &str = "sequences";
 
 #[derive(Debug)]
 pub(crate) struct InformationSchema {
@@ -82,6 +84,34 @@ impl InformationSchema {
         Ok(rows)
     }
 
+    fn sequences(&self) -> Result<MemTable> {
+        let databases = self.scope.databases.read().clone();
+        let mut sequences: Vec<(&String, &SequenceEntry)> = Vec::new();
+        for named in &databases {
+            sequences.extend(named.snapshot.catalog().sequences.iter().map(|entry| (&named.name, entry)));
+        }
+        let text = |value: fn(&SequenceEntry) -> String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(sequences.iter().map(|(_, sequence)| value(sequence))))
+        };
+        let number = |value: fn(&SequenceEntry) -> i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(sequences.iter().map(|(_, sequence)| value(sequence))))
+        };
+        let database = StringArray::from_iter_values(sequences.iter().map(|(database, _)| database));
+        let columns: [(&str, ArrayRef); 9] = [
+            ("sequence_catalog", Arc::new(database)),
+            ("sequence_schema", text(|sequence| sequence.schema.clone())),
+            ("sequence_name", text(|sequence| sequence.name.clone())),
+            ("data_type", text(|_| LogicalType::BigInt.to_string())),
+            ("start_value", number(|sequence| sequence.start)),
+            ("minimum_value", number(|sequence| sequence.min)),
+            ("maximum_value", number(|sequence| sequence.max)),
+            ("increment", number(|sequence| sequence.increment)),
+            ("cycle_option", text(|sequence| if sequence.cycle { "YES" } else { "NO" }.to_string())),
+        ];
+        let batch = RecordBatch::try_from_iter(columns)?;
+        MemTable::try_new(batch.schema(), vec![vec![batch]])
+    }
+
     async fn columns(&self) -> Result<MemTable> {
         let rows = self.rows().await?;
         let text = |value: fn(&Row) -> Option<String>| -> ArrayRef {
@@ -148,11 +178,11 @@ fn datetime_precision(logical_type: &LogicalType) -> Option<u64> {
 #[async_trait]
 impl SchemaProvider for InformationSchema {
     fn table_names(&self) -> Vec<String> {
-        self.inner.table_names()
+        self.inner.table_names().into_iter().chain([SEQUENCES.to_string()]).collect()
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.inner.table_exist(name)
+        name == SEQUENCES || self.inner.table_exist(name)
     }
 
     async fn table_type(&self, _: &str) -> Result<Option<TableType>> {
@@ -162,6 +192,7 @@ impl SchemaProvider for InformationSchema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         match name {
             "columns" => Ok(Some(Arc::new(self.columns().await?))),
+            SEQUENCES => Ok(Some(Arc::new(self.sequences()?))),
             other => self.inner.table(other).await,
         }
     }

@@ -14,6 +14,7 @@ mod function;
 mod information_schema;
 mod scan;
 mod scope;
+mod sequence;
 mod session;
 mod statement;
 pub mod tpch;

@@ -24,8 +24,8 @@ pub(crate) struct Named {
     pub snapshot: Arc<Snapshot>,
 }
 
-/// The full name of a table or view.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The full name of a table, a view or a sequence.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
     pub database: String,
     pub schema: String,

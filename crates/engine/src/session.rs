@@ -9,6 +9,7 @@ use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
+use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
@@ -223,6 +224,7 @@ pub struct Session {
     pub(crate) context: SessionContext,
     pub(crate) scope: Arc<Scope>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) sequences: Arc<Sequences>,
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
@@ -268,11 +270,13 @@ impl Session {
         }
         function::register_aliases(&context);
         scope.bind(context.state_weak_ref());
+        let sequences = Sequences::new(scope.clone(), &context);
         Ok(Arc::new(Self {
             engine,
             context,
             scope,
             counters,
+            sequences,
             remembered: Mutex::default(),
             prepared: Mutex::default(),
             transaction: Mutex::default(),

@@ -5,6 +5,7 @@
 
 use crate::SCHEMA_MAIN;
 use crate::block::{BlockRecord, hexadecimal};
+use crate::sequence::{SequenceEntry, SequenceState};
 use hypostyle_types::{
     ColumnId, Error, ErrorKind, Generation, LogicalType, NAME_BYTES_MAX, Result, TABLE_COLUMNS_MAX, TableId,
     Version,
@@ -22,6 +23,8 @@ pub struct Catalog {
     #[serde(with = "in_arcs")]
     pub tables: Vec<Arc<TableEntry>>,
     pub views: Vec<ViewEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sequences: Vec<SequenceEntry>,
 }
 
 mod in_arcs {
@@ -280,6 +283,22 @@ pub enum Change {
         schema: String,
         name: String,
     },
+    CreateSequence {
+        sequence: SequenceEntry,
+    },
+    /// A new definition; the state stays.
+    AlterSequence {
+        sequence: SequenceEntry,
+    },
+    AdvanceSequence {
+        schema: String,
+        name: String,
+        state: SequenceState,
+    },
+    DropSequence {
+        schema: String,
+        name: String,
+    },
 }
 
 impl Change {
@@ -309,6 +328,7 @@ impl Default for Catalog {
             schemas: vec![SchemaEntry { name: SCHEMA_MAIN.into() }],
             tables: Vec::new(),
             views: Vec::new(),
+            sequences: Vec::new(),
         }
     }
 }
@@ -324,6 +344,15 @@ impl Catalog {
 
     pub fn view(&self, schema: &str, name: &str) -> Option<&ViewEntry> {
         self.views.iter().find(|view| view.schema == schema && view.name == name)
+    }
+
+    pub fn sequence(&self, schema: &str, name: &str) -> Option<&SequenceEntry> {
+        self.sequences.iter().find(|sequence| sequence.schema == schema && sequence.name == name)
+    }
+
+    /// The sequences that are dropped with a table.
+    pub fn owned_sequences(&self, table: TableId) -> impl Iterator<Item = &SequenceEntry> {
+        self.sequences.iter().filter(move |sequence| sequence.owner.is_some_and(|owner| owner.table == table))
     }
 
     /// Applies a commit: its changes in order, and the next version.
@@ -351,11 +380,12 @@ impl Catalog {
                 let uses = |name: &String| *name == schema.name;
                 if self.tables.iter().any(|table| uses(&table.schema))
                     || self.views.iter().any(|view| uses(&view.schema))
+                    || self.sequences.iter().any(|sequence| uses(&sequence.schema))
                 {
                     return Err(Error::new(
                         ErrorKind::Constraint,
                         format!(
-                            "schema \"{}\" is not empty; drop its tables and views first, or use CASCADE",
+                            "schema \"{}\" is not empty; drop its tables, views and sequences first, or use CASCADE",
                             schema.name
                         ),
                     )
@@ -375,6 +405,7 @@ impl Catalog {
             }
             Change::DropTable { id } => {
                 remove(&mut self.tables, |table| table.id == *id, "table with id", &id.to_string())?;
+                self.sequences.retain(|sequence| sequence.owner.is_none_or(|owner| owner.table != *id));
             }
             Change::Append { id, rows, generations, .. } => {
                 let table = self.table_mut(*id)?;
@@ -405,6 +436,11 @@ impl Catalog {
                 let old = self.table_mut(table.id)?;
                 // Which file has the deleted rows is for checkpoints to say.
                 *old = TableEntry { deleted: old.deleted, ..table.clone() };
+                self.sequences.retain(|sequence| {
+                    sequence.owner.is_none_or(|owner| {
+                        owner.table != table.id || table.column_by_id(owner.column).is_some()
+                    })
+                });
             }
             Change::CreateView { view } => {
                 self.check_new_relation(&view.schema, &view.name)?;
@@ -412,6 +448,22 @@ impl Catalog {
             }
             Change::DropView { schema, name } => {
                 remove(&mut self.views, |view| view.schema == *schema && view.name == *name, "view", name)?;
+            }
+            Change::CreateSequence { sequence } => {
+                self.check_new_relation(&sequence.schema, &sequence.name)?;
+                sequence.validate()?;
+                self.sequences.push(sequence.clone());
+            }
+            Change::AlterSequence { sequence } => {
+                let old = self.sequence_mut(&sequence.schema, &sequence.name)?;
+                *old = SequenceEntry { state: old.state, ..sequence.clone() };
+            }
+            Change::AdvanceSequence { schema, name, state } => {
+                self.sequence_mut(schema, name)?.state = *state;
+            }
+            Change::DropSequence { schema, name } => {
+                let is_it = |entry: &SequenceEntry| entry.schema == *schema && entry.name == *name;
+                remove(&mut self.sequences, is_it, "sequence", name)?;
             }
         }
         Ok(())
@@ -426,6 +478,11 @@ impl Catalog {
         table.map(Arc::make_mut).ok_or_else(|| unknown_table(id))
     }
 
+    fn sequence_mut(&mut self, schema: &str, name: &str) -> Result<&mut SequenceEntry> {
+        let found = self.sequences.iter_mut().find(|entry| entry.schema == schema && entry.name == name);
+        found.ok_or_else(|| Error::new(ErrorKind::UnknownName, format!("no sequence \"{name}\"")))
+    }
+
     /// Checks what a decoded catalog must hold.
     pub(crate) fn validate(&self) -> Result<()> {
         for table in &self.tables {
@@ -434,7 +491,7 @@ impl Catalog {
                 return Err(Error::corrupt(format!("table \"{}\" does not fit its catalog", table.name)));
             }
         }
-        Ok(())
+        self.sequences.iter().try_for_each(SequenceEntry::validate)
     }
 
     fn check_new_relation(&self, schema: &str, name: &str) -> Result<()> {
@@ -449,6 +506,9 @@ impl Catalog {
         }
         if self.view(schema, name).is_some() {
             return Err(already_exists("view", name));
+        }
+        if self.sequence(schema, name).is_some() {
+            return Err(already_exists("sequence", name));
         }
         Ok(())
     }

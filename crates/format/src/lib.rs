@@ -8,6 +8,7 @@
 mod block;
 mod catalog;
 mod frame;
+mod sequence;
 mod shared;
 mod superblock;
 
@@ -17,6 +18,7 @@ pub use catalog::{
     Encoding, GenerationEntry, NodeEntry, SchemaEntry, TableEntry, ViewEntry,
 };
 pub use frame::{FRAME_HEADER_BYTES, FRAME_PAYLOAD_BYTES_MAX, Frame, FrameKind, LogReader, encode_frame};
+pub use sequence::{SequenceEntry, SequenceOwner, SequenceState};
 pub use shared::{SHARED_BYTES, Shared};
 pub use superblock::{FORMAT_VERSION, SUPERBLOCK_BYTES, Superblock};
 

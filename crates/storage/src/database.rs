@@ -480,6 +480,33 @@ impl Database {
         Ok(snapshot)
     }
 
+    /// Writes a change that nobody waits for: it becomes durable and visible with the next commit, whose frame comes
+    /// behind it in the log.
+    ///
+    /// # Errors
+    /// Those of `build`; `DiskFull` or `Io`: the change is then not made.
+    pub(crate) fn log_change(&self, build: impl FnOnce(&Catalog) -> Result<Change>) -> Result<()> {
+        self.check_writable()?;
+        let mut committer = self.committer.lock();
+        let position = {
+            let _lock = self.commit_lock()?;
+            let mut shared = self.catch_up(&mut committer.view)?;
+            let changes = vec![build(committer.view.snapshot.catalog())?];
+            let commit = Commit { changes, ..Commit::default() };
+            self.write_commit(&mut committer, &mut shared, commit, Vec::new())?;
+            // Who publishes it reads it in the log: there may be many of them before a commit.
+            committer.unpublished.pop_back();
+            committer.view.position
+        };
+        drop(committer);
+        if position.offset > LOG_BYTES_MAX
+            && let Err(error) = self.checkpoint()
+        {
+            tracing::warn!(%error, "the checkpoint is put off");
+        }
+        Ok(())
+    }
+
     /// Writes a commit at the end of the log, under the commit lock, and publishes it unless it must be durable first.
     /// The files that it makes superfluous, and whether it must.
     fn write_commit(

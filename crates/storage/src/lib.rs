@@ -14,6 +14,7 @@ mod database;
 mod gather;
 mod readers;
 mod rows;
+mod sequence;
 mod snapshot;
 mod table;
 mod transaction;
@@ -23,9 +24,11 @@ pub use check::{CheckProgress, Damage};
 pub use column::{BlockSynopsis, Bound, ColumnData, convert, view_rows};
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{
-    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, SCHEMA_MAIN, TableEntry, ViewEntry,
+    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, SCHEMA_MAIN, SequenceEntry,
+    SequenceOwner, SequenceState, TableEntry, ViewEntry,
 };
 pub use rows::{Rows, Tail};
+pub use sequence::unknown_sequence;
 pub use snapshot::Snapshot;
 pub use table::{TableData, unknown_column};
 pub use transaction::{Changed, NewColumn, Savepoint, Transaction, unknown_table};

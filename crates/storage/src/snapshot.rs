@@ -3,6 +3,7 @@
 use crate::column::check_shape;
 use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
+use crate::sequence::OwnSequences;
 use crate::table::TableData;
 use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, DeletedEntry, TableEntry};
@@ -153,7 +154,11 @@ impl State {
             Change::CreateSchema(_)
             | Change::DropSchema(_)
             | Change::CreateView { .. }
-            | Change::DropView { .. } => {}
+            | Change::DropView { .. }
+            | Change::CreateSequence { .. }
+            | Change::AlterSequence { .. }
+            | Change::AdvanceSequence { .. }
+            | Change::DropSequence { .. } => {}
         }
         Ok(())
     }
@@ -194,6 +199,8 @@ pub struct Snapshot {
     tables: Arc<HashMap<TableId, Arc<TableData>>>,
     /// Keeps the files; the database's own snapshot has none.
     pin: Option<Arc<Pin>>,
+    /// Of the transaction whose snapshot this is.
+    own_sequences: OwnSequences,
 }
 
 impl Snapshot {
@@ -219,7 +226,21 @@ impl Snapshot {
                 (entry.id, data)
             })
             .collect();
-        Self { store: store.clone(), catalog: state.catalog.clone(), tables: Arc::new(tables), pin: None }
+        Self {
+            store: store.clone(),
+            catalog: state.catalog.clone(),
+            tables: Arc::new(tables),
+            pin: None,
+            own_sequences: OwnSequences::default(),
+        }
+    }
+
+    pub(crate) fn with_sequences(self, own_sequences: OwnSequences) -> Self {
+        Self { own_sequences, ..self }
+    }
+
+    pub(crate) fn own_sequences(&self) -> &OwnSequences {
+        &self.own_sequences
     }
 
     pub(crate) fn pinned(&self, pin: Option<Arc<Pin>>) -> Self {

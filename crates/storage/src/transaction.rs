@@ -9,6 +9,7 @@ use crate::column::{
 };
 use crate::database::{Database, Synchronous};
 use crate::rows::{Rows, decode_rows, encode_positions, encode_rows, positions_before, row_schema};
+use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
@@ -91,6 +92,7 @@ struct Staged {
     /// Changes of definitions, in order.
     changes: Vec<Change>,
     tables: BTreeMap<TableId, StagedTable>,
+    sequences: OwnSequences,
 }
 
 /// Rows and deletions of one table. Positions are those that the transaction sees: the base's rows,
@@ -127,8 +129,12 @@ enum Replaced {
 
 impl Transaction {
     pub(crate) fn new(database: Arc<Database>, base: Arc<Snapshot>, threads: usize) -> Self {
-        let staged =
-            Staged { catalog: base.shared_catalog().clone(), changes: Vec::new(), tables: BTreeMap::new() };
+        let staged = Staged {
+            catalog: base.shared_catalog().clone(),
+            changes: Vec::new(),
+            tables: BTreeMap::new(),
+            sequences: OwnSequences::default(),
+        };
         Self {
             database,
             base,
@@ -176,7 +182,7 @@ impl Transaction {
 
     /// Whether there is anything to commit.
     pub fn is_empty(&self) -> bool {
-        self.staged.changes.is_empty() && self.staged.tables.is_empty()
+        self.staged.changes.is_empty() && self.staged.tables.is_empty() && self.staged.sequences.is_empty()
     }
 
     /// What the transaction sees: the base with its own changes.
@@ -210,6 +216,7 @@ impl Transaction {
             }
         }
         let snapshot = Snapshot::new(self.database.store(), &state, Some(&self.base));
+        let snapshot = snapshot.with_sequences(self.staged.sequences.clone());
         Ok(Arc::new(snapshot.pinned(self.base.pin().cloned())))
     }
 
@@ -225,7 +232,11 @@ impl Transaction {
         self.staged = savepoint.0.clone();
     }
 
-    fn change(&mut self, change: Change) -> Result<()> {
+    pub(crate) fn own_sequences(&mut self) -> &mut OwnSequences {
+        &mut self.staged.sequences
+    }
+
+    pub(crate) fn change(&mut self, change: Change) -> Result<()> {
         self.database.check_writable()?;
         Arc::make_mut(&mut self.staged.catalog).apply_change(&change)?;
         self.staged.changes.push(change);
@@ -742,6 +753,7 @@ impl Staged {
                 }
             })?;
         }
+        commit.changes.extend(self.sequences.changes(&self.catalog));
         for (id, staged) in &self.tables {
             staged.against(*id, base.table_by_id(*id), latest.table_by_id(*id), base, &mut commit)?;
             for Inserted { bytes, rows } in inserts.remove(id).unwrap_or_default() {

@@ -2,6 +2,7 @@
 
 use super::constraint::Declared;
 use super::ddl::{fold, last_of, new_column};
+use super::sequence::release;
 use super::types::logical_type;
 use super::write::Target;
 use super::{parse, quoted};
@@ -11,10 +12,12 @@ use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, Ident, ObjectName,
+    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
     RenameTableNameKind,
 };
-use hypostyle_storage::{ColumnEntry, ConstraintRule, NewColumn, TableEntry, Transaction, unknown_column};
+use hypostyle_storage::{
+    ColumnEntry, ConstraintRule, NewColumn, SequenceEntry, TableEntry, Transaction, unknown_column,
+};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
 /// Times that a compaction is tried again when others have written meanwhile.
@@ -58,7 +61,8 @@ impl Session {
                 writer.add_column(id, column, &value)?;
                 self.add_constraints(writer, id, &declared)
             }
-            AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+            AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
+                let cascade = *drop_behavior == Some(DropBehavior::Cascade);
                 let catalog = writer.catalog().clone();
                 for name in column_names.iter().map(fold) {
                     let before = table_of(writer, target)?;
@@ -85,6 +89,13 @@ impl Session {
                             ),
                         )
                         .with_sqlstate("2BP01"));
+                    }
+                    let owned: Vec<_> = writer.catalog().owned_sequences(id).cloned().collect();
+                    let goes = |sequence: &&SequenceEntry| {
+                        sequence.owner.is_some_and(|owner| owner.column == column)
+                    };
+                    for sequence in owned.iter().filter(goes) {
+                        release(writer, sequence, cascade, |user, used_by| user == id && used_by == column)?;
                     }
                     writer.alter_table(id, |table| {
                         if table.columns.len() == 1 {

@@ -4,7 +4,7 @@ use super::{quoted, split_statements};
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use hypostyle_storage::{ConstraintRule, SCHEMA_MAIN, Snapshot, TableEntry};
+use hypostyle_storage::{ConstraintRule, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -107,7 +107,8 @@ impl Session {
         let run = || -> Result<()> {
             for statement in split_statements(&schema).iter().chain(&split_statements(&load)) {
                 self.refresh()?;
-                self.execute_one(&from_directory(statement, &path), &Parameters::None)?;
+                let outcome = self.execute_one(&from_directory(statement, &path), &Parameters::None)?;
+                self.finish(outcome)?;
             }
             Ok(())
         };
@@ -150,11 +151,25 @@ fn column_list(table: &TableEntry, ids: &[ColumnId]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// Schemas and tables as SQL, but for what refers to other tables.
+fn name_of_sequence(sequence: &SequenceEntry) -> String {
+    format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name))
+}
+
+fn clauses(sequence: &SequenceEntry) -> String {
+    let SequenceEntry { increment, min, max, start, cycle, .. } = sequence;
+    let cycle = if *cycle { " CYCLE" } else { "" };
+    format!("INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
+}
+
+/// Schemas, sequences and tables as SQL, but for what refers to other tables.
 fn definitions(snapshot: &Snapshot) -> Result<String> {
     let mut sql = String::new();
     for schema in snapshot.catalog().schemas.iter().filter(|schema| schema.name != SCHEMA_MAIN) {
         writeln!(sql, "CREATE SCHEMA {};", quoted(&schema.name)).map_err(text_error)?;
+    }
+    for sequence in &snapshot.catalog().sequences {
+        writeln!(sql, "CREATE SEQUENCE {} {};", name_of_sequence(sequence), clauses(sequence))
+            .map_err(text_error)?;
     }
     for table in &snapshot.catalog().tables {
         let mut items: Vec<String> = table
@@ -184,10 +199,22 @@ fn definitions(snapshot: &Snapshot) -> Result<String> {
     Ok(sql)
 }
 
-/// Foreign keys, comments and views as SQL.
+/// Foreign keys, where sequences are and what owns them, comments and views as SQL.
 fn definitions_after(snapshot: &Snapshot) -> Result<String> {
     let mut sql = String::new();
     let catalog = snapshot.catalog();
+    for sequence in &catalog.sequences {
+        let (name, state) = (name_of_sequence(sequence), sequence.state);
+        writeln!(sql, "SELECT setval({}, {}, {});", literal(&name), state.last, state.is_called)
+            .map_err(text_error)?;
+        let owner = sequence.owner.and_then(|owner| {
+            let table = catalog.table_by_id(owner.table)?;
+            Some(format!("{}.{}", name_of_table(table), quoted(&table.column_by_id(owner.column)?.name)))
+        });
+        if let Some(owner) = owner {
+            writeln!(sql, "ALTER SEQUENCE {name} OWNED BY {owner};").map_err(text_error)?;
+        }
+    }
     for table in &catalog.tables {
         for constraint in &table.constraints {
             let ConstraintRule::ForeignKey { columns, table: other, referred } = &constraint.rule else {

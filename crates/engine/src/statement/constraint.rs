@@ -4,6 +4,7 @@
 //! compared with must still be so at commit; the transaction guards those tables.
 
 use super::ddl::{fold, parts_of};
+use super::sequence::within_database;
 use super::{parse, quoted};
 use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
 use crate::scan::POSITION;
@@ -15,9 +16,7 @@ use arrow::util::display::array_value_to_string;
 use datafusion::sql::sqlparser::ast::{
     ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, ObjectName, ReferentialAction, TableConstraint,
 };
-use hypostyle_storage::{
-    ConstraintEntry, ConstraintRule, SCHEMA_MAIN, Snapshot, TableEntry, Transaction, unknown_column,
-};
+use hypostyle_storage::{ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction, unknown_column};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
@@ -118,11 +117,7 @@ impl Declared {
             ),
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
             DeclaredRule::ForeignKey { columns, table: other, referred } => {
-                let (schema, name) = match parts_of(other)?.as_slice() {
-                    [name] => (SCHEMA_MAIN.to_string(), name.clone()),
-                    [.., schema, name] => (schema.clone(), name.clone()),
-                    [] => return Err(Error::internal("a name without parts")),
-                };
+                let (schema, name) = within_database(&parts_of(other)?);
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
                         true => table,

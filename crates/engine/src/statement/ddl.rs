@@ -2,6 +2,7 @@
 
 use super::constraint::Declared;
 use super::names::name_columns;
+use super::sequence::{drop_sequence, release};
 use super::types::logical_type;
 use super::{parse, split_name};
 use crate::scope::Name;
@@ -48,14 +49,14 @@ impl Session {
     }
 
     /// The full name of what is to be made; the database of temporary tables is made for them.
-    fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
+    pub(super) fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
         if temporary {
             self.make_temporary()?;
         }
         self.scope.resolve_new(&parts_of(object)?, temporary)
     }
 
-    fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
+    pub(super) fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
         Ok(self.scope.database(database)?.snapshot)
     }
 
@@ -267,9 +268,14 @@ fn drop_objects(
                     for view in catalog.views.iter().filter(|view| view.schema == *name) {
                         writer.drop_view(name, &view.name)?;
                     }
+                    let sequences = writer.catalog().sequences.clone();
+                    for sequence in sequences.iter().filter(|sequence| sequence.schema == *name) {
+                        drop_sequence(writer, &name, &sequence.name, false, true)?;
+                    }
                 }
                 writer.drop_schema(name)?;
             }
+            ObjectType::Sequence => drop_sequence(writer, &schema, &name, if_exists, cascade)?,
             other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
         }
     }
@@ -301,6 +307,10 @@ fn drop_table(writer: &mut Transaction, table: &TableEntry, cascade: bool) -> Re
             Ok(())
         })?;
     }
+    let owned: Vec<_> = writer.catalog().owned_sequences(table.id).cloned().collect();
+    for sequence in &owned {
+        release(writer, sequence, cascade, |user, _| user == table.id)?;
+    }
     writer.drop_table(table.id)
 }
 
@@ -308,7 +318,7 @@ fn lower_unless_quoted(name: &str) -> String {
     if name.contains('"') { name.to_string() } else { name.to_lowercase() }
 }
 
-fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
+pub(super) fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     Error::new(ErrorKind::UnknownName, format!("no {what} \"{name}\"{}", did_you_mean(name, known)))
 }
 

@@ -13,6 +13,7 @@ mod multiset;
 mod names;
 mod prepared;
 mod query;
+mod sequence;
 mod settings;
 mod split;
 mod summarize;
@@ -95,6 +96,8 @@ impl Session {
             ["BACKUP", "DATABASE", ..] => self.backup(sql),
             ["EXPORT", "DATABASE", ..] => self.export_database(sql),
             ["IMPORT", "DATABASE", ..] => self.import_database(sql),
+            ["CREATE", "SEQUENCE", ..] => self.create_sequence(sql),
+            ["ALTER", "SEQUENCE", ..] => self.alter_sequence(sql),
             ["PRAGMA", ..] => self.pragma(sql),
             ["CHECKPOINT", ..] => {
                 self.scope.current_database()?.database.checkpoint()?;

@@ -1,13 +1,13 @@
 //! A history of commits, and the state that it leads to.
 //!
 //! Each commit leaves its number in the table `journal`, so that a database tells which commits it
-//! has, and in which order they were made.
+//! has, and in which order they were made; and beside it a value of a sequence, which no other may get.
 
 use super::{batch, columns_of, rows_of};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
-use hypostyle_storage::{Database, Snapshot, Transaction};
+use hypostyle_storage::{Database, SequenceEntry, SequenceState, Snapshot, Transaction};
 use hypostyle_types::{ErrorKind, Result, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -52,9 +52,28 @@ pub fn apply(tables: &mut Tables, change: &Change) {
     }
 }
 
-fn journal_rows(ids: impl IntoIterator<Item = i64>) -> RecordBatch {
-    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(ids));
-    batch(vec![("id", ids)])
+const TICKETS: &str = "tickets";
+
+/// A number of a commit, and its ticket.
+fn journal_rows(rows: &[(i64, i64)]) -> RecordBatch {
+    let numbers = |of: fn(&(i64, i64)) -> i64| -> ArrayRef {
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(of)))
+    };
+    batch(vec![("id", numbers(|row| row.0)), ("ticket", numbers(|row| row.1))])
+}
+
+pub fn sequence(name: &str) -> SequenceEntry {
+    SequenceEntry {
+        schema: "main".into(),
+        name: name.into(),
+        increment: 1,
+        min: 1,
+        max: i64::MAX,
+        start: 1,
+        cycle: false,
+        owner: None,
+        state: SequenceState { last: 1, is_called: false },
+    }
 }
 
 /// Long enough that few rows are many bytes.
@@ -89,9 +108,13 @@ fn try_commit(database: &Arc<Database>, change: &Change) -> Result<()> {
     let base = transaction.base().clone();
     let journal = match base.table("main", "journal") {
         Some(journal) => journal.entry().id,
-        None => transaction.create_table("main", "journal", columns_of(&journal_rows([])))?,
+        None => {
+            transaction.create_sequence(sequence(TICKETS))?;
+            transaction.create_table("main", "journal", columns_of(&journal_rows(&[])))?
+        }
     };
-    transaction.append(journal, &journal_rows([change.id]))?;
+    let ticket = database.next_values(&*transaction.snapshot()?, "main", TICKETS, 1)?[0];
+    transaction.append(journal, &journal_rows(&[(change.id, ticket)]))?;
     for step in &change.steps {
         take_step(&mut transaction, &base, step)?;
     }
@@ -136,6 +159,11 @@ pub fn read(snapshot: &Snapshot) -> (Vec<i64>, Tables) {
         let values = first.as_primitive::<Int64Type>().values();
         if table.entry().name == "journal" {
             journal = values.to_vec();
+            let tickets: BTreeSet<i64> =
+                rows_of(table, 1).as_primitive::<Int64Type>().values().iter().copied().collect();
+            assert_eq!(tickets.len(), journal.len(), "a value of a sequence was given out twice");
+            let state = snapshot.catalog().sequence("main", TICKETS).unwrap().state;
+            assert!(state.is_called && tickets.last().is_none_or(|last| *last <= state.last));
             continue;
         }
         let (text, kind) = (rows_of(table, 1), rows_of(table, 2));
