@@ -22,17 +22,23 @@ fn filled() -> Connection {
                 '00000000-0000-0000-0000-000000000007', '{\"a\": 1}', [1, NULL], NULL AS s, NULL AS b, '2020-01-01 12:00:00+02'
                 FROM generate_series(1, 1000) AS g (value);
              DELETE FROM other.\"Child\" WHERE a = 500;
-             CREATE VIEW v AS SELECT p, count(*) AS n FROM other.\"Child\" GROUP BY p",
+             CREATE VIEW v AS SELECT p, count(*) AS n FROM other.\"Child\" GROUP BY p;
+             CREATE SEQUENCE other.\"Count\" INCREMENT 5 CYCLE MAXVALUE 1000;
+             CREATE TABLE made (s SERIAL, i BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 100), twice BIGINT AS (a * 2), a BIGINT,
+                n BIGINT DEFAULT nextval('other.\"Count\"'));
+             INSERT INTO made (a) VALUES (1), (2), (3)",
         )
         .unwrap();
     connection
 }
 
-const QUERIES: [&str; 4] = [
+const QUERIES: [&str; 6] = [
     "SELECT * FROM parent ORDER BY id",
     "SELECT * FROM other.\"Child\" ORDER BY a",
     "SELECT * FROM v ORDER BY p",
-    "SELECT table_name, column_name, data_type, is_nullable, column_default FROM information_schema.columns ORDER BY 1, 2",
+    "SELECT * FROM made ORDER BY a",
+    "SELECT * FROM information_schema.sequences ORDER BY sequence_name",
+    "SELECT table_name, column_name, data_type, is_nullable, column_default, identity_generation, generation_expression FROM information_schema.columns ORDER BY 1, 2",
 ];
 
 fn check(connection: &Connection, original: &Connection) {
@@ -88,6 +94,9 @@ fn an_export_is_imported_whole_or_not_at_all() {
         Database::open(directory.path().join("copy"), OpenOptions::default()).unwrap().connect().unwrap();
     copy.execute(&import).unwrap();
     check(&copy, &original);
+    let next = "INSERT INTO made (a) VALUES (4) RETURNING *";
+    assert_eq!(rows(&copy, next), rows(&original, next));
+    assert_eq!(copy.execute("INSERT INTO made (i) VALUES (1)").err().unwrap().sqlstate(), "428C9");
     assert_eq!(copy.execute(&import).err().unwrap().kind(), ErrorKind::AlreadyExists);
     check(&copy, &original);
 

@@ -2,6 +2,7 @@
 
 mod backup;
 mod bad_input;
+mod completion;
 mod interrupt;
 mod no_file_is_forgotten;
 mod sql;

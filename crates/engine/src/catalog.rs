@@ -8,6 +8,7 @@ use crate::file::table_from_path;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::scan::StoredTable;
 use crate::scope::{Name, Scope};
+use crate::statement::default_of;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -182,7 +183,7 @@ async fn relation(
         if let Some(first) = positions {
             return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
         }
-        let defaults = defaults(scope, &data).await?;
+        let defaults = defaults(scope, &name.database, &snapshot, &data)?;
         return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
     }
     let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
@@ -249,13 +250,18 @@ fn external(error: hypostyle_types::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// The planned DEFAULT expressions of a table.
-async fn defaults(scope: &Scope, data: &TableData) -> Result<HashMap<String, Expr>> {
+/// The planned expressions of a table's columns for rows that have no value for them.
+fn defaults(
+    scope: &Scope,
+    database: &str,
+    snapshot: &Snapshot,
+    data: &TableData,
+) -> Result<HashMap<String, Expr>> {
     let mut defaults = HashMap::new();
     for column in &data.entry().columns {
-        if let Some(sql) = &column.default {
+        if let Some(sql) = default_of(database, snapshot.catalog(), data.entry(), column) {
             let state = scope.state()?;
-            defaults.insert(column.name.clone(), state.create_logical_expr(sql, &DFSchema::empty())?);
+            defaults.insert(column.name.clone(), state.create_logical_expr(&sql, &DFSchema::empty())?);
         }
     }
     Ok(defaults)

@@ -10,7 +10,7 @@ use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
-use hypostyle_storage::SequenceEntry;
+use hypostyle_storage::{Identity, SequenceEntry};
 use hypostyle_types::{LogicalType, TimeUnit};
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ struct Row {
     column: String,
     position: u64,
     default: Option<String>,
+    identity: Option<Identity>,
+    generated: Option<String>,
     nullable: bool,
     data_type: LogicalType,
 }
@@ -56,6 +58,8 @@ impl InformationSchema {
                         column: column.name.clone(),
                         position,
                         default: column.default.clone(),
+                        identity: column.identity,
+                        generated: column.generated.clone(),
                         nullable: column.nullable,
                         data_type: column.logical_type.clone(),
                     });
@@ -74,6 +78,8 @@ impl InformationSchema {
                         column: field.name().clone(),
                         position,
                         default: None,
+                        identity: None,
+                        generated: None,
                         nullable: field.is_nullable(),
                         data_type: LogicalType::from_arrow(field)
                             .map_err(|error| DataFusionError::External(Box::new(error)))?,
@@ -120,25 +126,43 @@ impl InformationSchema {
         let number = |value: fn(&Row) -> Option<u64>| -> ArrayRef {
             Arc::new(rows.iter().map(value).collect::<UInt64Array>())
         };
-        let columns: [(&str, ArrayRef); 13] = [
+        let columns: [(&str, ArrayRef); 17] = [
             ("table_catalog", text(|row| Some(row.database.clone()))),
             ("table_schema", text(|row| Some(row.schema.clone()))),
             ("table_name", text(|row| Some(row.table.clone()))),
             ("column_name", text(|row| Some(row.column.clone()))),
             ("ordinal_position", number(|row| Some(row.position))),
             ("column_default", text(|row| row.default.clone())),
-            ("is_nullable", text(|row| Some(if row.nullable { "YES" } else { "NO" }.to_string()))),
+            ("is_nullable", text(|row| yes(row.nullable))),
             ("data_type", text(|row| Some(row.data_type.to_string()))),
             ("character_maximum_length", number(|_| None)),
             ("numeric_precision", number(|row| numeric(&row.data_type).map(|(precision, _, _)| precision))),
             ("numeric_precision_radix", number(|row| numeric(&row.data_type).map(|(_, radix, _)| radix))),
             ("numeric_scale", number(|row| numeric(&row.data_type).and_then(|(_, _, scale)| scale))),
             ("datetime_precision", number(|row| datetime_precision(&row.data_type))),
+            ("is_identity", text(|row| yes(row.identity.is_some()))),
+            ("identity_generation", text(|row| row.identity.map(generation))),
+            (
+                "is_generated",
+                text(|row| Some(if row.generated.is_some() { "ALWAYS" } else { "NEVER" }.to_string())),
+            ),
+            ("generation_expression", text(|row| row.generated.clone())),
         ];
         let batch = RecordBatch::try_from_iter_with_nullable(
             columns.into_iter().map(|(name, array)| (name, array, true)),
         )?;
         MemTable::try_new(batch.schema(), vec![vec![batch]])
+    }
+}
+
+fn yes(is_so: bool) -> Option<String> {
+    Some(if is_so { "YES" } else { "NO" }.to_string())
+}
+
+fn generation(identity: Identity) -> String {
+    match identity {
+        Identity::Always => "ALWAYS".into(),
+        Identity::ByDefault => "BY DEFAULT".into(),
     }
 }
 

@@ -142,9 +142,23 @@ pub struct ColumnEntry {
     /// SQL text of the DEFAULT expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
+    /// Values come from the sequence that the column owns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Identity>,
+    /// SQL text of the expression over other columns that every value is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generated: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
     pub generation: GenerationEntry,
+}
+
+/// Whether statements may give values of an identity column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Identity {
+    Always,
+    ByDefault,
 }
 
 /// One set of files of a column.

@@ -12,12 +12,13 @@ use crate::rows::{Rows, decode_rows, encode_positions, encode_rows, positions_be
 use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
-use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_cast::cast;
+use arrow_schema::{Field, Schema};
 use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
 use hypostyle_format::{
-    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, NodeEntry,
+    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, Identity, NodeEntry,
     SchemaEntry, TableEntry, ViewEntry,
 };
 use hypostyle_io::{Lock, Store};
@@ -25,6 +26,7 @@ use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, LogicalType, Resul
 use parking_lot::Mutex;
 use roaring::RoaringTreemap;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows converted and encoded at a time: bounds the memory of an append.
@@ -50,6 +52,16 @@ pub struct NewColumn {
     pub nullable: bool,
     /// SQL text.
     pub default: Option<String>,
+    pub identity: Option<Identity>,
+    /// SQL text.
+    pub generated: Option<String>,
+}
+
+impl NewColumn {
+    /// A column that is no more than its type.
+    pub fn new(name: impl Into<String>, logical_type: LogicalType, nullable: bool) -> Self {
+        Self { name: name.into(), logical_type, nullable, default: None, identity: None, generated: None }
+    }
 }
 
 /// Changes that become visible together, or not at all.
@@ -214,6 +226,11 @@ impl Transaction {
             if !staged.deleted.is_empty() {
                 *Arc::make_mut(&mut rows.deleted) |= &staged.deleted;
             }
+        }
+        // Those of dropped columns are gone.
+        let sequences = &self.staged.catalog.sequences;
+        if state.catalog.sequences != *sequences {
+            Arc::make_mut(&mut state.catalog).sequences.clone_from(sequences);
         }
         let snapshot = Snapshot::new(self.database.store(), &state, Some(&self.base));
         let snapshot = snapshot.with_sequences(self.staged.sequences.clone());
@@ -522,42 +539,82 @@ impl Transaction {
         self.replace(id, entry, Replaced::Altered)
     }
 
-    /// Adds a column, with the same value, an array of one row, in every row.
-    pub fn add_column(&mut self, id: TableId, column: NewColumn, value: &ArrayRef) -> Result<()> {
+    /// Adds a column with the values that `compute` makes of pieces of the rows, which have their columns at rest if
+    /// `reads_rows`. Deleted rows get no value.
+    pub fn add_column(
+        &mut self,
+        id: TableId,
+        column: NewColumn,
+        reads_rows: bool,
+        mut compute: impl FnMut(&RecordBatch) -> Result<ArrayRef>,
+    ) -> Result<()> {
         let mut entry = self.move_to_files(id)?.as_ref().clone();
         let new = new_column_entry(column, entry.next_column_id);
         entry.next_column_id = entry.next_column_id.next();
-        let value = accept(value, &new, &entry.name, 0)?;
-        let rows = entry.rows;
-        let pieces = (0..rows).step_by(APPEND_ROWS).map(|start| {
-            let repeated = UInt32Array::from(vec![0; APPEND_ROWS.min((rows - start) as usize)]);
-            take(&value, &repeated, None)
-                .map_err(|error| Error::internal(format!("cannot repeat a value: {error}")))
+        let data = TableData::new(self.database.store(), &Arc::new(entry.clone()), &Rows::default(), None);
+        let deleted = self.deleted(id);
+        let pieces = pieces(entry.rows).map(|rows| {
+            let columns = if reads_rows { data.columns() } else { &[] };
+            let arrays =
+                columns.iter().map(|column| column_piece(column, &rows)).collect::<Result<Vec<_>>>()?;
+            let count = (rows.end - rows.start) as usize;
+            let live: BooleanArray = rows.clone().map(|row| Some(!deleted.contains(row))).collect();
+            let failed = |error| Error::internal(format!("cannot compute a column: {error}"));
+            let fields: Vec<Field> =
+                columns.iter().map(|column| column.field().with_nullable(true)).collect();
+            let options = RecordBatchOptions::new().with_row_count(Some(count));
+            let mut piece =
+                RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
+                    .map_err(failed)?;
+            let all = live.false_count() == 0;
+            if !all {
+                piece = filter_record_batch(&piece, &live).map_err(failed)?;
+            }
+            let values = accept(&compute(&piece)?, &new, &entry.name, rows.start)?;
+            if all {
+                return Ok(values);
+            }
+            let mut next = 0;
+            let places: UInt32Array = live
+                .values()
+                .iter()
+                .map(|live| {
+                    next += u32::from(live);
+                    live.then(|| next - 1)
+                })
+                .collect();
+            take(&values, &places, None).map_err(failed)
         });
-        entry.columns.push(self.write_column(id, new, pieces)?);
+        let written = self.write_column(id, new.clone(), pieces)?;
+        entry.columns.push(written);
         self.replace(id, entry, Replaced::Altered)
     }
 
-    /// Gives a column another definition, and the values that `convert` makes of pieces of its array at rest.
+    /// Deleted rows of a table, by others and by this transaction.
+    fn deleted(&self, id: TableId) -> RoaringTreemap {
+        let mut deleted = self.base.table_by_id(id).map(|table| table.deleted().clone()).unwrap_or_default();
+        if let Some(staged) = self.staged.tables.get(&id) {
+            deleted |= &staged.deleted;
+        }
+        deleted
+    }
+
+    /// Gives a column another type, and the values that `convert` makes of pieces of its array at rest.
     pub fn convert_column(
         &mut self,
         id: TableId,
         column: &str,
-        definition: NewColumn,
+        logical_type: LogicalType,
         mut convert: impl FnMut(&ArrayRef) -> Result<ArrayRef>,
     ) -> Result<()> {
         let mut entry = self.move_to_files(id)?.as_ref().clone();
         let data = TableData::new(self.database.store(), &Arc::new(entry.clone()), &Rows::default(), None);
         let old = data.column(column)?;
-        let mut new = new_column_entry(definition, old.entry().id);
-        new.generation.number = old.entry().generation.number.next();
-        let array = old.array()?;
-        let table = entry.name.clone();
-        let pieces = (0..entry.rows).step_by(APPEND_ROWS).map(|start| {
-            let rows = start..entry.rows.min(start + APPEND_ROWS as u64);
-            old.verify_rows(rows.clone())?;
-            let piece = array.slice(start as usize, (rows.end - start) as usize);
-            accept(&convert(&piece)?, &new, &table, start)
+        let generation = empty_generation(old.entry().generation.number.next(), &logical_type);
+        let new = ColumnEntry { logical_type, generation, ..old.entry().clone() };
+        let pieces = pieces(entry.rows).map(|rows| {
+            let start = rows.start;
+            accept(&convert(&column_piece(old, &rows)?)?, &new, &entry.name, start)
         });
         let written = self.write_column(id, new.clone(), pieces)?;
         for column in entry.columns.iter_mut().filter(|column| column.id == written.id) {
@@ -625,19 +682,14 @@ impl Transaction {
         let data = TableData::new(self.database.store(), &entry, &Rows::default(), Some(&before));
         let mut compacted = entry.as_ref().clone();
         for column in &mut compacted.columns {
-            column.generation.number = column.generation.number.next();
-            column.generation.nodes = vec![NodeEntry::default(); node_count(&column.logical_type)];
-            column.generation.encoding = Encoding::Plain;
+            column.generation = empty_generation(column.generation.number.next(), &column.logical_type);
         }
         let mut writers = open_columns(self.database.store(), &compacted)?;
-        for start in (0..entry.rows).step_by(APPEND_ROWS) {
-            let rows = start..entry.rows.min(start + APPEND_ROWS as u64);
+        for rows in pieces(entry.rows) {
             let kept: BooleanArray = rows.clone().map(|row| Some(!before.deleted().contains(row))).collect();
             let work = writers.iter_mut().zip(data.columns()).collect();
             in_parallel(work, self.threads, |(writer, column): (&mut ColumnWriter, &Arc<ColumnData>)| {
-                column.verify_rows(rows.clone())?;
-                let piece = column.array()?.slice(start as usize, (rows.end - start) as usize);
-                let piece = filter(&piece, &kept)
+                let piece = filter(&column_piece(column, &rows)?, &kept)
                     .map_err(|error| Error::internal(format!("cannot compact rows: {error}")))?;
                 writer.append(&piece)
             })?;
@@ -872,21 +924,35 @@ impl StagedTable {
     }
 }
 
+/// Ranges of at most [`APPEND_ROWS`] rows.
+fn pieces(rows: u64) -> impl Iterator<Item = Range<u64>> {
+    (0..rows).step_by(APPEND_ROWS).map(move |start| start..rows.min(start + APPEND_ROWS as u64))
+}
+
+/// Some rows of a column at rest.
+fn column_piece(column: &ColumnData, rows: &Range<u64>) -> Result<ArrayRef> {
+    column.verify_rows(rows.clone())?;
+    Ok(column.array()?.slice(rows.start as usize, (rows.end - rows.start) as usize))
+}
+
 /// A column without rows.
 fn new_column_entry(column: NewColumn, id: ColumnId) -> ColumnEntry {
     ColumnEntry {
         id,
         name: column.name,
-        generation: GenerationEntry {
-            number: Generation(0),
-            encoding: Encoding::Plain,
-            nodes: vec![NodeEntry::default(); node_count(&column.logical_type)],
-        },
+        generation: empty_generation(Generation(0), &column.logical_type),
         logical_type: column.logical_type,
         nullable: column.nullable,
         default: column.default,
+        identity: column.identity,
+        generated: column.generated,
         comment: None,
     }
+}
+
+fn empty_generation(number: Generation, logical_type: &LogicalType) -> GenerationEntry {
+    let nodes = vec![NodeEntry::default(); node_count(logical_type)];
+    GenerationEntry { number, encoding: Encoding::Plain, nodes }
 }
 
 fn same_definition(one: &TableEntry, other: &TableEntry) -> bool {

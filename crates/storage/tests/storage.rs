@@ -204,13 +204,10 @@ fn opening_what_is_not_a_sound_database_says_why() {
 fn values_that_do_not_fit_are_named_and_nothing_is_appended() {
     let database = Database::in_memory().unwrap();
     let mut writer = database.begin(1).unwrap();
-    let new = |name: &str, logical_type, nullable| NewColumn {
-        name: name.into(),
-        logical_type,
-        nullable,
-        default: None,
-    };
-    let columns = vec![new("t", LogicalType::TinyInt, true), new("n", LogicalType::Varchar, false)];
+    let columns = vec![
+        NewColumn::new("t", LogicalType::TinyInt, true),
+        NewColumn::new("n", LogicalType::Varchar, false),
+    ];
     let id = writer.create_table("main", "t", columns).unwrap();
     writer.commit().unwrap();
     let name: ArrayRef = Arc::new(StringArray::from(vec![Some("a"), Some("b"), None]));

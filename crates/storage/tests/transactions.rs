@@ -4,10 +4,10 @@ mod common;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use common::{append, append_to_log, batch, column, create, create_in_log, open};
-use hypostyle_storage::{Database, OpenMode, Snapshot};
-use hypostyle_types::{ErrorKind, TableId};
+use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot};
+use hypostyle_types::{ErrorKind, LogicalType, TableId};
 use roaring::RoaringTreemap;
 use std::fs;
 use std::sync::Arc;
@@ -576,14 +576,14 @@ fn columns_come_go_and_change() {
         let old = database.snapshot().unwrap();
         let mut transaction = database.begin(1).unwrap().of_statements();
         transaction.append(id, &numbers([-7])).unwrap();
-        let text: ArrayRef = Arc::new(arrow_array::StringArray::from(vec!["new"]));
-        let mut column_of_text = common::columns_of(&batch(vec![("s", text.clone())])).remove(0);
-        column_of_text.nullable = false;
-        transaction.add_column(id, column_of_text.clone(), &text).unwrap();
-        let wide =
-            common::columns_of(&batch(vec![("n", Arc::new(arrow_array::Float64Array::from(vec![0.5])))]));
+        let text = NewColumn::new("s", LogicalType::Varchar, false);
+        let texts = |rows: &RecordBatch| -> hypostyle_types::Result<ArrayRef> {
+            let numbers = rows.column(0).as_primitive::<Int64Type>().values();
+            Ok(Arc::new(numbers.iter().map(|n| Some(format!("new {n}"))).collect::<LargeStringArray>()))
+        };
+        transaction.add_column(id, text, true, texts).unwrap();
         transaction
-            .convert_column(id, "n", wide[0].clone(), |piece| {
+            .convert_column(id, "n", LogicalType::Double, |piece| {
                 Ok(arrow_cast::cast(piece, &arrow_schema::DataType::Float64).unwrap())
             })
             .unwrap();
@@ -601,7 +601,8 @@ fn columns_come_go_and_change() {
             let floats = floats.as_primitive::<arrow_array::types::Float64Type>();
             assert_eq!((floats.len(), floats.value(5), floats.value(69_999)), (70_000, 6.0, -7.0));
             let texts = column(snapshot, "renamed", 1);
-            assert!(texts.as_string::<i64>().iter().all(|text| text == Some("new")));
+            let texts = texts.as_string::<i64>();
+            assert!((0..70_000).all(|row| texts.value(row) == format!("new {}", floats.value(row))));
             let names: Vec<_> = snapshot
                 .table("main", "renamed")
                 .unwrap()

@@ -25,13 +25,28 @@ pub(crate) fn engine_field(table: &TableData, column: &ColumnData) -> Field {
         DataType::LargeUtf8 if leaves_out => DataType::Utf8View,
         DataType::LargeBinary if leaves_out => DataType::BinaryView,
         DataType::Dictionary(_, _) => DataType::Utf8View,
-        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
-            DataType::Decimal128(*precision, *scale)
-        }
-        _ if column.entry().logical_type == LogicalType::Uuid => DataType::Utf8View,
-        other => other.clone(),
+        _ => engine_type(&column.entry().logical_type),
     };
     field.with_data_type(data_type)
+}
+
+/// The type of plain values in plans.
+pub(crate) fn engine_type(logical_type: &LogicalType) -> DataType {
+    match logical_type.arrow_type() {
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(precision, scale)
+        }
+        _ if *logical_type == LogicalType::Uuid => DataType::Utf8View,
+        other => other,
+    }
+}
+
+/// Plain values, as they are stored, in the engine's own type.
+pub(crate) fn engine_values(logical_type: &LogicalType, values: &ArrayRef) -> Result<ArrayRef> {
+    match logical_type {
+        LogicalType::Uuid => Ok(Arc::new(uuid_text(values))),
+        _ => Ok(cast(values, &engine_type(logical_type))?),
+    }
 }
 
 /// A stored column, ready to be sliced into batches.

@@ -1,24 +1,24 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
+use super::complete::mentions;
 use super::constraint::Declared;
-use super::ddl::{fold, last_of, new_column};
-use super::sequence::release;
+use super::ddl::{DeclaredColumn, fold, identity, last_of, new_column};
+use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
 use super::write::Target;
-use super::{parse, quoted};
 use crate::error::from_datafusion;
 use crate::scope::Named;
-use crate::session::{Outcome, Parameters, Session};
-use arrow::array::{ArrayRef, new_null_array};
+use crate::session::{Outcome, Session};
 use arrow::compute::{CastOptions, cast_with_options};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
     RenameTableNameKind,
 };
 use hypostyle_storage::{
-    ColumnEntry, ConstraintRule, NewColumn, SequenceEntry, TableEntry, Transaction, unknown_column,
+    ColumnEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner, TableEntry, Transaction,
+    unknown_column,
 };
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 
 /// Times that a compaction is tried again when others have written meanwhile.
 const ATTEMPTS: usize = 5;
@@ -53,13 +53,11 @@ impl Session {
         };
         match operation {
             AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
-                let (column, declared) = new_column(column_def)?;
-                if *if_not_exists && table()?.column(&column.name).is_some() {
+                let declared = new_column(column_def)?;
+                if *if_not_exists && table()?.column(&declared.column.name).is_some() {
                     return Ok(());
                 }
-                let value = self.default_value(&column)?;
-                writer.add_column(id, column, &value)?;
-                self.add_constraints(writer, id, &declared)
+                self.add_column(writer, id, declared)
             }
             AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
                 let cascade = *drop_behavior == Some(DropBehavior::Cascade);
@@ -90,6 +88,7 @@ impl Session {
                         )
                         .with_sqlstate("2BP01"));
                     }
+                    refuse_change(&before, &name, "dropped")?;
                     let owned: Vec<_> = writer.catalog().owned_sequences(id).cloned().collect();
                     let goes = |sequence: &&SequenceEntry| {
                         sequence.owner.is_some_and(|owner| owner.column == column)
@@ -102,7 +101,10 @@ impl Session {
                             return Err(Error::invalid_input("the only column of a table cannot be dropped"));
                         }
                         table.columns.retain(|kept| kept.id != column);
-                        table.constraints.retain(|kept| !kept.rule.columns().contains(&column));
+                        table.constraints.retain(|kept| match &kept.rule {
+                            ConstraintRule::Check { sql } => !mentions(sql, &name),
+                            rule => !rule.columns().contains(&column),
+                        });
                         Ok(())
                     })?;
                 }
@@ -110,6 +112,14 @@ impl Session {
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 let (old, new) = (fold(old_column_name), fold(new_column_name));
+                let before = table()?;
+                refuse_change(&before, &old, "renamed")?;
+                let check = before.constraints.iter().find(|constraint| {
+                    matches!(&constraint.rule, ConstraintRule::Check { sql } if mentions(sql, &old))
+                });
+                if let Some(check) = check {
+                    return Err(in_use(&old, "renamed", &format!("constraint \"{}\"", check.name)));
+                }
                 self.alter_column(writer, target, &old, |column| {
                     column.name = new;
                     Ok(())
@@ -199,6 +209,13 @@ impl Session {
                     Ok(())
                 })
             }
+            AlterColumnOperation::DropNotNull if old.identity.is_some() => Err(Error::new(
+                ErrorKind::Syntax,
+                format!(
+                    "column \"{name}\" of table \"{}\" is an identity column, which has no NULLs",
+                    before.name
+                ),
+            )),
             AlterColumnOperation::DropNotNull => {
                 let in_key = before.constraints.iter().find(|constraint| match &constraint.rule {
                     ConstraintRule::PrimaryKey { columns } => columns.contains(&old.id),
@@ -216,6 +233,19 @@ impl Session {
                     Ok(())
                 })
             }
+            AlterColumnOperation::SetDefault { .. } | AlterColumnOperation::DropDefault
+                if old.generated.is_some() || old.identity.is_some() =>
+            {
+                Err(Error::new(
+                    ErrorKind::Syntax,
+                    format!("column \"{name}\" of table \"{}\" makes its own values", before.name),
+                ))
+            }
+            AlterColumnOperation::AddGenerated { generated_as, sequence_options } => {
+                let how = generated_as.as_ref().map_or(Identity::Always, identity);
+                let clauses = Clauses::of_identity(sequence_options.as_deref())?;
+                self.add_identity(writer, &before, old, how, &clauses)
+            }
             AlterColumnOperation::SetDefault { value } => {
                 self.alter_column(writer, target, &name, |column| {
                     column.default = Some(value.to_string());
@@ -230,15 +260,16 @@ impl Session {
                 "USING {using} is not supported: UPDATE a new column instead"
             ))),
             AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
-                let definition = NewColumn {
-                    name: name.clone(),
-                    logical_type: logical_type(data_type)?,
-                    nullable: old.nullable,
-                    default: old.default.clone(),
-                };
-                let wanted = definition.logical_type.arrow_type();
+                refuse_change(&before, &name, "given another type")?;
+                if old.generated.is_some() {
+                    return Err(Error::unsupported(format!(
+                        "the type of the generated column \"{name}\" cannot be changed; drop it, and add it anew"
+                    )));
+                }
+                let new_type = logical_type(data_type)?;
+                let wanted = new_type.arrow_type();
                 let options = CastOptions { safe: false, ..CastOptions::default() };
-                writer.convert_column(target.id, &name, definition, |piece| {
+                writer.convert_column(target.id, &name, new_type, |piece| {
                     cast_with_options(piece, &wanted, &options).map_err(|error| {
                         Error::invalid_input(format!(
                             "column \"{name}\" cannot become {data_type}: {}",
@@ -247,30 +278,66 @@ impl Session {
                     })
                 })
             }
-            other => Err(Error::unsupported(format!("ALTER COLUMN … {other} is not supported"))),
         }
     }
 
-    /// One row with the default of a new column.
-    fn default_value(&self, column: &NewColumn) -> Result<ArrayRef> {
-        let Some(default) = &column.default else {
-            return Ok(new_null_array(&column.logical_type.arrow_type(), 1));
-        };
-        let sql = format!("SELECT {default} AS {}", quoted(&column.name));
-        let (_, batches) = self.collect_rows(self.query(parse(&sql)?, &Parameters::None)?)?;
-        let value = batches.iter().find(|batch| batch.num_rows() == 1).map(|batch| batch.column(0).clone());
-        let value = value.ok_or_else(|| Error::internal("a default is one value"))?;
-        cast_with_options(
-            &value,
-            &column.logical_type.arrow_type(),
-            &CastOptions { safe: false, ..CastOptions::default() },
-        )
-        .map_err(|error| {
-            Error::invalid_input(format!(
-                "the default of column \"{}\" does not fit its type: {}",
-                column.name,
-                from_datafusion(error.into()).message()
+    /// Adds a column, whose values in the rows that are there are computed for each of them.
+    fn add_column(&self, writer: &mut Transaction, id: TableId, declared: DeclaredColumn) -> Result<()> {
+        let DeclaredColumn { mut column, constraints, sequence } = declared;
+        let table = writer.catalog().table_by_id(id).cloned();
+        let table = table.ok_or_else(|| Error::internal("a table that is being altered is missing"))?;
+        let others = table.columns.iter().map(|other| NewColumn {
+            generated: other.generated.clone(),
+            ..NewColumn::new(&other.name, other.logical_type.clone(), other.nullable)
+        });
+        self.check_generated(&others.chain([column.clone()]).collect::<Vec<_>>())?;
+        if let Some(clauses) = sequence {
+            let name = (table.schema.as_str(), table.name.as_str());
+            let mut sequence = sequence_of_column(writer.catalog(), name, &mut column, &clauses)?;
+            sequence.owner = Some(SequenceOwner { table: id, column: table.next_column_id });
+            writer.create_sequence(sequence)?;
+        }
+        self.with_view_of(writer, |session, writer, snapshot| {
+            let database = session.scope.name_of(writer.database())?;
+            let filling = session.filling_of_new(&database, snapshot.catalog(), &table, &column)?;
+            writer.add_column(id, column, filling.reads_rows(), |rows| filling.values(rows))
+        })?;
+        self.add_constraints(writer, id, &constraints)
+    }
+
+    /// Makes a column an identity. A sequence that it owns already it keeps: so it is in an export.
+    fn add_identity(
+        &self,
+        writer: &mut Transaction,
+        table: &TableEntry,
+        column: &ColumnEntry,
+        how: Identity,
+        clauses: &Clauses,
+    ) -> Result<()> {
+        if column.nullable
+            || column.default.is_some()
+            || column.identity.is_some()
+            || column.generated.is_some()
+        {
+            return Err(Error::invalid_input(format!(
+                "column \"{}\" of table \"{}\" cannot be an identity: it must be NOT NULL, without a default",
+                column.name, table.name
             ))
+            .with_sqlstate("55000"));
+        }
+        let owner = Some(SequenceOwner { table: table.id, column: column.id });
+        if !writer.catalog().sequences.iter().any(|sequence| sequence.owner == owner) {
+            let mut new = NewColumn::new(&column.name, column.logical_type.clone(), false);
+            new.identity = Some(how);
+            let name = (table.schema.as_str(), table.name.as_str());
+            let sequence = sequence_of_column(writer.catalog(), name, &mut new, clauses)?;
+            writer.create_sequence(SequenceEntry { owner, ..sequence })?;
+        }
+        writer.alter_table(table.id, |table| {
+            for found in table.columns.iter_mut().filter(|found| found.id == column.id) {
+                found.identity = Some(how);
+            }
+            Ok(())
         })
     }
 
@@ -337,6 +404,23 @@ impl Session {
         database.checkpoint()?;
         self.refresh()?;
         Ok(Outcome::Done { rows_affected: Some(removed) })
+    }
+}
+
+fn in_use(column: &str, what: &str, user: &str) -> Error {
+    Error::new(
+        ErrorKind::Constraint,
+        format!("column \"{column}\" cannot be {what}: {user} uses it; drop that first"),
+    )
+    .with_sqlstate("2BP01")
+}
+
+/// Refuses to change a column that others are generated from.
+fn refuse_change(table: &TableEntry, column: &str, what: &str) -> Result<()> {
+    let uses = |other: &&ColumnEntry| other.generated.as_ref().is_some_and(|sql| mentions(sql, column));
+    match table.columns.iter().find(uses) {
+        Some(other) => Err(in_use(column, what, &format!("the generated column \"{}\"", other.name))),
+        None => Ok(()),
     }
 }
 

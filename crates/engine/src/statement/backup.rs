@@ -4,7 +4,7 @@ use super::{quoted, split_statements};
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use hypostyle_storage::{ConstraintRule, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry};
+use hypostyle_storage::{ConstraintRule, Identity, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -176,8 +176,11 @@ fn definitions(snapshot: &Snapshot) -> Result<String> {
             .columns
             .iter()
             .map(|column| {
-                let default =
-                    column.default.as_ref().map(|default| format!(" DEFAULT {default}")).unwrap_or_default();
+                let default = match (&column.default, &column.generated) {
+                    (Some(default), _) => format!(" DEFAULT {default}"),
+                    (None, Some(sql)) => format!(" GENERATED ALWAYS AS ({sql}) STORED"),
+                    (None, None) => String::new(),
+                };
                 let not_null = if column.nullable { "" } else { " NOT NULL" };
                 format!("{} {}{not_null}{default}", quoted(&column.name), column.logical_type)
             })
@@ -237,6 +240,13 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
                 .map_err(text_error)?;
         }
         for column in &table.columns {
+            // Not before its rows are loaded. It keeps the sequence that it owns.
+            if let Some(identity) = column.identity {
+                let how = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
+                let (table, column) = (name_of_table(table), quoted(&column.name));
+                writeln!(sql, "ALTER TABLE {table} ALTER COLUMN {column} ADD GENERATED {how} AS IDENTITY;")
+                    .map_err(text_error)?;
+            }
             if let Some(comment) = &column.comment {
                 let name = format!("{}.{}", name_of_table(table), quoted(&column.name));
                 writeln!(sql, "COMMENT ON COLUMN {name} IS {};", literal(comment)).map_err(text_error)?;

@@ -233,7 +233,7 @@ impl Session {
     }
 
     /// Runs queries that see what a transaction has staged.
-    fn with_view_of(
+    pub(super) fn with_view_of(
         &self,
         writer: &mut Transaction,
         run: impl FnOnce(&Self, &mut Transaction, &Arc<Snapshot>) -> Result<()>,

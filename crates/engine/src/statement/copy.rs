@@ -1,5 +1,6 @@
 //! COPY table FROM 'file' and COPY table | (query) TO 'file'.
 
+use super::complete::refuse_given;
 use super::names::name_columns;
 use super::query::unnest_if_needed;
 use super::split_name;
@@ -17,7 +18,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
-use hypostyle_storage::{SCHEMA_MAIN, Transaction, unknown_table};
+use hypostyle_storage::{ColumnEntry, SCHEMA_MAIN, Transaction, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
@@ -143,14 +144,15 @@ impl Session {
         let Some(table) = snapshot.table(&schema, &name) else {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
-        let all: Vec<_> = table.columns().iter().map(|column| column.entry().clone()).collect();
-        let chosen = match columns.is_empty() {
-            true => all.clone(),
-            false => columns
-                .iter()
-                .map(|column| Ok(table.column(column)?.entry().clone()))
-                .collect::<Result<Vec<_>>>()?,
+        let entry = table.entry();
+        let chosen: Vec<&ColumnEntry> = match columns.is_empty() {
+            true => entry.columns.iter().filter(|column| column.generated.is_none()).collect(),
+            false => {
+                let of_name = |name: &String| entry.column(name).ok_or_else(|| unknown_column(entry, name));
+                columns.iter().map(of_name).collect::<Result<_>>()?
+            }
         };
+        chosen.iter().try_for_each(|column| refuse_given(&name, column))?;
         let target: Vec<Field> = chosen
             .iter()
             .map(|column| match column.logical_type {
@@ -167,24 +169,17 @@ impl Session {
         let source = self.wait(async move {
             read_for_copy(&context, &path, format, &options, Arc::new(Schema::new(target))).await
         })?;
-        let whole = columns.is_empty();
-        let order: Vec<Option<usize>> =
-            all.iter().map(|column| chosen.iter().position(|other| other.id == column.id)).collect();
-        let defaults = match whole {
-            true => None,
-            false => Some(self.defaults_batch(&snapshot, &schema, &name)?),
-        };
+        let places: Vec<Option<usize>> = (entry.columns.iter())
+            .map(|column| chosen.iter().position(|other| other.id == column.id))
+            .collect();
+        let mut completion = self.completion(&database, snapshot.catalog(), entry, &places)?;
         self.write(&database, |writer| {
             let Some(id) = writer.catalog().table(&schema, &name).map(|table| table.id) else {
                 return Err(unknown_table(writer.catalog(), &name));
             };
             let mut rows = 0;
             self.for_each(source.rows, |batch| {
-                let batch = match whole {
-                    true => batch,
-                    false => super::reorder(&batch, &order, defaults.as_ref(), &all)?,
-                };
-                writer.append(id, &batch)?;
+                writer.append(id, &completion.complete(&batch)?)?;
                 rows += batch.num_rows() as u64;
                 self.count_rows(batch.num_rows() as u64);
                 Ok(())

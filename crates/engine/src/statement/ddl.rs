@@ -2,18 +2,19 @@
 
 use super::constraint::Declared;
 use super::names::name_columns;
-use super::sequence::{drop_sequence, release};
+use super::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use super::types::logical_type;
 use super::{parse, split_name};
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateView, ObjectName, ObjectNamePart, ObjectType, OnCommit,
-    Statement,
+    ColumnDef, ColumnOption, CreateTable, CreateView, GeneratedAs, ObjectName, ObjectNamePart, ObjectType,
+    OnCommit, Statement,
 };
 use hypostyle_storage::{
-    ConstraintEntry, ConstraintRule, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, Transaction, ViewEntry,
+    ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, Transaction,
+    ViewEntry,
 };
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::sync::Arc;
@@ -73,13 +74,14 @@ impl Session {
         if create.if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
         }
-        let mut declared = Vec::new();
-        let mut constraints = Vec::new();
+        let (mut declared, mut constraints, mut serials) = (Vec::new(), Vec::new(), Vec::new());
         for column in &create.columns {
-            let (column, of_column) = new_column(column)?;
+            let DeclaredColumn { column, constraints: of_column, sequence } = new_column(column)?;
+            serials.extend(sequence.map(|clauses| (column.name.clone(), clauses)));
             declared.push(column);
             constraints.extend(of_column);
         }
+        self.check_generated(&declared)?;
         for constraint in &create.constraints {
             constraints.push(Declared::of_table(constraint)?);
         }
@@ -92,7 +94,7 @@ impl Session {
             }
             return self.write(&database, |writer| {
                 drop_existing(writer, create.or_replace, &schema, &name)?;
-                let id = writer.create_table(&schema, &name, declared)?;
+                let id = create_table_of(writer, &schema, &name, declared, &serials)?;
                 self.add_constraints(writer, id, &constraints)?;
                 Ok(DONE)
             });
@@ -102,7 +104,7 @@ impl Session {
         let described = Session::describe(&outcome)?;
         let mut columns: Vec<NewColumn> = described
             .into_iter()
-            .map(|(name, logical_type, _)| NewColumn { name, logical_type, nullable: true, default: None })
+            .map(|(name, logical_type, _)| NewColumn::new(name, logical_type, true))
             .collect();
         if !declared.is_empty() {
             if declared.len() != columns.len() {
@@ -111,6 +113,11 @@ impl Session {
                     declared.len(),
                     columns.len()
                 )));
+            }
+            if !serials.is_empty() || declared.iter().any(|column| column.generated.is_some()) {
+                return Err(Error::unsupported(
+                    "CREATE TABLE … AS takes all values from its query; add generated columns with ALTER TABLE",
+                ));
             }
             columns = declared;
         }
@@ -330,27 +337,52 @@ fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name:
     }
 }
 
-/// A column, and the constraints in its definition.
-pub(super) fn new_column(column: &ColumnDef) -> Result<(NewColumn, Vec<Declared>)> {
+/// What a column's definition says.
+pub(super) struct DeclaredColumn {
+    pub column: NewColumn,
+    pub constraints: Vec<Declared>,
+    /// Of the sequence that the column owns.
+    pub sequence: Option<Clauses>,
+}
+
+pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
+    let name = fold(&definition.name);
+    let serial = serial_type(&definition.data_type);
+    let mut sequence = serial.is_some().then(Clauses::default);
+    let logical_type = serial.map_or_else(|| logical_type(&definition.data_type), Ok)?;
+    let mut column = NewColumn::new(name, logical_type, sequence.is_none());
     let mut constraints = Vec::new();
-    let mut new = NewColumn {
-        name: fold(&column.name),
-        logical_type: logical_type(&column.data_type)?,
-        nullable: true,
-        default: None,
-    };
-    for option in &column.options {
+    for option in &definition.options {
         match &option.option {
-            ColumnOption::Null => new.nullable = true,
-            ColumnOption::NotNull => new.nullable = false,
-            ColumnOption::Default(value) => new.default = Some(value.to_string()),
-            other => match Declared::of_column(&new.name, option)? {
+            ColumnOption::Null => column.nullable = true,
+            ColumnOption::NotNull => column.nullable = false,
+            ColumnOption::Default(value) => column.default = Some(value.to_string()),
+            ColumnOption::Generated { generation_expr: Some(expression), .. } => {
+                column.generated = Some(expression.to_string());
+            }
+            ColumnOption::Generated { generated_as, sequence_options, .. } => {
+                column.identity = Some(identity(generated_as));
+                column.nullable = false;
+                sequence = Some(Clauses::of_identity(sequence_options.as_deref())?);
+            }
+            other => match Declared::of_column(&column.name, option)? {
                 Some(constraint) => constraints.push(constraint),
                 None => return Err(Error::unsupported(format!("{other} is not supported"))),
             },
         }
     }
-    Ok((new, constraints))
+    if sequence.is_some() && column.default.is_some() {
+        let why = format!("column \"{}\" has a default and a sequence of its own", column.name);
+        return Err(Error::new(ErrorKind::Syntax, why));
+    }
+    Ok(DeclaredColumn { column, constraints, sequence })
+}
+
+pub(super) fn identity(generated_as: &GeneratedAs) -> Identity {
+    match generated_as {
+        GeneratedAs::ByDefault => Identity::ByDefault,
+        GeneratedAs::Always | GeneratedAs::ExpStored => Identity::Always,
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to delete.
 
 use super::ddl::{fold, last_of};
-use super::write::{ChangedRows, Target, as_rows_of, assigned_columns, refuse, value_or_default};
+use super::write::{ChangedRows, Target, assigned_columns, refuse, value_or_default};
 use super::{parse, quoted};
 use crate::error::from_datafusion;
 use crate::scan::POSITION;
@@ -128,9 +128,7 @@ impl Session {
         let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, &Parameters::None, true)?;
         changes.count += positions.len();
         changes.deleted = positions;
-        for rows in rows {
-            changes.rows.push(as_rows_of(target, &rows)?);
-        }
+        changes.rows.extend(self.as_rows_of(target, rows)?);
         Ok(changes)
     }
 
@@ -242,14 +240,14 @@ impl Session {
         }
         let sql = format!("SELECT {} AS {}, {values} FROM {from}", target.position(), quoted(POSITION));
         let mut changed = self.changed_rows(&sql, parameters, true)?;
-        changed.rows = changed.rows.iter().map(|rows| as_rows_of(target, rows)).collect::<Result<_>>()?;
+        changed.rows = self.as_rows_of(target, changed.rows)?;
         Ok(Clause::Changes(changed))
     }
 
     /// The rows that a query gives, as rows of a table.
     fn rows_for(&self, target: &Target, sql: &str, parameters: &Parameters) -> Result<Vec<RecordBatch>> {
         let (_, batches) = self.collect_rows(self.query(parse(sql)?, parameters)?)?;
-        batches.iter().map(|batch| as_rows_of(target, batch)).collect()
+        self.as_rows_of(target, batches)
     }
 }
 
@@ -334,7 +332,7 @@ pub(super) fn updated_values(target: &Target, assignments: &[Assignment]) -> Res
                 return Err(Error::new(ErrorKind::Syntax, format!("column \"{name}\" is assigned twice"))
                     .with_sqlstate("42601"));
             }
-            values[column] = value_or_default(target, column, Some(&value));
+            values[column] = value_or_default(target, column, Some(&value))?;
         }
     }
     Ok(with_names(target, values))
@@ -355,7 +353,7 @@ fn inserted_values(target: &Target, columns: &[String], row: &[Expr]) -> Result<
         let given = places.iter().position(|place| *place == column).map(|place| &row[place]);
         value_or_default(target, column, given)
     });
-    Ok(with_names(target, values.collect()))
+    Ok(with_names(target, values.collect::<Result<_>>()?))
 }
 
 fn with_names(target: &Target, values: Vec<String>) -> String {

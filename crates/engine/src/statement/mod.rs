@@ -3,11 +3,13 @@
 mod alter;
 mod attach;
 mod backup;
+mod complete;
 mod constraint;
 mod copy;
 mod ddl;
 mod describe;
 mod direct;
+mod insert;
 mod merge;
 mod multiset;
 mod names;
@@ -22,6 +24,7 @@ mod types;
 mod values;
 mod write;
 
+pub(crate) use complete::default_of;
 pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
@@ -33,18 +36,20 @@ use crate::error::from_datafusion;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
+use complete::refuse_given;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
-    Query, Statement, Value,
+    Query, SelectItem, SetExpr, Statement, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, unknown_table};
+use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use names::name_columns;
+use sequence::order_identity_options;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -232,10 +237,6 @@ impl Session {
                 format!("{}, or create the table from the data with create=True", error.message()),
             ));
         }
-        let mut defaults = None;
-        if exists && by_name {
-            defaults = Some(self.defaults_batch(&snapshot, &schema_name, &name)?);
-        }
         self.write(&database, |writer| {
             let existing = writer.catalog().table(&schema_name, &name).map(|entry| entry.id);
             let id = match existing {
@@ -245,53 +246,21 @@ impl Session {
             let Some(entry) = writer.catalog().tables.iter().find(|entry| entry.id == id).cloned() else {
                 return Err(Error::internal("a table that was just created is missing"));
             };
-            let columns: Vec<&str> = entry.columns.iter().map(|column| column.name.as_str()).collect();
-            let order = match existing.is_some() && by_name {
-                true => Some(match_columns(&schema, &columns, &name)?),
-                false if schema.fields().len() != columns.len() => {
-                    return Err(Error::invalid_input(format!(
-                        "table \"{name}\" has {} columns, but the data has {}",
-                        columns.len(),
-                        schema.fields().len()
-                    )));
-                }
-                false => None,
+            let given = match existing.is_some() && by_name {
+                true => places_by_name(&schema, &entry)?,
+                false => places_in_order(&schema, &entry)?,
             };
+            let mut completion = self.completion(&database, writer.catalog(), &entry, &given)?;
             let mut rows = 0;
             for batch in data {
                 let batch = batch.map_err(|error| from_datafusion(error.into()))?;
-                let batch = match &order {
-                    Some(order) => reorder(&batch, order, defaults.as_ref(), &entry.columns)?,
-                    None => batch,
-                };
-                writer.append(id, &batch)?;
+                writer.append(id, &completion.complete(&batch)?)?;
                 rows += batch.num_rows() as u64;
                 self.counters.done.store(rows, Ordering::Relaxed);
                 self.check_interrupt()?;
             }
             Ok(rows)
         })
-    }
-
-    /// One row with the defaults of a table's columns.
-    fn defaults_batch(&self, snapshot: &Snapshot, schema: &str, name: &str) -> Result<RecordBatch> {
-        let Some(table) = snapshot.table(schema, name) else {
-            return Err(unknown_table(snapshot.catalog(), name));
-        };
-        let columns: Vec<String> = table
-            .entry()
-            .columns
-            .iter()
-            .map(|column| {
-                format!("{} AS {}", column.default.as_deref().unwrap_or("NULL"), quoted(&column.name))
-            })
-            .collect();
-        let statement = parse(&format!("SELECT {}", columns.join(", ")))?;
-        let (_, mut batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
-        match batches.pop() {
-            Some(batch) if batches.is_empty() && batch.num_rows() == 1 => Ok(batch),
-            _ => Err(Error::internal("the defaults of a table are one row")),
-        }
     }
 
     /// All rows of an outcome.
@@ -451,65 +420,43 @@ pub(crate) fn new_columns(schema: &Schema) -> Result<Vec<NewColumn>> {
     schema
         .fields()
         .iter()
-        .map(|field| {
-            Ok(NewColumn {
-                name: field.name().clone(),
-                logical_type: LogicalType::from_arrow(field)?,
-                nullable: field.is_nullable(),
-                default: None,
-            })
-        })
+        .map(|field| Ok(NewColumn::new(field.name(), LogicalType::from_arrow(field)?, field.is_nullable())))
         .collect()
 }
 
 /// For each column of a table, its place in the data; `None` takes the default.
-fn match_columns(schema: &Schema, columns: &[&str], table: &str) -> Result<Vec<Option<usize>>> {
+fn places_by_name(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usize>>> {
     for (index, field) in schema.fields().iter().enumerate() {
-        if !columns.contains(&field.name().as_str()) {
-            let suggestion = hypostyle_types::did_you_mean(field.name(), columns.iter().copied());
-            return Err(Error::new(
-                ErrorKind::UnknownName,
-                format!("table \"{table}\" has no column \"{}\"{suggestion}", field.name()),
-            )
-            .with_sqlstate("42703"));
-        }
+        let column = table.column(field.name()).ok_or_else(|| unknown_column(table, field.name()))?;
+        refuse_given(&table.name, column)?;
         if schema.fields()[..index].iter().any(|before| before.name() == field.name()) {
             return Err(Error::invalid_input(format!("the data has two columns \"{}\"", field.name())));
         }
     }
-    Ok(columns.iter().map(|column| schema.index_of(column).ok()).collect())
+    Ok(table.columns.iter().map(|column| schema.index_of(&column.name).ok()).collect())
 }
 
-fn reorder(
-    batch: &RecordBatch,
-    order: &[Option<usize>],
-    defaults: Option<&RecordBatch>,
-    columns: &[hypostyle_storage::ColumnEntry],
-) -> Result<RecordBatch> {
-    let rows = batch.num_rows();
-    let mut fields = Vec::with_capacity(order.len());
-    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(order.len());
-    for ((source, column), index) in order.iter().zip(columns).zip(0..) {
-        let array = match (source, defaults) {
-            (Some(source), _) => batch.column(*source).clone(),
-            (None, Some(defaults)) if column.default.is_some() => {
-                let value = datafusion::common::ScalarValue::try_from_array(defaults.column(index), 0);
-                value.and_then(|value| value.to_array_of_size(rows)).map_err(from_datafusion)?
-            }
-            (None, _) => arrow::array::new_null_array(&DataType::Null, rows),
-        };
-        // A default is a literal of the type its text has; the column's type is the one wanted.
-        let array = if source.is_none() && *array.data_type() != DataType::Null {
-            arrow::compute::cast(&array, &column.logical_type.arrow_type())
-                .map_err(|error| from_datafusion(error.into()))?
-        } else {
-            array
-        };
-        fields.push(Field::new(&column.name, array.data_type().clone(), true));
-        arrays.push(array);
+/// The same for data whose columns are those of the table, but for the ones that make their own values.
+fn places_in_order(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usize>>> {
+    let (mut next, width) = (0, schema.fields().len());
+    let places: Vec<Option<usize>> = table
+        .columns
+        .iter()
+        .map(|column| {
+            refuse_given(&table.name, column).is_ok().then(|| {
+                next += 1;
+                next - 1
+            })
+        })
+        .collect();
+    if next != width {
+        let which = if next == places.len() { "" } else { " to be given" };
+        return Err(Error::invalid_input(format!(
+            "table \"{}\" has {next} columns{which}, but the data has {width}",
+            table.name
+        )));
     }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
-        .map_err(|error| Error::internal(format!("cannot arrange the columns: {error}")))
+    Ok(places)
 }
 
 /// The parts of a name between dots; double quotes keep a dot.
@@ -583,6 +530,15 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
     Ok(text)
 }
 
+fn parse_expression(sql: &str) -> Result<SqlExpr> {
+    if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"))?.body
+        && let Some(SelectItem::UnnamedExpr(expression)) = select.projection.into_iter().next()
+    {
+        return Ok(expression);
+    }
+    Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
+}
+
 fn parse_query(sql: &str) -> Result<Query> {
     if let DfStatement::Statement(statement) = parse(sql)?
         && let Statement::Query(query) = *statement
@@ -630,6 +586,7 @@ fn exact_numbers(sql: &str) -> Cow<'_, str> {
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     let sql = exact_numbers(sql);
+    let sql = order_identity_options(&sql);
     let with = |dialect: &dyn Dialect| {
         DFParserBuilder::new(sql.as_ref())
             .with_dialect(dialect)

@@ -1,9 +1,10 @@
 //! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
 
-use super::ddl::fold;
+use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
+use super::insert::prepare;
 use super::multiset::refuse_multisets;
-use super::write::as_rows_of;
+use super::write::in_types_of;
 use crate::catalog::{SEARCH, search_from};
 use crate::error::from_datafusion;
 use crate::scan::StoredTable;
@@ -132,15 +133,14 @@ impl Session {
         let (mut target, mut returning, mut conflict) = (None, None, None);
         if let DfStatement::Statement(inner) = &mut statement
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
+            && let TableObject::TableName(name) = &insert.table
         {
-            named = insert.columns.iter().map(ToString::to_string).collect();
-            if let TableObject::TableName(name) = &insert.table
-                && (insert.returning.is_some() || insert.on.is_some())
-            {
-                // The planner does not know the alias, and what it is for is not planned by it.
-                let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
-                target = Some(self.target(name, alias)?);
-            }
+            // The planner does not know the alias, and what it is for is not planned by it.
+            let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
+            let found = self.target(name, alias)?;
+            prepare(&found, insert)?;
+            named = insert.columns.iter().map(last_of).collect::<Result<_>>()?;
+            target = Some(found);
             returning = insert.returning.take();
             conflict = match insert.on.take() {
                 None => None,
@@ -160,8 +160,7 @@ impl Session {
         let written = self.start_query(dml.input.as_ref().clone()).and_then(|outcome| {
             if let (Some(conflict), Some(target)) = (&conflict, &target) {
                 let (_, batches) = self.collect_rows(outcome)?;
-                let rows: Vec<RecordBatch> =
-                    batches.iter().map(|batch| as_rows_of(target, batch)).collect::<Result<_>>()?;
+                let rows = self.as_rows_of(target, batches)?;
                 if rows.iter().all(|rows| rows.num_rows() == 0) {
                     return Ok(0);
                 }
@@ -170,11 +169,19 @@ impl Session {
                 returned = changes.rows;
                 return Ok(changes.count);
             }
+            let mut generation = match &target {
+                Some(target) => self.generation(target)?,
+                None => None,
+            };
             self.write_rows(&table_name, outcome, |batch| {
+                let rows = match &mut generation {
+                    Some(generation) => generation.complete(&batch)?,
+                    None => batch,
+                };
                 if let (Some(target), true) = (&target, returning.is_some()) {
-                    returned.push(as_rows_of(target, batch)?);
+                    returned.push(in_types_of(target, &rows)?);
                 }
-                Ok(())
+                Ok(rows)
             })
         });
         let rows = written.map_err(|error| match null_in_values(error.message()) {
@@ -200,12 +207,12 @@ impl Session {
         }
     }
 
-    /// Appends an outcome's rows to a table, in the table's column order.
+    /// Appends to a table what `rows_of` makes of an outcome's batches.
     fn write_rows(
         &self,
         Name { database, schema, name }: &Name,
         outcome: Outcome,
-        mut written: impl FnMut(&RecordBatch) -> Result<()>,
+        mut rows_of: impl FnMut(RecordBatch) -> Result<RecordBatch>,
     ) -> Result<u64> {
         self.write(database, |writer| {
             let Some(id) = writer.catalog().table(schema, name).map(|table| table.id) else {
@@ -213,9 +220,8 @@ impl Session {
             };
             let mut rows = 0;
             self.each_batch(outcome, |batch| {
-                writer.append(id, &batch)?;
                 rows += batch.num_rows() as u64;
-                written(&batch)
+                writer.append(id, &rows_of(batch)?)
             })?;
             Ok(rows)
         })

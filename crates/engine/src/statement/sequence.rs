@@ -7,17 +7,19 @@ use crate::sequence::sequence_name;
 use crate::session::{Outcome, Session};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, Value, visit_expressions,
+    DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, SequenceOptions,
+    Value, visit_expressions,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::Token;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{
-    Catalog, ColumnEntry, SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, Transaction,
-    unknown_column, unknown_sequence, unknown_table,
+    Catalog, ColumnEntry, NewColumn, SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry,
+    Transaction, unknown_column, unknown_sequence, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 const DONE: Outcome = Outcome::Done { rows_affected: None };
@@ -102,9 +104,10 @@ impl Clauses {
         }
     }
 
-    /// The options of an identity column, which the parser has read.
-    pub fn of_text(text: &str) -> Result<Self> {
-        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).map_err(syntax)?;
+    /// The options of an identity column.
+    pub fn of_identity(options: Option<&[SequenceOptions]>) -> Result<Self> {
+        let text: String = options.unwrap_or_default().iter().map(ToString::to_string).collect();
+        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(&text).map_err(syntax)?;
         Self::parse(&mut parser).map_err(syntax)
     }
 
@@ -112,10 +115,6 @@ impl Clauses {
     pub fn of_type(mut self, logical_type: &LogicalType) -> Self {
         self.logical_type.get_or_insert_with(|| logical_type.clone());
         self
-    }
-
-    pub fn has_start(&self) -> bool {
-        self.start.is_some()
     }
 
     /// A new sequence.
@@ -169,6 +168,59 @@ impl Clauses {
         let cycle = self.cycle.unwrap_or(old.cycle);
         Ok(SequenceEntry { increment, min, max, start, cycle, ..old.clone() })
     }
+}
+
+/// Clauses in the order in which the parser knows the options of an identity column.
+const ORDER: [&str; 6] = ["INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE"];
+
+/// Puts the options of identity columns in that order.
+pub(super) fn order_identity_options(sql: &str) -> Cow<'_, str> {
+    let word = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    if !sql.to_ascii_uppercase().contains("IDENTITY") {
+        return Cow::Borrowed(sql);
+    }
+    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
+        return Cow::Borrowed(sql);
+    };
+    let mut text = String::with_capacity(sql.len());
+    let mut rest = tokens.into_iter().peekable();
+    while let Some(token) = rest.next() {
+        text.push_str(&token.to_string());
+        if word(&token) != "IDENTITY" {
+            continue;
+        }
+        while let Some(space) = rest.next_if(|token| matches!(token, Token::Whitespace(_))) {
+            text.push_str(&space.to_string());
+        }
+        if rest.next_if_eq(&Token::LParen).is_none() {
+            continue;
+        }
+        let mut clauses: Vec<(usize, String)> = Vec::new();
+        let mut after_no = false;
+        while let Some(token) = rest.next_if(|token| *token != Token::RParen) {
+            let word = word(&token);
+            let rank = ORDER.iter().position(|first| *first == word);
+            match (rank, clauses.last_mut()) {
+                // NO has begun the clause.
+                (Some(rank), Some((of_clause, _))) if after_no => *of_clause = rank,
+                (Some(rank), _) => clauses.push((rank, String::new())),
+                _ if word == "NO" => clauses.push((ORDER.len(), String::new())),
+                (None, None) => clauses.push((0, String::new())),
+                (None, Some(_)) => {}
+            }
+            after_no = word == "NO" || after_no && matches!(token, Token::Whitespace(_));
+            if let Some((_, clause)) = clauses.last_mut() {
+                clause.push_str(&token.to_string());
+            }
+        }
+        clauses.sort_by_key(|(rank, _)| *rank);
+        let clauses: Vec<String> = clauses.into_iter().map(|(_, clause)| clause).collect();
+        text.push_str(&format!("({}", clauses.join(" ")));
+    }
+    Cow::Owned(text)
 }
 
 fn invalid(message: String) -> Error {
@@ -279,6 +331,78 @@ pub(super) fn next_value(sequence: &SequenceEntry) -> String {
     format!("nextval('{}')", name.replace('\'', "''"))
 }
 
+/// The sequence of a default that is its next value and no more.
+pub(super) fn sequence_of_default(sql: &str) -> Option<(String, String)> {
+    let name = sql.strip_prefix("nextval('")?.strip_suffix("')")?;
+    (!name.contains('\'')).then(|| within_database(&sequence_name(name)))
+}
+
+/// [`next_value`] for statements, whose names may be looked for in another database.
+pub(super) fn next_value_in(database: &str, (schema, name): (&str, &str)) -> String {
+    let name = [database, schema, name].map(quoted).join(".");
+    format!("nextval('{}')", name.replace('\'', "''"))
+}
+
+/// A column that takes values from a sequence of its own: an identity column, or one of a SERIAL type.
+pub(super) fn serial_type(sql: &SqlType) -> Option<LogicalType> {
+    let SqlType::Custom(name, arguments) = sql else { return None };
+    match name.to_string().to_ascii_uppercase().as_str() {
+        _ if !arguments.is_empty() => None,
+        "SMALLSERIAL" | "SERIAL2" => Some(LogicalType::SmallInt),
+        "SERIAL" | "SERIAL4" => Some(LogicalType::Integer),
+        "BIGSERIAL" | "SERIAL8" => Some(LogicalType::BigInt),
+        _ => None,
+    }
+}
+
+/// The sequence that a new column will own; the default of one that is no identity takes its values.
+pub(super) fn sequence_of_column(
+    catalog: &Catalog,
+    (schema, table): (&str, &str),
+    column: &mut NewColumn,
+    clauses: &Clauses,
+) -> Result<SequenceEntry> {
+    let first = format!("{table}_{}_seq", column.name);
+    let taken = |name: &String| {
+        catalog.table(schema, name).is_some()
+            || catalog.view(schema, name).is_some()
+            || catalog.sequence(schema, name).is_some()
+    };
+    let others = (1..).map(|number| format!("{first}{number}"));
+    let name = std::iter::once(first.clone()).chain(others).find(|name| !taken(name)).unwrap_or_default();
+    let sequence = clauses.clone().of_type(&column.logical_type).define(schema, &name)?;
+    if column.identity.is_none() {
+        column.default = Some(next_value(&sequence));
+    }
+    Ok(sequence)
+}
+
+/// Creates a table with the sequences that its columns own.
+pub(super) fn create_table_of(
+    writer: &mut Transaction,
+    schema: &str,
+    name: &str,
+    mut columns: Vec<NewColumn>,
+    serials: &[(String, Clauses)],
+) -> Result<TableId> {
+    let mut sequences = Vec::new();
+    for (column, clauses) in serials {
+        let found = columns.iter_mut().find(|found| found.name == *column);
+        if let Some(found) = found {
+            let sequence = sequence_of_column(writer.catalog(), (schema, name), found, clauses)?;
+            sequences.push((column, sequence));
+        }
+    }
+    let id = writer.create_table(schema, name, columns)?;
+    for (column, mut sequence) in sequences {
+        let table = writer.catalog().table_by_id(id);
+        let column = table.and_then(|table| table.column(column)).map(|column| column.id);
+        sequence.owner = column.map(|column| SequenceOwner { table: id, column });
+        writer.create_sequence(sequence)?;
+    }
+    Ok(id)
+}
+
 /// Whether an expression has a call of nextval, currval or setval for a sequence.
 fn uses(sql: &str, schema: &str, name: &str) -> bool {
     let Ok(DfStatement::Statement(statement)) = parse(&format!("SELECT {sql}")) else { return false };
@@ -298,18 +422,22 @@ fn uses(sql: &str, schema: &str, name: &str) -> bool {
     found.is_break()
 }
 
-/// The columns whose defaults take values of a sequence.
+/// The columns that take values of a sequence: by their defaults, or as its identity.
 fn users(catalog: &Catalog, sequence: &SequenceEntry) -> Vec<(TableId, ColumnId)> {
-    let uses = |column: &&ColumnEntry| {
-        column.default.as_ref().is_some_and(|default| uses(default, &sequence.schema, &sequence.name))
+    let uses = |table: &TableEntry, column: &ColumnEntry| {
+        let owner = Some(SequenceOwner { table: table.id, column: column.id });
+        column.identity.is_some() && sequence.owner == owner
+            || column.default.as_ref().is_some_and(|default| uses(default, &sequence.schema, &sequence.name))
     };
-    let of_table = |table: &TableEntry| {
-        table.columns.iter().filter(uses).map(|column| (table.id, column.id)).collect::<Vec<_>>()
-    };
-    catalog.tables.iter().flat_map(|table| of_table(table)).collect()
+    let columns =
+        catalog.tables.iter().flat_map(|table| table.columns.iter().map(move |column| (table, column)));
+    columns
+        .filter(|(table, column)| uses(table, column))
+        .map(|(table, column)| (table.id, column.id))
+        .collect()
 }
 
-/// Ends the use of a sequence by defaults, but for those of a column, or a table, that goes with it.
+/// Ends the use of a sequence by columns, but for those of a column, or a table, that goes with it.
 ///
 /// # Errors
 /// `Constraint` when there are such, without CASCADE.
@@ -338,7 +466,7 @@ pub(super) fn release(
         }
         writer.alter_table(table, |table| {
             for user in table.columns.iter_mut().filter(|user| user.id == column) {
-                user.default = None;
+                (user.default, user.identity) = (None, None);
             }
             Ok(())
         })?;
@@ -362,4 +490,22 @@ pub(super) fn drop_sequence(
     };
     release(writer, &sequence, cascade, |_, _| false)?;
     writer.drop_sequence(schema, name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_an_identity_come_in_any_order() {
+        let sql = "CREATE TABLE t (identity INT GENERATED ALWAYS AS identity (START 5 NO CYCLE NO MINVALUE increment BY -1), b INT)";
+        let ordered = order_identity_options(sql);
+        let expected = "(increment BY -1 NO MINVALUE  START 5  NO CYCLE ), b INT)";
+        assert!(ordered.ends_with(expected), "{ordered}");
+        assert!(parse(sql).is_ok());
+        assert_eq!(
+            order_identity_options("SELECT 'identity (' FROM identity"),
+            "SELECT 'identity (' FROM identity"
+        );
+    }
 }

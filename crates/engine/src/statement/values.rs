@@ -1,7 +1,9 @@
 //! INSERT … VALUES of literals and parameters, which is not worth planning: a row is stored in less time than
 //! a plan takes. Whatever is not that simple, or does not fit, is the planner's.
 
+use super::complete::refuse_given;
 use super::ddl::{last_of, parts_of};
+use super::sequence::sequence_of_default;
 use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::ArrayRef;
@@ -10,7 +12,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Statement, TableObject, UnaryOperator, Value};
-use hypostyle_storage::TableData;
+use hypostyle_storage::{ColumnEntry, TableData};
 use hypostyle_types::Result;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -86,8 +88,9 @@ impl ValuesInsert {
         Some(Self { table, columns, rows, parameters })
     }
 
-    /// The rows in the table's order and the engine's types; `None` when the planner must look at them.
-    fn rows(&self, table: &TableData, parameters: &Parameters) -> Option<RecordBatch> {
+    /// The values in the engine's types, and for each column of the table where they are; `None` when the planner must
+    /// look at them.
+    fn rows(&self, table: &TableData, parameters: &Parameters) -> Option<(RecordBatch, Vec<Option<usize>>)> {
         let given: &[ScalarValue] = match parameters {
             Parameters::None => &[],
             Parameters::Positional(values) => values,
@@ -96,53 +99,58 @@ impl ValuesInsert {
         if given.len() != self.parameters {
             return None;
         }
+        let columns = &table.entry().columns;
         let places: Vec<Option<usize>> = match self.columns.is_empty() {
-            true => (0..table.columns().len()).map(Some).collect(),
+            true => (0..columns.len()).map(Some).collect(),
             false => {
-                let known = |name: &String| table.entry().columns.iter().any(|column| column.name == *name);
+                let known = |name: &String| columns.iter().any(|column| column.name == *name);
                 let place = |name: &str| self.columns.iter().position(|column| column == name);
                 if !self.columns.iter().all(known) {
                     return None;
                 }
-                table.entry().columns.iter().map(|column| place(&column.name)).collect()
+                columns.iter().map(|column| place(&column.name)).collect()
             }
         };
         let width = if self.columns.is_empty() { places.len() } else { self.columns.len() };
-        if self.rows.iter().any(|row| row.len() != width) {
+        let simple = |(column, place): (&ColumnEntry, &Option<usize>)| match place {
+            Some(_) => refuse_given("", column).is_ok(),
+            // Expressions are the planner's.
+            None => {
+                column.generated.is_none()
+                    && column.default.as_deref().is_none_or(|sql| sequence_of_default(sql).is_some())
+            }
+        };
+        if self.rows.iter().any(|row| row.len() != width) || !columns.iter().zip(&places).all(simple) {
             return None;
         }
-        let mut fields = Vec::with_capacity(places.len());
-        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(places.len());
+        let mut given_fields = Vec::with_capacity(width);
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(width);
+        let mut found = Vec::with_capacity(places.len());
         for (column, place) in table.columns().iter().zip(places) {
+            found.push(place.map(|_| arrays.len()));
+            let Some(place) = place else { continue };
             let field = engine_field(table, column).with_nullable(true);
-            let values = self.rows.iter().map(|row| match place {
-                // A default is an expression.
-                None if column.entry().default.is_some() => None,
-                None => ScalarValue::try_from(field.data_type()).ok(),
-                Some(place) => {
-                    let value = match &row[place] {
-                        Given::Literal(value) => value,
-                        Given::Parameter(number) => &given[*number],
-                    };
-                    value.cast_to(field.data_type()).ok()
-                }
+            let values = self.rows.iter().map(|row| {
+                let value = match &row[place] {
+                    Given::Literal(value) => value,
+                    Given::Parameter(number) => &given[*number],
+                };
+                value.cast_to(field.data_type()).ok()
             });
             let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
             // The planner gives all rows of a column one type before it casts them to the column's.
             let same = self.rows.windows(2).all(|pair| same_type(place, &pair[0], &pair[1], given));
             arrays.push(ScalarValue::iter_to_array(values).ok().filter(|_| same)?);
-            fields.push(field);
+            given_fields.push(field);
         }
-        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).ok()
+        Some((RecordBatch::try_new(Arc::new(Schema::new(given_fields)), arrays).ok()?, found))
     }
 }
 
-fn same_type(place: Option<usize>, one: &[Given], other: &[Given], given: &[ScalarValue]) -> bool {
-    let data_type = |row: &[Given]| {
-        place.map(|place| match &row[place] {
-            Given::Literal(value) => value.data_type(),
-            Given::Parameter(number) => given[*number].data_type(),
-        })
+fn same_type(place: usize, one: &[Given], other: &[Given], given: &[ScalarValue]) -> bool {
+    let data_type = |row: &[Given]| match &row[place] {
+        Given::Literal(value) => value.data_type(),
+        Given::Parameter(number) => given[*number].data_type(),
     };
     data_type(one) == data_type(other)
 }
@@ -203,8 +211,11 @@ impl Session {
             table = self.table_data(&name);
         }
         let Some(table) = table else { return Ok(None) };
-        let Some(rows) = insert.rows(&table, parameters) else { return Ok(None) };
+        let Some((given, places)) = insert.rows(&table, parameters) else { return Ok(None) };
         let id = table.entry().id;
+        let snapshot = self.snapshot_of(&name.database)?;
+        let completion = self.completion(&name.database, snapshot.catalog(), table.entry(), &places);
+        let rows = completion?.complete(&given)?;
         self.write(&name.database, |writer| writer.append(id, &rows))?;
         Ok(Some(Outcome::Done { rows_affected: Some(rows.num_rows() as u64) }))
     }

@@ -1,6 +1,7 @@
 //! DELETE, UPDATE and TRUNCATE: planned as queries for the positions and the new values of rows, which
 //! are then applied. DataFusion's own hooks lose filters.
 
+use super::complete::{default_of, refuse_given};
 use super::ddl::last_of;
 use super::merge::updated_values;
 use super::{parse, quoted};
@@ -16,7 +17,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, SelectItem, TableFactor,
-    TableWithJoins, Truncate, Update, UpdateTableFromKind,
+    TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
 use hypostyle_storage::{ColumnEntry, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -45,6 +46,8 @@ pub(super) struct Target {
     /// What the statement calls it.
     pub alias: String,
     pub data: Arc<TableData>,
+    /// SQL text of what rows get that have no value for a column.
+    defaults: Vec<Option<String>>,
 }
 
 impl Target {
@@ -89,7 +92,11 @@ impl Session {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
         let alias = alias.unwrap_or_else(|| name.clone());
-        Ok(Target { id: data.entry().id, database, schema, name, alias, data: data.clone() })
+        let (catalog, table) = (snapshot.catalog(), data.entry());
+        let default = |column| default_of(&database, catalog, table, column);
+        let defaults = table.columns.iter().map(default).collect();
+        let id = table.id;
+        Ok(Target { id, database, schema, name, alias, data: data.clone(), defaults })
     }
 
     /// The table of a name, as the statement sees it.
@@ -162,8 +169,7 @@ impl Session {
             target.source(),
         );
         let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, parameters, true)?;
-        let rows: Vec<RecordBatch> =
-            rows.iter().map(|rows| as_rows_of(&target, rows)).collect::<Result<_>>()?;
+        let rows = self.as_rows_of(&target, rows)?;
         let count = self.write(&target.database, |writer| {
             let count = writer.delete(target.id, &positions)?;
             rows.iter().try_for_each(|rows| writer.append(target.id, rows))?;
@@ -178,7 +184,16 @@ impl Session {
             let target = self.target(&table.name, None)?;
             let mut all = RoaringTreemap::new();
             all.insert_range(0..target.data.positions());
-            count += self.write(&target.database, |writer| writer.delete(target.id, &all))?;
+            count += self.write(&target.database, |writer| {
+                if truncate.identity == Some(TruncateIdentityOption::Restart) {
+                    let owned: Vec<_> = writer.catalog().owned_sequences(target.id).cloned().collect();
+                    for sequence in owned {
+                        let start = sequence.start;
+                        writer.alter_sequence(sequence, Some(start))?;
+                    }
+                }
+                writer.delete(target.id, &all)
+            })?;
         }
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
@@ -210,6 +225,19 @@ impl Session {
             Ok(())
         })?;
         Ok(changed)
+    }
+
+    /// Values as a table's rows, in the engine's types, with the generated columns computed.
+    pub(super) fn as_rows_of(&self, target: &Target, values: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+        let mut generation = self.generation(target)?;
+        let whole = |values: &RecordBatch| {
+            let rows = in_types_of(target, values)?;
+            match &mut generation {
+                Some(generation) => in_types_of(target, &generation.complete(&rows)?),
+                None => Ok(rows),
+            }
+        };
+        values.iter().map(whole).collect()
     }
 
     /// The outcome of a statement that has written rows, in the engine's types and the table's order.
@@ -261,20 +289,23 @@ pub(super) fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, E
     }
 }
 
-fn is_default(value: &Expr) -> bool {
+pub(super) fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
-/// SQL text of the value of a column: the given one, or the column's default.
-pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> String {
+/// SQL text of the value of a column: the given one, or the column's default. A generated column is computed later.
+pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> Result<String> {
     match value.filter(|value| !is_default(value)) {
-        Some(value) => value.to_string(),
-        None => target.columns()[column].default.clone().unwrap_or_else(|| "NULL".into()),
+        Some(value) => {
+            refuse_given(&target.name, &target.columns()[column])?;
+            Ok(value.to_string())
+        }
+        None => Ok(target.defaults[column].clone().unwrap_or_else(|| "NULL".into())),
     }
 }
 
-/// Values as a table's rows, in the engine's types.
-pub(super) fn as_rows_of(target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
+/// Values in the engine's types of a table's columns.
+pub(super) fn in_types_of(target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
     let mut fields = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (column, array) in target.data.columns().iter().zip(values.columns()) {

@@ -71,15 +71,13 @@ pub fn open(path: &Path) -> Arc<Database> {
 }
 
 pub fn columns_of(batch: &RecordBatch) -> Vec<NewColumn> {
-    let column = |field: &Arc<Field>| NewColumn {
-        name: field.name().clone(),
-        logical_type: match field.name().as_str() {
+    let column = |field: &Arc<Field>| {
+        let logical_type = match field.name().as_str() {
             "json" => LogicalType::Json,
             "uuid" => LogicalType::Uuid,
             _ => LogicalType::from_arrow(field).unwrap(),
-        },
-        nullable: field.is_nullable(),
-        default: None,
+        };
+        NewColumn::new(field.name(), logical_type, field.is_nullable())
     };
     batch.schema().fields().iter().map(column).collect()
 }
