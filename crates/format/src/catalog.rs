@@ -100,7 +100,25 @@ pub enum ConstraintRule {
         columns: Vec<ColumnId>,
         table: TableId,
         referred: Vec<ColumnId>,
+        #[serde(default, skip_serializing_if = "is_default")]
+        on_delete: ReferentialAction,
+        #[serde(default, skip_serializing_if = "is_default")]
+        on_update: ReferentialAction,
     },
+}
+
+/// What becomes of rows whose foreign key refers to a row that goes, or gets another key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReferentialAction {
+    /// They stay, so that the statement fails.
+    #[default]
+    NoAction,
+    /// The same, as constraints are checked after each statement.
+    Restrict,
+    Cascade,
+    SetNull,
+    SetDefault,
 }
 
 impl ConstraintRule {

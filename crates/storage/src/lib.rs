@@ -24,8 +24,8 @@ pub use check::{CheckProgress, Damage};
 pub use column::{BlockSynopsis, Bound, ColumnData, convert, view_rows};
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{
-    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, Identity, SCHEMA_MAIN, SequenceEntry,
-    SequenceOwner, SequenceState, TableEntry, ViewEntry,
+    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, Identity, ReferentialAction,
+    SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, ViewEntry,
 };
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;

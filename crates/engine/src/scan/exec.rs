@@ -1,17 +1,17 @@
 //! The scan operator: a range of rows for each partition, filtered by position before the rows that
 //! pass are gathered; slices of the mapped columns where all do.
 
-use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial};
+use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
 use super::statistics::table_statistics;
 use crate::session::Counters;
-use arrow::array::{RecordBatch, RecordBatchOptions, UInt64Array};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::BatchCoalescer;
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -209,11 +209,7 @@ impl Partition {
         let arrays = self
             .projection
             .iter()
-            .map(|index| match self.opened.columns.get(*index) {
-                Some(Some(column)) => column.read(rows, &pick),
-                Some(None) => Err(DataFusionError::Internal(format!("column {index} of a scan is not open"))),
-                None => pick.of(Arc::new(UInt64Array::from_iter_values(rows.clone()))),
-            })
+            .map(|index| read(&self.opened.columns, *index, rows, &pick))
             .collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(selected));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)

@@ -12,7 +12,9 @@
 
 use super::view::{EngineColumn, engine_array, engine_field};
 use arrow::array::BooleanBufferBuilder;
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, UInt64Array, new_null_array,
+};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, FilterPredicate, concat, filter, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, Field, Int8Type, Int16Type, Int32Type, Schema, SchemaRef};
@@ -247,7 +249,7 @@ impl Conjunct {
             Selection::Positions(positions) => (Pick::Positions(positions.clone()), positions.len()),
             _ => (Pick::All, (rows.end - rows.start) as usize),
         };
-        let arrays = self.columns.iter().map(|column| open(columns, *column)?.read(rows, &pick));
+        let arrays = self.columns.iter().map(|column| read(columns, *column, rows, &pick));
         self.evaluate(arrays.collect::<Result<Vec<_>>>()?, count)
     }
 
@@ -361,8 +363,8 @@ impl Filter {
         let mut steps = Vec::with_capacity(conjuncts.len());
         for conjunct in conjuncts {
             let by_code = match conjunct.columns[..] {
-                [column] => match &open(columns, column)?.view {
-                    EngineColumn::Dictionary { values, .. } => ByCode::decide(conjunct, values),
+                [column] => match columns.get(column).and_then(Option::as_ref).map(|column| &column.view) {
+                    Some(EngineColumn::Dictionary { values, .. }) => ByCode::decide(conjunct, values),
                     _ => None,
                 },
                 _ => None,
@@ -425,6 +427,19 @@ impl Filter {
             }
         }
         Ok(selection)
+    }
+}
+
+/// The picked rows of a column; the one behind the table's columns is the position.
+pub(crate) fn read(
+    columns: &[Option<OpenColumn>],
+    index: usize,
+    rows: &Range<u64>,
+    pick: &Pick,
+) -> Result<ArrayRef> {
+    match index == columns.len() {
+        true => pick.of(Arc::new(UInt64Array::from_iter_values(rows.clone()))),
+        false => open(columns, index)?.read(rows, pick),
     }
 }
 

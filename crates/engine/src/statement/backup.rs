@@ -4,7 +4,9 @@ use super::{quoted, split_statements};
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use hypostyle_storage::{ConstraintRule, Identity, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry};
+use hypostyle_storage::{
+    ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry,
+};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -161,6 +163,16 @@ fn clauses(sequence: &SequenceEntry) -> String {
     format!("INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
 }
 
+fn action(action: ReferentialAction) -> &'static str {
+    match action {
+        ReferentialAction::NoAction => "NO ACTION",
+        ReferentialAction::Restrict => "RESTRICT",
+        ReferentialAction::Cascade => "CASCADE",
+        ReferentialAction::SetNull => "SET NULL",
+        ReferentialAction::SetDefault => "SET DEFAULT",
+    }
+}
+
 /// Schemas, sequences and tables as SQL, but for what refers to other tables.
 fn definitions(snapshot: &Snapshot) -> Result<String> {
     let mut sql = String::new();
@@ -220,18 +232,22 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
     }
     for table in &catalog.tables {
         for constraint in &table.constraints {
-            let ConstraintRule::ForeignKey { columns, table: other, referred } = &constraint.rule else {
+            let ConstraintRule::ForeignKey { columns, table: other, referred, on_delete, on_update } =
+                &constraint.rule
+            else {
                 continue;
             };
             let Some(other) = catalog.table_by_id(*other) else { continue };
             writeln!(
                 sql,
-                "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({});",
+                "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}) ON DELETE {} ON UPDATE {};",
                 name_of_table(table),
                 quoted(&constraint.name),
                 column_list(table, columns),
                 name_of_table(other),
-                column_list(other, referred)
+                column_list(other, referred),
+                action(*on_delete),
+                action(*on_update)
             )
             .map_err(text_error)?;
         }

@@ -5,6 +5,7 @@
 
 use super::ddl::{fold, parts_of};
 use super::sequence::within_database;
+use super::write::refuse;
 use super::{parse, quoted};
 use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
 use crate::scan::POSITION;
@@ -14,9 +15,13 @@ use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::sql::sqlparser::ast::{
-    ColumnOption, ColumnOptionDef, Expr, Ident, IndexColumn, ObjectName, ReferentialAction, TableConstraint,
+    self as sql, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind,
+    DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName, TableConstraint,
 };
-use hypostyle_storage::{ConstraintEntry, ConstraintRule, Snapshot, TableEntry, Transaction, unknown_column};
+use hypostyle_storage::{
+    Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry, Transaction,
+    unknown_column,
+};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
 
@@ -32,7 +37,13 @@ pub(super) enum DeclaredRule {
     PrimaryKey(Vec<String>),
     Unique(Vec<String>),
     Check(String),
-    ForeignKey { columns: Vec<String>, table: ObjectName, referred: Vec<String> },
+    ForeignKey {
+        columns: Vec<String>,
+        table: ObjectName,
+        referred: Vec<String>,
+        on_delete: ReferentialAction,
+        on_update: ReferentialAction,
+    },
 }
 
 fn key_columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
@@ -49,10 +60,38 @@ fn names(identifiers: &[Ident]) -> Vec<String> {
     identifiers.iter().map(fold).collect()
 }
 
-fn refuse_action(action: &Option<ReferentialAction>, what: &str) -> Result<()> {
+fn action(action: Option<sql::ReferentialAction>) -> ReferentialAction {
     match action {
-        None | Some(ReferentialAction::Restrict | ReferentialAction::NoAction) => Ok(()),
-        Some(other) => Err(Error::unsupported(format!("{what} {other} is not supported; use RESTRICT"))),
+        None | Some(sql::ReferentialAction::NoAction) => ReferentialAction::NoAction,
+        Some(sql::ReferentialAction::Restrict) => ReferentialAction::Restrict,
+        Some(sql::ReferentialAction::Cascade) => ReferentialAction::Cascade,
+        Some(sql::ReferentialAction::SetNull) => ReferentialAction::SetNull,
+        Some(sql::ReferentialAction::SetDefault) => ReferentialAction::SetDefault,
+    }
+}
+
+/// Refuses what would have a constraint checked at another moment than after each statement.
+fn refuse_characteristics(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
+    let Some(ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else {
+        return Ok(());
+    };
+    let deferred = *initially == Some(DeferrableInitial::Deferred);
+    refuse(*deferrable == Some(true) || deferred, "a DEFERRABLE constraint")?;
+    refuse(*enforced == Some(false), "a constraint that is NOT ENFORCED")
+}
+
+impl DeclaredRule {
+    fn foreign_key(columns: Vec<String>, key: &ForeignKeyConstraint) -> Result<Self> {
+        let simple = matches!(key.match_kind, None | Some(ConstraintReferenceMatchKind::Simple));
+        refuse(!simple, "a foreign key with MATCH FULL or PARTIAL")?;
+        refuse_characteristics(key.characteristics.as_ref())?;
+        Ok(Self::ForeignKey {
+            columns,
+            table: key.foreign_table.clone(),
+            referred: names(&key.referred_columns),
+            on_delete: action(key.on_delete),
+            on_update: action(key.on_update),
+        })
     }
 }
 
@@ -61,15 +100,16 @@ impl Declared {
     pub fn of_table(constraint: &TableConstraint) -> Result<Self> {
         let (name, rule) = match constraint {
             TableConstraint::PrimaryKey(key) => {
+                refuse_characteristics(key.characteristics.as_ref())?;
                 (&key.name, DeclaredRule::PrimaryKey(key_columns(&key.columns)?))
             }
-            TableConstraint::Unique(key) => (&key.name, DeclaredRule::Unique(key_columns(&key.columns)?)),
+            TableConstraint::Unique(key) => {
+                refuse_characteristics(key.characteristics.as_ref())?;
+                (&key.name, DeclaredRule::Unique(key_columns(&key.columns)?))
+            }
             TableConstraint::Check(check) => (&check.name, DeclaredRule::Check(check.expr.to_string())),
             TableConstraint::ForeignKey(key) => {
-                refuse_action(&key.on_delete, "ON DELETE")?;
-                refuse_action(&key.on_update, "ON UPDATE")?;
-                let (table, referred) = (key.foreign_table.clone(), names(&key.referred_columns));
-                (&key.name, DeclaredRule::ForeignKey { columns: names(&key.columns), table, referred })
+                (&key.name, DeclaredRule::foreign_key(names(&key.columns), key)?)
             }
             other => return Err(Error::unsupported(format!("{other} is not supported"))),
         };
@@ -80,15 +120,16 @@ impl Declared {
     pub fn of_column(column: &str, option: &ColumnOptionDef) -> Result<Option<Self>> {
         let column = vec![column.to_string()];
         let rule = match &option.option {
-            ColumnOption::PrimaryKey(_) => DeclaredRule::PrimaryKey(column),
-            ColumnOption::Unique(_) => DeclaredRule::Unique(column),
-            ColumnOption::Check(check) => DeclaredRule::Check(check.expr.to_string()),
-            ColumnOption::ForeignKey(key) => {
-                refuse_action(&key.on_delete, "ON DELETE")?;
-                refuse_action(&key.on_update, "ON UPDATE")?;
-                let (table, referred) = (key.foreign_table.clone(), names(&key.referred_columns));
-                DeclaredRule::ForeignKey { columns: column, table, referred }
+            ColumnOption::PrimaryKey(key) => {
+                refuse_characteristics(key.characteristics.as_ref())?;
+                DeclaredRule::PrimaryKey(column)
             }
+            ColumnOption::Unique(key) => {
+                refuse_characteristics(key.characteristics.as_ref())?;
+                DeclaredRule::Unique(column)
+            }
+            ColumnOption::Check(check) => DeclaredRule::Check(check.expr.to_string()),
+            ColumnOption::ForeignKey(key) => DeclaredRule::foreign_key(column, key)?,
             _ => return Ok(None),
         };
         Ok(Some(Self { name: option.name.as_ref().map(fold), rule }))
@@ -116,7 +157,8 @@ impl Declared {
                 format!("{}_key", columns.join("_")),
             ),
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
-            DeclaredRule::ForeignKey { columns, table: other, referred } => {
+            DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update } => {
+                let (on_delete, on_update) = (*on_delete, *on_update);
                 let (schema, name) = within_database(&parts_of(other)?);
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
@@ -139,8 +181,21 @@ impl Declared {
                     .with_sqlstate("42830"));
                 }
                 let (columns_text, columns) = (columns.join("_"), ids(table, columns)?);
+                let is_generated =
+                    |id| table.column_by_id(id).is_some_and(|column| column.generated.is_some());
+                let keeps = |action: &ReferentialAction| {
+                    matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict)
+                };
+                let gives =
+                    !keeps(&on_update) || !keeps(&on_delete) && on_delete != ReferentialAction::Cascade;
+                if gives && columns.iter().any(|id| is_generated(*id)) {
+                    return Err(Error::new(
+                        ErrorKind::Syntax,
+                        "a foreign key with a generated column cannot be given values by ON UPDATE or ON DELETE",
+                    ));
+                }
                 (
-                    ConstraintRule::ForeignKey { columns, table: other.id, referred },
+                    ConstraintRule::ForeignKey { columns, table: other.id, referred, on_delete, on_update },
                     format!("{columns_text}_fkey"),
                 )
             }
@@ -153,6 +208,18 @@ impl Declared {
         });
         Ok(ConstraintEntry { name, rule })
     }
+}
+
+/// The foreign keys that refer to a table, with theirs.
+pub(super) fn referring(
+    catalog: &Catalog,
+    id: TableId,
+) -> impl Iterator<Item = (&TableEntry, &ConstraintEntry)> {
+    let all = catalog.tables.iter().map(Arc::as_ref);
+    let all = all.flat_map(|table| table.constraints.iter().map(move |constraint| (table, constraint)));
+    all.filter(move |(_, constraint)| {
+        matches!(constraint.rule, ConstraintRule::ForeignKey { table, .. } if table == id)
+    })
 }
 
 fn ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
@@ -233,11 +300,11 @@ impl Session {
     }
 
     /// Runs queries that see what a transaction has staged.
-    pub(super) fn with_view_of(
+    pub(super) fn with_view_of<T>(
         &self,
         writer: &mut Transaction,
-        run: impl FnOnce(&Self, &mut Transaction, &Arc<Snapshot>) -> Result<()>,
-    ) -> Result<()> {
+        run: impl FnOnce(&Self, &mut Transaction, &Arc<Snapshot>) -> Result<T>,
+    ) -> Result<T> {
         let (snapshot, name) = (writer.snapshot()?, self.scope.name_of(writer.database())?);
         let before = self.scope.replace(&name, snapshot.clone())?;
         let result = run(self, writer, &snapshot);
@@ -312,7 +379,7 @@ impl Session {
                 );
                 (columns.clone(), sql, "23505", "a row with that key exists".to_string())
             }
-            ConstraintRule::ForeignKey { columns, table: other, referred } => {
+            ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
                 writer.guard(id);
                 writer.guard(*other);
                 let Some(other) = snapshot.table_by_id(*other).map(|table| table.entry()) else {

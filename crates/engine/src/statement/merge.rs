@@ -1,6 +1,7 @@
 //! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to delete.
 
 use super::ddl::{fold, last_of};
+use super::referential::Modification;
 use super::write::{ChangedRows, Target, assigned_columns, refuse, value_or_default};
 use super::{parse, quoted};
 use crate::error::from_datafusion;
@@ -14,7 +15,6 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind,
     MergeInsertKind, OnConflict, OnConflictAction, TableFactor,
 };
-use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 use std::sync::Arc;
@@ -29,23 +29,15 @@ enum Clause {
     Changes(ChangedRows),
 }
 
-/// What becomes of a table's rows.
+/// What becomes of a table's rows, and how many of them.
 #[derive(Default)]
 pub(super) struct Changes {
-    deleted: RoaringTreemap,
-    pub rows: Vec<RecordBatch>,
+    pub modification: Modification,
     pub count: u64,
 }
 
-impl Changes {
-    pub fn apply(&self, target: &Target, writer: &mut Transaction) -> Result<()> {
-        writer.delete(target.id, &self.deleted)?;
-        self.rows.iter().try_for_each(|rows| writer.append(target.id, rows))
-    }
-
-    fn count_rows(rows: &[RecordBatch]) -> u64 {
-        rows.iter().map(|rows| rows.num_rows() as u64).sum()
-    }
+fn count_rows(rows: &[RecordBatch]) -> u64 {
+    rows.iter().map(|rows| rows.num_rows() as u64).sum()
 }
 
 impl Session {
@@ -94,7 +86,8 @@ impl Session {
             conditions.join(" AND ")
         );
         let rows = self.rows_for(target, &sql, &Parameters::None)?;
-        Ok(Changes { deleted: RoaringTreemap::new(), count: Changes::count_rows(&rows), rows })
+        let count = count_rows(&rows);
+        Ok(Changes { modification: Modification { inserted: rows, ..Modification::default() }, count })
     }
 
     fn update_conflicts(&self, target: &Target, keys: &[Vec<String>], update: &DoUpdate) -> Result<Changes> {
@@ -111,7 +104,7 @@ impl Session {
             key.join(", ")
         );
         let (_, twice) = self.collect_rows(self.query(parse(&twice)?, &Parameters::None)?)?;
-        if Changes::count_rows(&twice) > 0 {
+        if count_rows(&twice) > 0 {
             return Err(changed_twice("two of the new rows have the same key"));
         }
         let mut changes = self.new_keys(target, keys)?;
@@ -125,10 +118,9 @@ impl Session {
             target.source(),
             matches(target, key, "excluded"),
         );
-        let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, &Parameters::None, true)?;
+        let ChangedRows { positions, rows, places, .. } = self.changed_rows(&sql, &Parameters::None, true)?;
         changes.count += positions.len();
-        changes.deleted = positions;
-        changes.rows.extend(self.as_rows_of(target, rows)?);
+        changes.modification.updated = places.into_iter().zip(self.as_rows_of(target, rows)?).collect();
         Ok(changes)
     }
 
@@ -139,6 +131,7 @@ impl Session {
         };
         let target = self.target(name, alias.as_ref().map(|alias| fold(&alias.name)))?;
         let mut changes = Changes::default();
+        let mut changed = RoaringTreemap::new();
         let mut matched = 0;
         let mut earlier: Vec<(MergeClauseKind, String)> = Vec::new();
         for clause in &merge.clauses {
@@ -159,21 +152,24 @@ impl Session {
             let condition = conditions.join(" AND ");
             match self.merge_clause(&merge, &target, clause, kind, &condition, parameters)? {
                 Clause::Inserts(rows) => {
-                    changes.count += Changes::count_rows(&rows);
-                    changes.rows.extend(rows);
+                    changes.count += count_rows(&rows);
+                    changes.modification.inserted.extend(rows);
                 }
-                Clause::Changes(ChangedRows { positions, rows, found }) => {
+                Clause::Changes(ChangedRows { positions, rows, places, found }) => {
                     matched += found;
                     changes.count += positions.len();
-                    changes.deleted |= positions;
-                    changes.rows.extend(rows);
+                    changed |= &positions;
+                    if matches!(clause.action, MergeAction::Delete { .. }) {
+                        changes.modification.deleted |= positions;
+                    }
+                    changes.modification.updated.extend(places.into_iter().zip(rows));
                 }
             }
         }
-        if matched != changes.deleted.len() {
+        if matched != changed.len() {
             return Err(changed_twice("two rows of the source match the same row of the target"));
         }
-        self.write(&target.database, |writer| changes.apply(&target, writer))?;
+        self.write(&target.database, |writer| self.modify(writer, target.id, &changes.modification))?;
         Ok(Outcome::Done { rows_affected: Some(changes.count) })
     }
 

@@ -15,6 +15,7 @@ mod multiset;
 mod names;
 mod prepared;
 mod query;
+mod referential;
 mod sequence;
 mod settings;
 mod split;

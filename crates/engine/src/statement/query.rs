@@ -165,8 +165,8 @@ impl Session {
                     return Ok(0);
                 }
                 let changes = self.on_conflict(target, conflict, rows)?;
-                self.write(&target.database, |writer| changes.apply(target, writer))?;
-                returned = changes.rows;
+                self.write(&target.database, |writer| self.modify(writer, target.id, &changes.modification))?;
+                returned = changes.modification.rows();
                 return Ok(changes.count);
             }
             let mut generation = match &target {

@@ -2,24 +2,26 @@
 //! are then applied. DataFusion's own hooks lose filters.
 
 use super::complete::{default_of, refuse_given};
+use super::constraint::referring;
 use super::ddl::last_of;
 use super::merge::updated_values;
+use super::referential::Modification;
 use super::{parse, quoted};
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
 use crate::scan::{POSITION, StoredTable};
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{Field, Schema, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, Expr, FromTable, ObjectName, SelectItem, TableFactor,
-    TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, ObjectName, SelectItem,
+    TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
-use hypostyle_storage::{ColumnEntry, TableData, unknown_table};
+use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::sync::Arc;
@@ -33,6 +35,8 @@ pub(super) struct ChangedRows {
     pub positions: RoaringTreemap,
     /// Values that the query gave beside the positions, each row once.
     pub rows: Vec<RecordBatch>,
+    /// The positions of those rows.
+    pub places: Vec<UInt64Array>,
     /// Rows that the query gave, those of one position counted each time.
     pub found: u64,
 }
@@ -51,6 +55,20 @@ pub(super) struct Target {
 }
 
 impl Target {
+    pub fn new(database: &str, snapshot: &Snapshot, data: &Arc<TableData>, alias: &str) -> Self {
+        let (catalog, table) = (snapshot.catalog(), data.entry());
+        let default = |column| default_of(database, catalog, table, column);
+        Self {
+            id: table.id,
+            database: database.into(),
+            schema: table.schema.clone(),
+            name: table.name.clone(),
+            alias: alias.into(),
+            data: data.clone(),
+            defaults: table.columns.iter().map(default).collect(),
+        }
+    }
+
     /// As an item of FROM, with the positions of its rows.
     pub fn source(&self) -> String {
         let schema = format!("{WITH_POSITIONS}{}", self.schema);
@@ -92,11 +110,7 @@ impl Session {
             return Err(unknown_table(snapshot.catalog(), &name));
         };
         let alias = alias.unwrap_or_else(|| name.clone());
-        let (catalog, table) = (snapshot.catalog(), data.entry());
-        let default = |column| default_of(&database, catalog, table, column);
-        let defaults = table.columns.iter().map(default).collect();
-        let id = table.id;
-        Ok(Target { id, database, schema, name, alias, data: data.clone(), defaults })
+        Ok(Target::new(&database, &snapshot, data, &alias))
     }
 
     /// The table of a name, as the statement sees it.
@@ -142,7 +156,9 @@ impl Session {
         );
         let ChangedRows { positions, rows, .. } =
             self.changed_rows(&sql, parameters, delete.returning.is_some())?;
-        let count = self.write(&target.database, |writer| writer.delete(target.id, &positions))?;
+        let count = positions.len();
+        let modification = Modification { deleted: positions, ..Modification::default() };
+        self.write(&target.database, |writer| self.modify(writer, target.id, &modification))?;
         let rows = rows
             .into_iter()
             .map(|rows| first_columns(&rows, target.columns().len()))
@@ -168,33 +184,60 @@ impl Session {
             values,
             target.source(),
         );
-        let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, parameters, true)?;
-        let rows = self.as_rows_of(&target, rows)?;
-        let count = self.write(&target.database, |writer| {
-            let count = writer.delete(target.id, &positions)?;
-            rows.iter().try_for_each(|rows| writer.append(target.id, rows))?;
-            Ok(count)
-        })?;
-        self.returning(&target, update.returning, rows, count)
+        let ChangedRows { positions, rows, places, .. } = self.changed_rows(&sql, parameters, true)?;
+        let updated = places.into_iter().zip(self.as_rows_of(&target, rows)?).collect();
+        let modification = Modification { updated, ..Modification::default() };
+        self.write(&target.database, |writer| self.modify(writer, target.id, &modification))?;
+        self.returning(&target, update.returning, modification.rows(), positions.len())
     }
 
     pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
-        let mut count = 0;
-        for table in &truncate.table_names {
-            let target = self.target(&table.name, None)?;
-            let mut all = RoaringTreemap::new();
-            all.insert_range(0..target.data.positions());
-            count += self.write(&target.database, |writer| {
+        let named = truncate.table_names.iter().map(|table| self.target(&table.name, None));
+        let named = named.collect::<Result<Vec<_>>>()?;
+        let Some(Target { database, .. }) = named.first() else {
+            return Ok(Outcome::Done { rows_affected: Some(0) });
+        };
+        refuse(named.iter().any(|other| other.database != *database), "TRUNCATE in several databases")?;
+        let mut ids: Vec<TableId> = named.iter().map(|target| target.id).collect();
+        let snapshot = self.snapshot_of(database)?;
+        let cascade = truncate.cascade == Some(CascadeOption::Cascade);
+        let mut next = 0;
+        while let Some(id) = ids.get(next).copied() {
+            next += 1;
+            for (other, constraint) in referring(snapshot.catalog(), id) {
+                if ids.contains(&other.id) {
+                    continue;
+                }
+                if !cascade {
+                    return Err(Error::new(
+                        ErrorKind::Constraint,
+                        format!(
+                            "a table that constraint \"{}\" of table \"{}\" refers to cannot be truncated alone; \
+                             truncate both, or use CASCADE",
+                            constraint.name, other.name
+                        ),
+                    )
+                    .with_sqlstate("0A000"));
+                }
+                ids.push(other.id);
+            }
+        }
+        let count = self.write(database, |writer| {
+            let mut count = 0;
+            for id in ids {
                 if truncate.identity == Some(TruncateIdentityOption::Restart) {
-                    let owned: Vec<_> = writer.catalog().owned_sequences(target.id).cloned().collect();
+                    let owned: Vec<_> = writer.catalog().owned_sequences(id).cloned().collect();
                     for sequence in owned {
                         let start = sequence.start;
                         writer.alter_sequence(sequence, Some(start))?;
                     }
                 }
-                writer.delete(target.id, &all)
-            })?;
-        }
+                let mut all = RoaringTreemap::new();
+                all.insert_range(0..snapshot.table_by_id(id).map_or(0, |table| table.positions()));
+                count += writer.delete(id, &all)?;
+            }
+            Ok(count)
+        })?;
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
 
@@ -215,12 +258,13 @@ impl Session {
                 found.iter().map(|position| Some(changed.positions.insert(*position))).collect();
             if rows_wanted {
                 let others: Vec<usize> = (1..batch.num_columns()).collect();
-                let mut batch = batch.project(&others).map_err(|error| from_datafusion(error.into()))?;
+                let mut batch = batch;
                 if first.false_count() > 0 {
                     batch =
                         filter_record_batch(&batch, &first).map_err(|error| from_datafusion(error.into()))?;
                 }
-                changed.rows.push(batch);
+                changed.places.push(batch.column(0).as_primitive::<UInt64Type>().clone());
+                changed.rows.push(batch.project(&others).map_err(|error| from_datafusion(error.into()))?);
             }
             Ok(())
         })?;

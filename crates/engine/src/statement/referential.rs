@@ -1,0 +1,278 @@
+//! ON DELETE and ON UPDATE of foreign keys: what becomes of rows that refer to rows which a statement deletes or
+//! gives another key.
+
+use super::constraint::referring;
+use super::write::{ChangedRows, Target, value_or_default};
+use super::{parse, quoted};
+use crate::error::from_datafusion;
+use crate::scan::POSITION;
+use crate::session::{Parameters, Session};
+use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+use arrow::datatypes::Schema;
+use datafusion::catalog::MemTable;
+use hypostyle_storage::{
+    Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, TableEntry, Transaction,
+};
+use hypostyle_types::{ColumnId, Error, Result, TableId};
+use roaring::RoaringTreemap;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The rows that are changed, and the keys that they had.
+const CHANGED: &str = "__changed";
+const KEYS: &str = "__keys";
+
+/// What a statement does to the rows of a table.
+#[derive(Default)]
+pub(super) struct Modification {
+    pub deleted: RoaringTreemap,
+    /// Positions of rows, and what they become, in the engine's types.
+    pub updated: Vec<(UInt64Array, RecordBatch)>,
+    pub inserted: Vec<RecordBatch>,
+}
+
+impl Modification {
+    /// The rows that the statement leaves.
+    pub fn rows(&self) -> Vec<RecordBatch> {
+        self.inserted.iter().chain(self.updated.iter().map(|(_, rows)| rows)).cloned().collect()
+    }
+
+    fn stage(&self, writer: &mut Transaction, id: TableId) -> Result<()> {
+        let updated = self.updated.iter().flat_map(|(positions, _)| positions.values().iter().copied());
+        let gone = &self.deleted | &updated.collect::<RoaringTreemap>();
+        writer.delete(id, &gone)?;
+        let inserted = self.inserted.iter().chain(self.updated.iter().map(|(_, rows)| rows));
+        inserted.into_iter().try_for_each(|rows| writer.append(id, rows))
+    }
+}
+
+/// A foreign key whose rows follow those that they refer to.
+struct Reference {
+    table: TableId,
+    columns: Vec<ColumnId>,
+    referred: Vec<ColumnId>,
+    on_delete: ReferentialAction,
+    on_update: ReferentialAction,
+}
+
+/// What is to be done with rows that have some keys.
+struct Following {
+    table: TableId,
+    columns: Vec<ColumnId>,
+    action: ReferentialAction,
+    /// The columns of an old key, and behind them those of the new one.
+    keys: Vec<RecordBatch>,
+}
+
+fn acts(action: ReferentialAction) -> bool {
+    !matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict)
+}
+
+/// The foreign keys that refer to a table and do something.
+fn references(catalog: &Catalog, id: TableId) -> Vec<Reference> {
+    let reference = |(table, constraint): (&TableEntry, &ConstraintEntry)| match &constraint.rule {
+        ConstraintRule::ForeignKey { columns, referred, on_delete, on_update, .. }
+            if acts(*on_delete) || acts(*on_update) =>
+        {
+            let (columns, referred) = (columns.clone(), referred.clone());
+            Some(Reference {
+                table: table.id,
+                columns,
+                referred,
+                on_delete: *on_delete,
+                on_update: *on_update,
+            })
+        }
+        _ => None,
+    };
+    referring(catalog, id).filter_map(reference).collect()
+}
+
+fn places(table: &TableEntry, columns: &[ColumnId]) -> Vec<usize> {
+    let place = |id: &ColumnId| table.columns.iter().position(|column| column.id == *id);
+    columns.iter().filter_map(place).collect()
+}
+
+fn old(place: usize) -> String {
+    quoted(&format!("old_{place}"))
+}
+
+fn new(place: usize) -> String {
+    quoted(&format!("new_{place}"))
+}
+
+impl Session {
+    /// Changes rows of a table, and those that refer to them.
+    pub(super) fn modify(
+        &self,
+        writer: &mut Transaction,
+        id: TableId,
+        modification: &Modification,
+    ) -> Result<()> {
+        let mut following = VecDeque::from(self.stage(writer, id, modification)?);
+        // What rows are found depends on all that was done before: each step is staged before the next.
+        while let Some(next) = following.pop_front() {
+            self.check_interrupt()?;
+            let modification = self.follow(writer, &next)?;
+            following.extend(self.stage(writer, next.table, &modification)?);
+        }
+        Ok(())
+    }
+
+    /// Stages changes of a table; what follows from them.
+    fn stage(
+        &self,
+        writer: &mut Transaction,
+        id: TableId,
+        modification: &Modification,
+    ) -> Result<Vec<Following>> {
+        let references = references(writer.catalog(), id);
+        let mut following = Vec::new();
+        for reference in references {
+            following.extend(self.with_view_of(writer, |session, writer, snapshot| {
+                let database = session.scope.name_of(writer.database())?;
+                let data = snapshot.table_by_id(id);
+                let data = data.ok_or_else(|| Error::internal("a table that is changed is missing"))?;
+                session.keys_that_change(
+                    &Target::new(&database, snapshot, data, "p"),
+                    &reference,
+                    modification,
+                )
+            })?);
+        }
+        modification.stage(writer, id)?;
+        Ok(following)
+    }
+
+    /// The keys that are deleted or updated, as far as the reference does something about it.
+    fn keys_that_change(
+        &self,
+        target: &Target,
+        reference: &Reference,
+        modification: &Modification,
+    ) -> Result<Vec<Following>> {
+        let table = target.data.entry();
+        let key = places(table, &reference.referred);
+        let names: Vec<String> = key.iter().map(|place| quoted(&table.columns[*place].name)).collect();
+        let olds: Vec<String> =
+            names.iter().enumerate().map(|(place, name)| format!("p.{name} AS {}", old(place))).collect();
+        let from = format!(
+            "FROM {} JOIN {CHANGED} AS d ON {} = d.{position}",
+            target.source(),
+            target.position(),
+            position = quoted(POSITION)
+        );
+        let following = |action, keys| Following {
+            table: reference.table,
+            columns: reference.columns.clone(),
+            action,
+            keys,
+        };
+        let mut found = Vec::new();
+        if acts(reference.on_delete) && !modification.deleted.is_empty() {
+            let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
+            let changed = positions_and(positions, Vec::new())?;
+            let keys = self.with_given(CHANGED, vec![changed], |session| {
+                session.rows_of_query(&format!("SELECT {} {from}", olds.join(", ")))
+            })?;
+            found.push(following(reference.on_delete, keys));
+        }
+        if acts(reference.on_update) && !modification.updated.is_empty() {
+            let rows = modification.updated.iter().map(|(positions, rows)| {
+                let columns = key.iter().enumerate();
+                let columns =
+                    columns.map(|(place, column)| (format!("new_{place}"), rows.column(*column).clone()));
+                positions_and(positions.clone(), columns.collect())
+            });
+            let rows = rows.collect::<Result<Vec<_>>>()?;
+            let news: Vec<String> = (0..key.len()).map(|place| format!("d.{}", new(place))).collect();
+            let differ: Vec<String> = names
+                .iter()
+                .zip(&news)
+                .map(|(name, new)| format!("(p.{name} IS DISTINCT FROM {new})"))
+                .collect();
+            let sql = format!(
+                "SELECT {}, {} {from} WHERE {}",
+                olds.join(", "),
+                news.join(", "),
+                differ.join(" OR ")
+            );
+            let keys = self.with_given(CHANGED, rows, |session| session.rows_of_query(&sql))?;
+            found.push(following(reference.on_update, keys));
+        }
+        found.retain(|following| !following.keys.is_empty());
+        Ok(found)
+    }
+
+    /// What becomes of the rows that refer to keys which are no more.
+    fn follow(&self, writer: &mut Transaction, following: &Following) -> Result<Modification> {
+        self.with_view_of(writer, |session, writer, snapshot| {
+            let database = session.scope.name_of(writer.database())?;
+            let data = snapshot.table_by_id(following.table);
+            let data = data.ok_or_else(|| Error::internal("a table that refers to another is missing"))?;
+            let target = Target::new(&database, snapshot, data, "c");
+            let table = data.entry();
+            let key = places(table, &following.columns);
+            let is_update = following.keys.iter().any(|keys| keys.num_columns() > key.len());
+            let deletes = following.action == ReferentialAction::Cascade && !is_update;
+            let mut values: Vec<String> = target.names().map(|name| format!("c.{name}")).collect();
+            for (number, place) in key.iter().enumerate() {
+                values[*place] = match following.action {
+                    ReferentialAction::SetNull => "NULL".into(),
+                    ReferentialAction::SetDefault => value_or_default(&target, *place, None)?,
+                    _ => format!("k.{}", new(number)),
+                };
+            }
+            let named = values.iter().zip(target.names()).map(|(value, name)| format!(", {value} AS {name}"));
+            let same = key.iter().enumerate().map(|(number, place)| {
+                format!("c.{} = k.{}", quoted(&table.columns[*place].name), old(number))
+            });
+            let sql = format!(
+                "SELECT {} AS {}{} FROM {} JOIN {KEYS} AS k ON {}",
+                target.position(),
+                quoted(POSITION),
+                if deletes { String::new() } else { named.collect() },
+                target.source(),
+                same.collect::<Vec<_>>().join(" AND ")
+            );
+            let ChangedRows { positions, places, rows, .. } =
+                session.with_given(KEYS, following.keys.clone(), |session| {
+                    session.changed_rows(&sql, &Parameters::None, !deletes)
+                })?;
+            if deletes {
+                return Ok(Modification { deleted: positions, ..Modification::default() });
+            }
+            let rows = session.as_rows_of(&target, rows)?;
+            Ok(Modification { updated: places.into_iter().zip(rows).collect(), ..Modification::default() })
+        })
+    }
+
+    fn rows_of_query(&self, sql: &str) -> Result<Vec<RecordBatch>> {
+        let (_, mut batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
+        batches.retain(|batch| batch.num_rows() > 0);
+        Ok(batches)
+    }
+
+    /// Runs queries that find a table under a name.
+    fn with_given<T>(
+        &self,
+        name: &str,
+        rows: Vec<RecordBatch>,
+        run: impl FnOnce(&Self) -> Result<T>,
+    ) -> Result<T> {
+        let schema = rows.first().map_or_else(|| Arc::new(Schema::empty()), RecordBatch::schema);
+        let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
+        self.scope.given.write().insert(name.into(), Arc::new(table));
+        let result = run(self);
+        self.scope.given.write().remove(name);
+        result
+    }
+}
+
+/// Rows of positions and other values.
+fn positions_and(positions: UInt64Array, values: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
+    let positions = (POSITION.to_string(), Arc::new(positions) as ArrayRef, false);
+    let values = values.into_iter().map(|(name, values)| (name, values, true));
+    RecordBatch::try_from_iter_with_nullable(std::iter::once(positions).chain(values))
+        .map_err(|error| Error::internal(format!("cannot list the changed rows: {error}")))
+}
