@@ -18,6 +18,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -46,8 +47,11 @@ fn rewrite(plan: LogicalPlan, rewrite: impl Fn(Expr, &DFSchema) -> Transformed<E
             let source = scan.source.schema();
             schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
         }
+        let preserver = NamePreserver::new(&plan);
         let plan = plan.map_expressions(|expression| {
-            expression.transform_up(|expression| Ok(rewrite(expression, &schema)))
+            let name = preserver.save(&expression);
+            let expression = expression.transform_up(|expression| Ok(rewrite(expression, &schema)))?;
+            Ok(expression.update_data(|expression| name.restore(expression)))
         })?;
         changed |= plan.transformed;
         // A type that changed below changes the types above, whether or not anything changes here.

@@ -88,12 +88,15 @@ pub(crate) fn table_statistics(table: &TableData, projection: &[usize], fields: 
         .iter()
         .zip(fields)
         .map(|(index, field)| match table.columns().get(*index) {
-            // The synopses know nothing of what only the log has.
-            Some(column) if table.beyond_files().tail.rows() == 0 => {
+            Some(column) => {
                 let statistics = column_statistics(column, field.data_type());
-                if table.deleted().is_empty() { statistics } else { statistics.to_inexact() }
+                // Of what only the log has, and of what is deleted, the synopses know nothing: they are a guess then.
+                match table.is_in_files() {
+                    true => statistics,
+                    false => statistics.to_inexact(),
+                }
             }
-            _ => ColumnStatistics::new_unknown(),
+            None => ColumnStatistics::new_unknown(),
         })
         .collect();
     Statistics {

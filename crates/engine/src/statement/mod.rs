@@ -13,6 +13,7 @@ mod insert;
 mod merge;
 mod multiset;
 mod names;
+mod precedence;
 mod prepared;
 mod query;
 mod referential;
@@ -601,7 +602,12 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
             .map_err(|_| from_datafusion(error))?,
     };
     match (statements.pop_front(), statements.is_empty()) {
-        (Some(statement), true) => Ok(statement),
+        (Some(mut statement), true) => {
+            if let DfStatement::Statement(inner) = &mut statement {
+                precedence::correct(inner.as_mut());
+            }
+            Ok(statement)
+        }
         _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
     }
 }
