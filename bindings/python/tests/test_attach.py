@@ -21,7 +21,9 @@ def test_an_attached_table_is_a_mapping_and_can_be_appended_to(shop):
     con.append("shop.orders", pyarrow.table({"a": [1000]}))
     con.append("shop.main.more", pyarrow.table({"b": ["x"]}), create=True)
     with hypostyle.connect(shop) as other:
-        assert other.sql("SELECT max(a) AS a, (SELECT b FROM more) AS b FROM orders").fetchall() == [(1000, "x")]
+        assert other.sql("SELECT max(a) AS a, (SELECT b FROM more) AS b FROM orders").fetchall() == [
+            (1000, "x")
+        ]
 
 
 def test_show_databases_tells_paths_and_which_is_current(shop, tmp_path):

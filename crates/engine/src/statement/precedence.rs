@@ -73,6 +73,7 @@ mod tests {
         use super::*;
         use datafusion::sql::parser::Statement as DfStatement;
         use datafusion::sql::sqlparser::ast::{SelectItem, SetExpr, Statement};
+        use datafusion::sql::sqlparser::tokenizer::Span;
         let DfStatement::Statement(statement) = parse(&format!("SELECT {sql}")).unwrap() else { panic!() };
         let Statement::Query(query) = *statement else { panic!() };
         let SetExpr::Select(select) = *query.body else { panic!() };
@@ -84,8 +85,10 @@ mod tests {
                 *expr = std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into()));
             }
             // Where it stood in the text does not matter.
-            if let Expr::Identifier(name) = expr {
-                name.span = datafusion::sql::sqlparser::tokenizer::Span::empty();
+            match expr {
+                Expr::Identifier(name) => name.span = Span::empty(),
+                Expr::Value(value) => value.span = Span::empty(),
+                _ => {}
             }
             ControlFlow::<()>::Continue(())
         });
