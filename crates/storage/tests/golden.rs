@@ -12,7 +12,9 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Int64Array, LargeStringArray, R
 use arrow_select::concat::concat;
 use arrow_select::take::take;
 use common::{append, append_to_log, assert_same, batch, column, columns_of, create, every_type, open};
-use hypostyle_storage::{ConstraintEntry, ConstraintRule, Database, NewColumn, OpenMode, ViewEntry};
+use hypostyle_storage::{
+    ConstraintEntry, ConstraintRule, Database, NewColumn, OpenMode, ReferentialAction, ViewEntry,
+};
 use hypostyle_types::{BLOCK_ROWS, ColumnId, LogicalType, TableId};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -160,15 +162,12 @@ fn write_golden_transactions() {
 
     append_to_log(&database, altered, &numbers(10..15)).unwrap();
     delete(&database, altered, &[3, 12]);
-    let text: ArrayRef = Arc::new(LargeStringArray::from(vec!["new"]));
-    let column = NewColumn {
-        name: "text".into(),
-        logical_type: LogicalType::Varchar,
-        nullable: false,
-        default: Some("'new'".into()),
-    };
+    let text =
+        |rows: &RecordBatch| Ok(Arc::new(LargeStringArray::from(vec!["new"; rows.num_rows()])) as ArrayRef);
+    let column =
+        NewColumn { default: Some("'new'".into()), ..NewColumn::new("text", LogicalType::Varchar, false) };
     let mut writer = database.begin(1).unwrap();
-    writer.add_column(altered, column, &text).unwrap();
+    writer.add_column(altered, column, false, text).unwrap();
     writer
         .alter_table(altered, |table| {
             table.comment = Some("all rules".into());
@@ -184,6 +183,8 @@ fn write_golden_transactions() {
                         columns: columns.clone(),
                         table: compacted,
                         referred: columns,
+                        on_delete: ReferentialAction::NoAction,
+                        on_update: ReferentialAction::NoAction,
                     },
                 ),
             ]

@@ -277,12 +277,12 @@ fn drop_objects(
                     }
                     let sequences = writer.catalog().sequences.clone();
                     for sequence in sequences.iter().filter(|sequence| sequence.schema == *name) {
-                        drop_sequence(writer, &name, &sequence.name, false, true)?;
+                        drop_sequence(writer, name, &sequence.name, false, true)?;
                     }
                 }
                 writer.drop_schema(name)?;
             }
-            ObjectType::Sequence => drop_sequence(writer, &schema, &name, if_exists, cascade)?,
+            ObjectType::Sequence => drop_sequence(writer, schema, name, if_exists, cascade)?,
             other => return Err(Error::unsupported(format!("DROP {other} is not supported"))),
         }
     }

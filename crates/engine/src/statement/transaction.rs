@@ -35,7 +35,7 @@ impl Explicit {
     ///
     /// # Errors
     /// `ReadOnly`; `Unsupported` when another database has been written: nothing could commit to both at once.
-    fn to_write(&mut self, database: &str) -> Result<&mut Transaction> {
+    fn of_written(&mut self, database: &str) -> Result<&mut Transaction> {
         if self.read_only && database != TEMPORARY {
             return Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"));
         }
@@ -158,7 +158,7 @@ impl Session {
             transaction.commit()?;
             return Ok(value);
         };
-        let result = explicit.to_write(database).and_then(|transaction| {
+        let result = explicit.of_written(database).and_then(|transaction| {
             let before = transaction.savepoint()?;
             let result = change(transaction);
             if result.is_err() {
