@@ -220,7 +220,10 @@ impl SchemaProvider for SearchSchema {
         let found = self.scope.resolve(&[name.to_string()], self.home.as_deref());
         found.is_ok_and(|found| {
             let snapshot = self.scope.snapshot_of(&found.database);
-            snapshot.is_some_and(|snapshot| snapshot.table(&found.schema, name).is_some())
+            snapshot.is_some_and(|snapshot| {
+                let catalog = snapshot.catalog();
+                catalog.table(&found.schema, name).is_some() || catalog.view(&found.schema, name).is_some()
+            })
         })
     }
 

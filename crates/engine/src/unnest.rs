@@ -251,7 +251,13 @@ impl Unnesting {
     }
 
     /// The distinct values of the outer columns, under names of their own.
+    ///
+    /// # Errors
+    /// `NotImplemented` when the rows around, which are computed once more for this, may then be others.
     fn domain(&mut self, outer: &Outer) -> Result<(LogicalPlan, Vec<Column>)> {
+        if may_differ(&outer.rows) {
+            return Err(unsupported("LIMIT, or a function that does not always give the same, around"));
+        }
         let names = self.names(outer.columns.len());
         let items = outer.columns.iter().zip(&names);
         let items = items.map(|(column, name)| Expr::Column(column.clone()).alias(&name.name)).collect();
@@ -457,7 +463,17 @@ impl Unnesting {
 }
 
 fn unsupported(what: &str) -> DataFusionError {
-    DataFusionError::NotImplemented(format!("{what} in a correlated subquery"))
+    DataFusionError::NotImplemented(format!("a correlated subquery: {what}"))
+}
+
+/// Whether a plan that is run twice may give different rows.
+fn may_differ(plan: &LogicalPlan) -> bool {
+    let differs = |node: &LogicalPlan| match node {
+        LogicalPlan::Limit(_) | LogicalPlan::Distinct(Distinct::On(_)) | LogicalPlan::Window(_) => true,
+        LogicalPlan::Sort(sort) => sort.fetch.is_some(),
+        other => other.expressions().iter().any(Expr::is_volatile),
+    };
+    plan.exists(|node| Ok(differs(node))).unwrap_or(true)
 }
 
 fn no_columns() -> DataFusionError {

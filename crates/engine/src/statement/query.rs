@@ -309,6 +309,8 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
     let physical = match plan_query(state, &plan, &schema).await {
         Err(error) if has_subqueries(&plan) => match unnest(plan) {
             Ok(plan) => plan_query(state, &plan, &schema).await,
+            // Why it cannot be done, if that is what was wrong.
+            Err(why) if error.message().contains("ubquery") => Err(why),
             Err(_) => Err(error),
         },
         planned => planned,
