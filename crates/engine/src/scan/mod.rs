@@ -9,4 +9,4 @@ mod view;
 
 pub(crate) use filter::is_comparison;
 pub(crate) use provider::{POSITION, StoredTable};
-pub(crate) use view::{engine_field, engine_type, engine_values};
+pub(crate) use view::{engine_array, engine_field, engine_type};

@@ -41,14 +41,6 @@ pub(crate) fn engine_type(logical_type: &LogicalType) -> DataType {
     }
 }
 
-/// Plain values, as they are stored, in the engine's own type.
-pub(crate) fn engine_values(logical_type: &LogicalType, values: &ArrayRef) -> Result<ArrayRef> {
-    match logical_type {
-        LogicalType::Uuid => Ok(Arc::new(uuid_text(values))),
-        _ => Ok(cast(values, &engine_type(logical_type))?),
-    }
-}
-
 /// A stored column, ready to be sliced into batches.
 #[derive(Clone, Debug)]
 pub(crate) enum EngineColumn {
@@ -119,7 +111,7 @@ impl EngineColumn {
     }
 }
 
-/// Rows that only the log has, in the engine's own type.
+/// Plain values, such as rows that only the log has, in the engine's own type.
 pub(crate) fn engine_array(rows: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match rows.data_type() {
         // A UUID: no other type becomes text.

@@ -5,7 +5,7 @@ use super::parse;
 use super::sequence::{next_value, next_value_in, sequence_of_default};
 use super::write::Target;
 use crate::error::from_datafusion;
-use crate::scan::{engine_type, engine_values};
+use crate::scan::{engine_array, engine_type};
 use crate::scope::Name;
 use crate::sequence::Sequences;
 use crate::session::Session;
@@ -126,7 +126,7 @@ impl Inputs {
             let values = convert(&columns[*place], field.name(), logical_type, first_row)?;
             let plain =
                 cast(&values, &logical_type.arrow_type()).map_err(|error| from_datafusion(error.into()))?;
-            arrays.push(engine_values(logical_type, &plain).map_err(from_datafusion)?);
+            arrays.push(engine_array(&plain, field.data_type()).map_err(from_datafusion)?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)
@@ -378,8 +378,8 @@ fn not_of_a_row(expr: &Expr) -> Option<String> {
     visited.ok().and(why)
 }
 
-/// Visits the expressions in an expression's text.
-fn visit(sql: &str, found: impl Fn(&SqlExpr) -> bool) -> bool {
+/// Whether one of the expressions in an expression's text is what is looked for.
+pub(super) fn visit(sql: &str, found: impl Fn(&SqlExpr) -> bool) -> bool {
     let Ok(DfStatement::Statement(statement)) = parse(&format!("SELECT {sql}")) else { return false };
     visit_expressions(statement.as_ref(), |expr| match found(expr) {
         true => ControlFlow::Break(()),

@@ -1,9 +1,10 @@
 //! COPY table FROM 'file' and COPY table | (query) TO 'file'.
 
 use super::complete::refuse_given;
+use super::ddl::fold;
 use super::names::name_columns;
 use super::query::unnest_if_needed;
-use super::split_name;
+use super::{split_name, syntax};
 use crate::error::from_datafusion;
 use crate::file::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
 use crate::scope::Name;
@@ -32,14 +33,6 @@ struct Copy {
 enum Source {
     Table { name: String, columns: Vec<String> },
     Query(String),
-}
-
-fn syntax(error: ParserError) -> Error {
-    let text = match error {
-        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
-        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".into(),
-    };
-    Error::new(ErrorKind::Syntax, text)
 }
 
 fn parse_copy(sql: &str) -> Result<Copy> {
@@ -111,13 +104,6 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<Pair, ParserError> {
         _ => return parser.expected("a value of an option", token),
     };
     Ok((name, value))
-}
-
-fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
-    match identifier.quote_style {
-        Some(_) => identifier.value.clone(),
-        None => identifier.value.to_lowercase(),
-    }
 }
 
 fn folded(name: &ObjectName) -> String {

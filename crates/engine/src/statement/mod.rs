@@ -47,6 +47,7 @@ use datafusion::sql::sqlparser::ast::{
     Query, SelectItem, SetExpr, Statement, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
+use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -539,6 +540,15 @@ fn parse_expression(sql: &str) -> Result<SqlExpr> {
         return Ok(expression);
     }
     Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
+}
+
+/// An error of the parser's own.
+fn syntax(error: ParserError) -> Error {
+    let text = match error {
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".into(),
+    };
+    Error::new(ErrorKind::Syntax, text)
 }
 
 fn parse_query(sql: &str) -> Result<Query> {

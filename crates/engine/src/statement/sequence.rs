@@ -1,14 +1,15 @@
 //! CREATE, ALTER and DROP SEQUENCE. The parser knows some of it, in one order of the clauses; PostgreSQL takes any.
 
+use super::complete::visit;
 use super::ddl::{fold, missing, parts_of};
-use super::{parse, quoted};
+use super::quoted;
+use super::syntax;
 use crate::scope::Name;
 use crate::sequence::sequence_name;
 use crate::session::{Outcome, Session};
-use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, SequenceOptions,
-    Value, visit_expressions,
+    Value,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -20,7 +21,6 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 const DONE: Outcome = Outcome::Done { rows_affected: None };
 
@@ -38,14 +38,6 @@ pub(super) struct Clauses {
     cycle: Option<bool>,
     /// OWNED BY NONE is `Some(None)`.
     owner: Option<Option<ObjectName>>,
-}
-
-fn syntax(error: ParserError) -> Error {
-    let text = match error {
-        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
-        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".into(),
-    };
-    Error::new(ErrorKind::Syntax, text)
 }
 
 fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
@@ -403,23 +395,23 @@ pub(super) fn create_table_of(
     Ok(id)
 }
 
+/// Functions whose first argument is a sequence.
+const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
+
 /// Whether an expression has a call of nextval, currval or setval for a sequence.
 fn uses(sql: &str, schema: &str, name: &str) -> bool {
-    let Ok(DfStatement::Statement(statement)) = parse(&format!("SELECT {sql}")) else { return false };
-    let found = visit_expressions(statement.as_ref(), |expr| {
-        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        let of_sequences = ["nextval", "currval", "setval"];
-        if let FunctionArguments::List(list) = &function.args
-            && of_sequences.iter().any(|known| function.name.to_string().eq_ignore_ascii_case(known))
+    visit(sql, |expr| {
+        if let Expr::Function(function) = expr
+            && let FunctionArguments::List(list) = &function.args
+            && OF_SEQUENCES.iter().any(|known| function.name.to_string().eq_ignore_ascii_case(known))
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = list.args.first()
             && let Value::SingleQuotedString(text) = &value.value
-            && within_database(&sequence_name(text)) == (schema.to_string(), name.to_string())
         {
-            return ControlFlow::Break(());
+            within_database(&sequence_name(text)) == (schema.to_string(), name.to_string())
+        } else {
+            false
         }
-        ControlFlow::Continue(())
-    });
-    found.is_break()
+    })
 }
 
 /// The columns that take values of a sequence: by their defaults, or as its identity.
