@@ -494,7 +494,7 @@ mod tests {
         let ordered = order_identity_options(sql);
         let expected = "(increment BY -1 NO MINVALUE  START 5  NO CYCLE ), b INT)";
         assert!(ordered.ends_with(expected), "{ordered}");
-        assert!(parse(sql).is_ok());
+        assert!(crate::statement::parse(sql).is_ok());
         assert_eq!(
             order_identity_options("SELECT 'identity (' FROM identity"),
             "SELECT 'identity (' FROM identity"
