@@ -7,6 +7,8 @@ use std::fmt;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+const SQLSTATE_BYTES: usize = 5;
+
 /// What a caller can do about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -45,6 +47,10 @@ pub enum ErrorKind {
     Unsupported,
     /// The database, connection or result is closed.
     Closed,
+    /// The connection to a server cannot be made, broke, or carries what the protocol does not allow.
+    Connection,
+    /// The user may not do this, or did not say who it is.
+    Denied,
     /// A broken invariant of Hypostyle itself: please report it.
     Internal,
 }
@@ -70,6 +76,8 @@ impl ErrorKind {
             Self::OutOfMemory => "53200",
             Self::Unsupported => "0A000",
             Self::Closed => "08003",
+            Self::Connection => "08006",
+            Self::Denied => "42501",
             Self::Internal => "XX000",
         }
     }
@@ -80,18 +88,26 @@ impl ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    sqlstate: &'static str,
+    /// ASCII.
+    sqlstate: [u8; SQLSTATE_BYTES],
 }
 
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), sqlstate: kind.sqlstate() }
+        Self { kind, message: message.into(), sqlstate: [0; SQLSTATE_BYTES] }.with_sqlstate(kind.sqlstate())
+    }
+
+    /// Bytes that the protocol does not allow (docs/protocol.md).
+    pub fn protocol(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Connection, message).with_sqlstate("08P01")
     }
 
     /// Replaces the kind's general SQLSTATE by a more exact one of five characters.
-    pub fn with_sqlstate(mut self, sqlstate: &'static str) -> Self {
-        debug_assert_eq!(sqlstate.len(), 5);
-        self.sqlstate = sqlstate;
+    pub fn with_sqlstate(mut self, sqlstate: &str) -> Self {
+        match sqlstate.as_bytes().try_into() {
+            Ok(characters) if sqlstate.is_ascii() => self.sqlstate = characters,
+            _ => debug_assert!(false, "an SQLSTATE has five characters, {sqlstate:?} has not"),
+        }
         self
     }
 
@@ -109,8 +125,8 @@ impl Error {
         &self.message
     }
 
-    pub fn sqlstate(&self) -> &'static str {
-        self.sqlstate
+    pub fn sqlstate(&self) -> &str {
+        std::str::from_utf8(&self.sqlstate).unwrap_or(ErrorKind::Internal.sqlstate())
     }
 
     /// An operating system error on a file, sorted into the kind that a caller can act on.
@@ -153,7 +169,7 @@ impl fmt::Display for Error {
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} [{}]: {}", self.kind, self.sqlstate, self.message)
+        write!(f, "{:?} [{}]: {}", self.kind, self.sqlstate(), self.message)
     }
 }
 

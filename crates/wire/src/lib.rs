@@ -1,1 +1,37 @@
+//! What crosses the wire: frames, messages and chunks of docs/protocol.md.
+//!
+//! Knows bytes and Arrow arrays; no sockets, no engine. Everything that decodes takes bytes nobody has looked
+//! at and answers with `08P01` where they cannot be right: it never panics, and takes no more memory than the
+//! receiver has said it accepts.
 
+#![forbid(unsafe_code)]
+
+mod cursor;
+mod frame;
+mod message;
+mod schema;
+
+pub use cursor::{Reader, Writer};
+pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
+pub use message::{
+    Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, DictionaryHeader, Done, End,
+    Failure, Hello, Note, Parameters, Place, Progress, Query, QueryKind, ResultHeader, Resume, Role,
+    TableEntry, Times, Transaction, Welcome,
+};
+pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};
+
+/// The version of the protocol that this crate speaks.
+pub const VERSION: u16 = 1;
+
+/// The longest body before `Welcome`.
+pub const HANDSHAKE_BYTES_MAX: u32 = 64 << 10;
+
+/// The longest body that is accepted unless set otherwise.
+pub const FRAME_BYTES_MAX: u32 = 256 << 20;
+
+/// Bytes of a chunk before compression unless the client asks for another number: the optimum of the
+/// chapter's Table 3.3.
+pub const CHUNK_BYTES: u32 = 1 << 20;
+
+/// Stands for "not known" where a number of rows or bytes is.
+pub const UNKNOWN: u64 = u64::MAX;
