@@ -10,6 +10,7 @@ mod cursor;
 mod frame;
 mod message;
 mod schema;
+pub mod scram;
 
 pub use cursor::{Reader, Writer};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
