@@ -1,1 +1,9 @@
+//! The server: sockets, sessions, authentication, and two protocols, our own (docs/protocol.md) and PostgreSQL's.
 
+#![forbid(unsafe_code)]
+
+mod server;
+mod users;
+
+pub use server::{Identity, Limits, Server};
+pub use users::{User, Users};
