@@ -11,6 +11,7 @@ mod catalog;
 mod error;
 mod file;
 mod function;
+mod identity;
 mod information_schema;
 mod scan;
 mod scope;
@@ -22,7 +23,8 @@ mod unnest;
 
 pub use catalog::{ExternalTable, TableResolver};
 pub use error::from_datafusion;
+pub use identity::{Identity, Privileges};
 pub use session::{
-    Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Session, StoredResult,
+    Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Session, SettingCheck, StoredResult,
 };
 pub use statement::{parse_bytes, split_statements, statement_is_complete, system_memory};

@@ -1,5 +1,6 @@
 //! nextval, currval, lastval and setval, and the values that a session has taken.
 
+use crate::identity::Privileges;
 use crate::scope::{Name, Named, Scope};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -27,6 +28,7 @@ pub(crate) fn sequence_name(text: &str) -> Vec<String> {
 /// Sequences, as one session uses them.
 pub(crate) struct Sequences {
     scope: Arc<Scope>,
+    privileges: Privileges,
     taken: Mutex<Taken>,
 }
 
@@ -38,8 +40,8 @@ struct Taken {
 
 impl Sequences {
     /// Also registers the functions.
-    pub fn new(scope: Arc<Scope>, context: &SessionContext) -> Arc<Self> {
-        let sequences = Arc::new(Self { scope, taken: Mutex::default() });
+    pub fn new(scope: Arc<Scope>, context: &SessionContext, privileges: Privileges) -> Arc<Self> {
+        let sequences = Arc::new(Self { scope, privileges, taken: Mutex::default() });
         for what in [What::Next, What::Current, What::Last, What::Set] {
             context.register_udf(ScalarUDF::from(SequenceFunction::new(what, sequences.clone())));
         }
@@ -55,6 +57,7 @@ impl Sequences {
     /// # Errors
     /// `UnknownName`; `InvalidInput` when the sequence has no more; `ReadOnly`, `DiskFull`, `Io`.
     pub fn next(&self, name: &Name, count: u64) -> Result<Vec<i64>> {
+        self.privileges.check_write()?;
         let Named { database, snapshot, .. } = self.scope.database(&name.database)?;
         let values = database.next_values(&snapshot, &name.schema, &name.name, count)?;
         if let Some(last) = values.last() {
@@ -85,6 +88,7 @@ impl Sequences {
     }
 
     fn set(&self, name: &Name, state: SequenceState) -> Result<()> {
+        self.privileges.check_write()?;
         let Named { database, snapshot, .. } = self.scope.database(&name.database)?;
         database.set_sequence(&snapshot, &name.schema, &name.name, state)?;
         if state.is_called {

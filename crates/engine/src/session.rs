@@ -8,6 +8,7 @@
 use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
+use crate::identity::Identity;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
@@ -25,16 +26,19 @@ use futures::{Future, StreamExt};
 use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
+
+/// Of a statement's text in SHOW SESSIONS.
+const STATEMENT_BYTES_SHOWN: usize = 1024;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -123,6 +127,19 @@ pub struct Engine {
     runtime: Workers,
     environment: RwLock<Arc<RuntimeEnv>>,
     options: RwLock<EngineOptions>,
+    sessions: Mutex<Vec<Weak<Session>>>,
+    sessions_opened: AtomicU64,
+}
+
+/// What a session does now.
+pub(crate) struct Activity {
+    pub session: u64,
+    pub identity: Identity,
+    pub state: &'static str,
+    /// The statement that runs, or the one that ran last.
+    pub statement: Option<String>,
+    pub elapsed: Duration,
+    pub rows_done: u64,
 }
 
 impl Engine {
@@ -136,8 +153,28 @@ impl Engine {
             .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
         let environment = RwLock::new(environment(&options)?);
         let runtime = Workers { runtime: Some(runtime), process: std::process::id() };
-        let (attached, options) = (RwLock::default(), RwLock::new(options));
-        Ok(Arc::new(Self { database, attached, runtime, environment, options }))
+        Ok(Arc::new(Self {
+            database,
+            attached: RwLock::default(),
+            runtime,
+            environment,
+            options: RwLock::new(options),
+            sessions: Mutex::default(),
+            sessions_opened: AtomicU64::new(0),
+        }))
+    }
+
+    /// Its sessions, oldest first.
+    fn sessions(&self) -> Vec<Arc<Session>> {
+        self.sessions.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
+        self.sessions().into_iter().find(|session| session.id == id)
+    }
+
+    pub(crate) fn activities(&self) -> Vec<Activity> {
+        self.sessions().iter().map(|session| session.activity()).collect()
     }
 
     /// Ends the use of its databases; snapshots and results stay readable.
@@ -233,13 +270,29 @@ pub struct Session {
     /// The changes of the engine's attached databases that `scope` has.
     attached_changes: AtomicU64,
     interrupted: AtomicBool,
+    killed: AtomicBool,
     poll: RwLock<Option<PollHook>>,
     running: Mutex<()>,
     started: Mutex<Instant>,
+    pub(crate) id: u64,
+    pub(crate) identity: Identity,
+    /// The beginning of the last statement's text.
+    statement: Mutex<String>,
+    /// Settings that the program around the engine has added.
+    pub(crate) added_settings: RwLock<BTreeMap<&'static str, AddedSetting>>,
 }
 
+/// A setting that means nothing to the engine: its value, and what checks a new one.
+pub(crate) struct AddedSetting {
+    pub value: String,
+    pub check: SettingCheck,
+}
+
+/// Gives a value as it is kept and shown, or says why it cannot be.
+pub type SettingCheck = fn(&str) -> Result<String>;
+
 impl Session {
-    pub fn new(engine: Arc<Engine>) -> Result<Arc<Self>> {
+    pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
@@ -249,7 +302,8 @@ impl Session {
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(SEARCH, SEARCH)
-            .with_extension(counters.clone());
+            .with_extension(counters.clone())
+            .with_extension(Arc::new(identity.privileges));
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
         config.options_mut().execution.time_zone = Some("UTC".into());
@@ -270,8 +324,9 @@ impl Session {
         }
         function::register_aliases(&context);
         scope.bind(context.state_weak_ref());
-        let sequences = Sequences::new(scope.clone(), &context);
-        Ok(Arc::new(Self {
+        let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
+        let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let session = Arc::new(Self {
             engine,
             context,
             scope,
@@ -282,10 +337,75 @@ impl Session {
             transaction: Mutex::default(),
             attached_changes: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
+            killed: AtomicBool::new(false),
             poll: RwLock::new(None),
             running: Mutex::new(()),
             started: Mutex::new(Instant::now()),
-        }))
+            id,
+            identity,
+            statement: Mutex::default(),
+            added_settings: RwLock::default(),
+        });
+        let mut sessions = session.engine.sessions.lock();
+        sessions.retain(|session| session.strong_count() > 0);
+        sessions.push(Arc::downgrade(&session));
+        drop(sessions);
+        Ok(session)
+    }
+
+    /// Its number in the engine.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Ends the running statement, and lets none begin.
+    pub(crate) fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.interrupt();
+    }
+
+    /// Whether KILL has ended the session.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// Notes what runs, for SHOW SESSIONS.
+    pub(crate) fn note_statement(&self, sql: &str) -> Result<()> {
+        if self.is_killed() {
+            return Err(Error::new(ErrorKind::Closed, "the session was ended by KILL").with_sqlstate("57P01"));
+        }
+        let mut statement = self.statement.lock();
+        statement.clear();
+        let end = sql.floor_char_boundary(STATEMENT_BYTES_SHOWN);
+        statement.push_str(&sql[..end]);
+        Ok(())
+    }
+
+    fn activity(&self) -> Activity {
+        let statement = self.statement.lock().clone();
+        let state = match (self.running.is_locked(), self.transaction.try_lock().is_none_or(|open| open.is_some())) {
+            (true, _) => "active",
+            (false, true) => "idle in transaction",
+            (false, false) => "idle",
+        };
+        Activity {
+            session: self.id,
+            identity: self.identity.clone(),
+            state,
+            statement: Some(statement).filter(|statement| !statement.is_empty()),
+            elapsed: self.started.lock().elapsed(),
+            rows_done: self.counters.done.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Adds a setting for SET and SHOW that means something only to the program around the engine.
+    pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) {
+        self.added_settings.write().insert(name, AddedSetting { value: value.into(), check });
+    }
+
+    /// The value of a setting that was added.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.added_settings.read().get(name).map(|setting| setting.value.clone())
     }
 
     pub fn engine(&self) -> &Arc<Engine> {

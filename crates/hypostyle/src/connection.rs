@@ -2,7 +2,7 @@
 
 use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
-use hypostyle_engine::{Outcome, Session};
+use hypostyle_engine::{Identity, Outcome, Session, SettingCheck};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -55,8 +55,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(database: Database) -> Result<Self> {
-        let session = Session::new(database.engine()?)?;
+    pub(crate) fn new(database: Database, identity: Identity) -> Result<Self> {
+        let session = Session::new(database.engine()?, identity)?;
         Ok(Self { database, session: Arc::new(RwLock::new(Some(session))) })
     }
 
@@ -147,6 +147,35 @@ impl Connection {
     /// Whether BEGIN has opened a transaction that is not over.
     pub fn is_in_transaction(&self) -> bool {
         self.session.read().as_ref().is_some_and(|session| session.is_in_transaction())
+    }
+
+    /// Whether an error has aborted the open transaction, which refuses work until it is rolled back.
+    pub fn is_transaction_failed(&self) -> bool {
+        self.session.read().as_ref().is_some_and(|session| session.is_transaction_failed())
+    }
+
+    /// The number of its session among those of the database in this process, as SHOW SESSIONS has it.
+    pub fn id(&self) -> u64 {
+        self.session.read().as_ref().map_or(0, |session| session.id())
+    }
+
+    /// Whether KILL has ended the session.
+    pub fn is_killed(&self) -> bool {
+        self.session.read().as_ref().is_none_or(|session| session.is_killed())
+    }
+
+    /// Adds a setting for SET and SHOW that means something only to the caller.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) -> Result<()> {
+        self.session()?.define_setting(name, value, check);
+        Ok(())
+    }
+
+    /// The value of a setting that was added.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.session.read().as_ref().and_then(|session| session.setting(name))
     }
 
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.

@@ -1,7 +1,7 @@
 //! Opening and closing databases.
 
 use crate::Connection;
-use hypostyle_engine::{Engine, EngineOptions, system_memory};
+use hypostyle_engine::{Engine, EngineOptions, Identity, system_memory};
 use hypostyle_storage::{OpenMode, StorageOptions};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
@@ -74,7 +74,12 @@ impl Database {
 
     /// A connection: its own settings and prepared statements.
     pub fn connect(&self) -> Result<Connection> {
-        Connection::new(self.clone())
+        Connection::new(self.clone(), Identity::default())
+    }
+
+    /// A connection for somebody else, who may do only what `identity` says.
+    pub fn connect_as(&self, identity: Identity) -> Result<Connection> {
+        Connection::new(self.clone(), identity)
     }
 
     pub fn path(&self) -> Option<&Path> {

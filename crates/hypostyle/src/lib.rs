@@ -25,8 +25,9 @@ pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
 pub use hypostyle_engine::tpch;
 pub use hypostyle_engine::{
-    ExternalTable, Parameters, Poll, PollHook, Progress, TableResolver, parse_bytes, split_statements,
-    statement_is_complete,
+    ExternalTable, Identity, Parameters, Poll, PollHook, Privileges, Progress, SettingCheck, TableResolver,
+    parse_bytes, split_statements, statement_is_complete,
 };
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
-pub use result::QueryResult;
+pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles};
+pub use result::{QueryResult, StoredFiles};

@@ -9,6 +9,7 @@ use arrow::compute::concat;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_engine::{Outcome, Session, StoredResult};
+use hypostyle_storage::{ColumnData, NodeFiles};
 use hypostyle_types::{Error, Result};
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -24,6 +25,16 @@ pub struct QueryResult {
     is_query: bool,
     stored: Option<StoredResult>,
     rows: Mutex<Rows>,
+}
+
+/// The files that a stored result is a mapping of, each column's in the preorder of its nodes.
+#[derive(Clone, Debug)]
+pub struct StoredFiles {
+    /// Rows at the beginning of the files that are not part of the result.
+    pub skip: u64,
+    /// Rows of the result.
+    pub rows: u64,
+    pub columns: Vec<Vec<NodeFiles>>,
 }
 
 enum Rows {
@@ -104,6 +115,21 @@ impl QueryResult {
     /// `Corrupt`, naming the column and the block.
     pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
         self.stored.as_ref().map_or(Ok(()), |stored| stored.verify_rows(rows))
+    }
+
+    /// The files of a result that is a mapping of stored columns; `None` of a computed one.
+    pub fn stored_files(&self) -> Option<Result<StoredFiles>> {
+        let stored = self.stored.as_ref()?;
+        let columns = stored.columns.iter().map(|(_, column)| column.files()).collect::<Result<_>>();
+        Some(columns.map(|columns| StoredFiles { skip: stored.offset, rows: stored.rows, columns }))
+    }
+
+    /// Bytes of all rows of a stored result; `None` of a computed one.
+    pub fn stored_bytes(&self) -> Option<u64> {
+        let stored = self.stored.as_ref()?;
+        let share = |rows: u64| if rows == 0 { 0.0 } else { stored.rows as f64 / rows as f64 };
+        let bytes = |column: &Arc<ColumnData>| (column.bytes() as f64 * share(column.rows())) as u64;
+        Some(stored.columns.iter().map(|(_, column)| bytes(column)).sum())
     }
 
     /// Computes all rows and keeps them; free the second time.

@@ -3,7 +3,10 @@
 use crate::Mapping;
 use crate::observer::{Observed, Operation, tell};
 use hypostyle_types::{Error, Result};
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::io::{IoSlice, Write};
 use std::os::unix::fs::FileExt;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// An open file. Clones share the descriptor; no operation uses a cursor, so threads may share it.
@@ -17,6 +20,20 @@ pub struct File {
 impl File {
     pub(crate) fn new(inner: std::fs::File, name: &str, observer: &Observed) -> Self {
         Self { inner: Arc::new(inner), name: name.into(), observer: observer.clone() }
+    }
+
+    /// A file that somebody else has opened and passed on.
+    pub fn from_descriptor(descriptor: OwnedFd, name: &str) -> Self {
+        Self::new(descriptor.into(), name, &None)
+    }
+
+    /// A descriptor of the same file for others, who can only read through it.
+    pub fn read_only_descriptor(&self) -> Result<OwnedFd> {
+        let path = format!("/proc/self/fd/{}", self.inner.as_raw_fd());
+        match std::fs::File::open(path) {
+            Ok(file) => Ok(file.into()),
+            Err(error) => Err(self.error("cannot open for others", &error)),
+        }
     }
 
     /// The path on disk, or the name within a database in memory; for messages.
@@ -102,6 +119,25 @@ impl File {
             )));
         }
         Ok(())
+    }
+
+    /// A new memory file with these bytes, one piece behind the other, which nobody can change any more.
+    pub fn sealed(pieces: &[&[u8]]) -> Result<OwnedFd> {
+        let create = || -> std::io::Result<OwnedFd> {
+            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+            let mut file = std::fs::File::from(rustix::fs::memfd_create("hypostyle result", flags)?);
+            let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            let mut left = slices.as_mut_slice();
+            IoSlice::advance_slices(&mut left, 0);
+            while !left.is_empty() {
+                let written = file.write_vectored(left)?;
+                IoSlice::advance_slices(&mut left, written);
+            }
+            let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE | SealFlags::SEAL;
+            rustix::fs::fcntl_add_seals(&file, seals)?;
+            Ok(file.into())
+        };
+        create().map_err(|error| Error::from_io(&error, "cannot make a memory file"))
     }
 
     fn error(&self, doing: &str, error: &std::io::Error) -> Error {

@@ -3,7 +3,7 @@
 use crate::File;
 use crate::observer::{Observed, Observer, Operation, tell};
 use hypostyle_types::{Error, ErrorKind, Result};
-use rustix::fs::{FlockOperation, MemfdFlags};
+use rustix::fs::{FlockOperation, MemfdFlags, Mode};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -133,7 +133,9 @@ impl Store {
                 Ok(File::new(file, &path.to_string_lossy(), observer))
             }
             Self::Memory(files, _) => {
+                // Only its own user may open it again for writing, when a descriptor of it is passed on.
                 let descriptor = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC)
+                    .and_then(|file| rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map(|()| file))
                     .map_err(|error| Error::from_io(&error.into(), "cannot create a memory file"))?;
                 let file = File::new(fs::File::from(descriptor), name, &None);
                 lock(files).insert(name.to_string(), file.clone());

@@ -21,7 +21,9 @@ mod transaction;
 
 pub use backup::BackupProgress;
 pub use check::{CheckProgress, Damage};
-pub use column::{BlockSynopsis, Bound, ColumnData, convert, view_rows};
+pub use column::{
+    BlockSynopsis, Bound, BufferFile, ColumnData, DictionaryFiles, NodeFiles, convert, view_rows,
+};
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, Identity, ReferentialAction,

@@ -6,6 +6,7 @@
 use crate::file::option::{Pair, ReadOptions, elements, text_of};
 use crate::file::path::{FileFormat, expand, looks_like_path};
 use crate::file::table::open_table;
+use crate::identity::Privileges;
 use arrow::datatypes::DataType;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -50,6 +51,7 @@ pub fn register(context: &SessionContext) -> Result<()> {
 /// `None` when the name does not look like a path.
 pub async fn table_from_path(session: &dyn Session, name: &str) -> Option<Result<Arc<dyn TableProvider>>> {
     looks_like_path(name).then(|| {
+        check_machine(session)?;
         let format = FileFormat::from_path(name).ok_or_else(|| {
             Error::new(
                 ErrorKind::NotFound,
@@ -78,6 +80,7 @@ impl TableFunctionImpl for ReadFunction {
 
 impl ReadFunction {
     fn open(&self, arguments: &[Expr], session: &dyn Session) -> Result<Arc<dyn TableProvider>> {
+        check_machine(session)?;
         let usage = || {
             let name = self.name;
             Error::invalid_input(format!(
@@ -104,6 +107,12 @@ impl ReadFunction {
         let files = expand(&paths)?;
         open_table(files, self.format, &options, &|name| resolve_type(session, name))
     }
+}
+
+/// A session of which nothing is known may read no files.
+fn check_machine(session: &dyn Session) -> Result<()> {
+    let privileges = session.config().get_extension::<Privileges>();
+    privileges.map_or(Privileges::READ, |found| *found).check_machine("read files of this machine")
 }
 
 fn literal(expression: &Expr) -> Option<ScalarValue> {

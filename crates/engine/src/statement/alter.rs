@@ -378,6 +378,7 @@ impl Session {
 
     /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
     pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
+        self.identity.privileges.check_write()?;
         self.refuse_in_transaction("VACUUM")?;
         let only = table.map(|name| self.target(name, None)).transpose()?;
         let Named { database, snapshot, .. } = match &only {

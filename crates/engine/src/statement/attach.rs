@@ -25,6 +25,7 @@ impl Session {
         if_not_exists: bool,
         options: &[AttachDuckDBDatabaseOption],
     ) -> Result<Outcome> {
+        self.identity.privileges.check_machine("attach databases")?;
         self.refuse_in_transaction("ATTACH")?;
         let stem = || Path::new(path).file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = match alias {
@@ -77,6 +78,7 @@ impl Session {
     }
 
     pub(super) fn detach(&self, name: &Ident, if_exists: bool) -> Result<Outcome> {
+        self.identity.privileges.check_machine("detach databases")?;
         self.refuse_in_transaction("DETACH")?;
         let name = fold(name);
         if [OWN_DATABASE, TEMPORARY].contains(&name.as_str()) {

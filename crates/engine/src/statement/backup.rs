@@ -36,6 +36,7 @@ fn words_and_path(sql: &str, usage: &str) -> Result<(Vec<String>, PathBuf)> {
 
 impl Session {
     pub(super) fn backup(&self, sql: &str) -> Result<Outcome> {
+        self.identity.privileges.check_machine("write files of this machine")?;
         let usage = "BACKUP DATABASE TO 'directory'";
         let (words, path) = words_and_path(sql, usage)?;
         if words != ["BACKUP", "DATABASE", "TO"] {
@@ -54,6 +55,7 @@ impl Session {
 
     /// Writes definitions as SQL and rows as Parquet files, for any release and for others to read.
     pub(super) fn export_database(&self, sql: &str) -> Result<Outcome> {
+        self.identity.privileges.check_machine("write files of this machine")?;
         let usage = "EXPORT DATABASE 'directory'";
         let (words, path) = words_and_path(sql, usage)?;
         if words != ["EXPORT", "DATABASE"] {
@@ -91,6 +93,7 @@ impl Session {
 
     /// Runs what EXPORT DATABASE has written; all of it, or nothing.
     pub(super) fn import_database(&self, sql: &str) -> Result<Outcome> {
+        self.identity.privileges.check_machine("read files of this machine")?;
         let usage = "IMPORT DATABASE 'directory'";
         let (words, path) = words_and_path(sql, usage)?;
         if words != ["IMPORT", "DATABASE"] {

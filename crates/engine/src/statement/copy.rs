@@ -116,6 +116,7 @@ fn folded(name: &ObjectName) -> String {
 
 impl Session {
     pub(crate) fn copy(&self, sql: &str) -> Result<Outcome> {
+        self.identity.privileges.check_machine("read or write files of this machine")?;
         let copy = parse_copy(sql)?;
         let rows = if copy.from { self.copy_from(copy)? } else { self.copy_to(copy)? };
         Ok(Outcome::Done { rows_affected: Some(rows) })

@@ -18,6 +18,7 @@ mod prepared;
 mod query;
 mod referential;
 mod sequence;
+mod sessions;
 mod settings;
 mod split;
 mod summarize;
@@ -65,6 +66,7 @@ impl Session {
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
+        self.note_statement(sql)?;
         let remembered = self.remembered.lock().get(sql);
         if let Some(insert) = remembered {
             let start = || self.start_unpinned();
@@ -101,6 +103,8 @@ impl Session {
             ["CHECK", "DATABASE", ..] => self.check_database(),
             ["COPY", ..] => self.copy(sql),
             ["SHOW", "DATABASES", ..] => self.show_databases(),
+            ["SHOW", "SESSIONS", ..] => self.show_sessions(),
+            ["KILL", ..] => self.kill_session(sql),
             ["BACKUP", "DATABASE", ..] => self.backup(sql),
             ["EXPORT", "DATABASE", ..] => self.export_database(sql),
             ["IMPORT", "DATABASE", ..] => self.import_database(sql),
@@ -108,6 +112,7 @@ impl Session {
             ["ALTER", "SEQUENCE", ..] => self.alter_sequence(sql),
             ["PRAGMA", ..] => self.pragma(sql),
             ["CHECKPOINT", ..] => {
+                self.identity.privileges.check_write()?;
                 self.scope.current_database()?.database.checkpoint()?;
                 Ok(Outcome::Done { rows_affected: None })
             }
@@ -296,6 +301,7 @@ impl Session {
     }
 
     fn check_database(&self) -> Result<Outcome> {
+        self.identity.privileges.check_write()?;
         let snapshot = self.scope.current_database()?.database.snapshot()?;
         let mut interrupted = Ok(());
         let damages = snapshot.check(|progress| {

@@ -57,6 +57,11 @@ impl Session {
     pub(crate) fn set(&self, set: Set) -> Result<Outcome> {
         if let Set::SingleAssignment { variable, values, .. } = &set {
             let name = variable.to_string().to_ascii_lowercase();
+            if let Some(setting) = self.added_settings.write().get_mut(name.as_str()) {
+                let [value] = values.as_slice() else { return Err(unknown(&name)) };
+                setting.value = (setting.check)(&text_of(value))?;
+                return Ok(Outcome::Done { rows_affected: None });
+            }
             if OWN.contains(&name.as_str()) && values.len() == 1 {
                 return self.set_own(&name, &text_of(&values[0]));
             }
@@ -88,6 +93,9 @@ impl Session {
             })
         };
         let mut options = self.engine.options();
+        if !["timezone", "batch_size"].contains(&name) {
+            self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
+        }
         match name {
             "threads" => options.threads = number()?,
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
@@ -167,8 +175,15 @@ impl Session {
         };
         match name.as_str() {
             "tables" => self.list_tables(""),
-            "settings" => self
-                .name_value(OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?))).collect()),
+            "settings" => {
+                let own = OWN.iter().filter_map(|name| Some((name.to_string(), value(name)?)));
+                let added = self.added_settings.read();
+                let added = added.iter().map(|(name, setting)| (name.to_string(), setting.value.clone()));
+                self.name_value(own.chain(added).collect())
+            }
+            name if self.setting(name).is_some() => {
+                self.name_value(vec![(name.to_string(), self.setting(name).unwrap_or_default())])
+            }
             name if OWN.contains(&name) => {
                 self.name_value(vec![(name.to_string(), value(name).unwrap_or_default())])
             }

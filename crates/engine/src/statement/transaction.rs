@@ -91,6 +91,11 @@ impl Session {
         self.transaction.lock().is_some()
     }
 
+    /// Whether an error has aborted the open transaction.
+    pub fn is_transaction_failed(&self) -> bool {
+        self.transaction.lock().as_ref().is_some_and(|explicit| explicit.aborted.is_some())
+    }
+
     /// Runs one statement with the newest snapshot: in the open transaction, which an error aborts, or by
     /// itself, again after a conflict.
     pub(crate) fn in_transaction<T>(&self, sql: &str, run: impl FnMut() -> Result<T>) -> Result<T> {
@@ -145,6 +150,9 @@ impl Session {
         database: &str,
         change: impl FnOnce(&mut Transaction) -> Result<T>,
     ) -> Result<T> {
+        if database != TEMPORARY {
+            self.identity.privileges.check_write()?;
+        }
         let change = |transaction: &mut Transaction| {
             let value = change(transaction)?;
             self.check_constraints(transaction)?;

@@ -14,7 +14,7 @@ mod writer;
 
 pub use bounds::{BlockSynopsis, Bound};
 pub use convert::convert;
-pub use reader::ColumnData;
+pub use reader::{BufferFile, ColumnData, DictionaryFiles, NodeFiles};
 pub use views::view_rows;
 
 pub(crate) use files::{GenerationFiles, table_directory};

@@ -95,6 +95,31 @@ impl ColumnData {
             .map_err(|error| error.context(format!("column \"{}\"", self.entry.name)))
     }
 
+    /// The files that [`Self::array`] maps, in the preorder of the column's nodes, for handing them to others.
+    pub fn files(&self) -> Result<Vec<NodeFiles>> {
+        let nodes = self.layout().iter().zip(&self.entry.generation.nodes).enumerate();
+        nodes.map(|(number, (shape, entry))| node_files(&self.files, number, shape, entry)).collect()
+    }
+
+    /// Bytes of the buffers of all rows.
+    pub fn bytes(&self) -> u64 {
+        let nodes = self.layout().iter().zip(&self.entry.generation.nodes);
+        nodes
+            .map(|(shape, entry)| {
+                let mask = if entry.validity { entry.length.div_ceil(8) } else { 0 };
+                let dictionary = entry.dictionary_length * 8 + entry.dictionary_heap_bytes;
+                mask + dictionary
+                    + match &shape.buffers {
+                        Buffers::None => 0,
+                        Buffers::Fixed { width, .. } => entry.length * *width as u64,
+                        Buffers::Bitmap => entry.length.div_ceil(8),
+                        Buffers::Variable => entry.length * 8 + entry.heap_bytes,
+                        Buffers::Offsets { width } => entry.length * *width as u64,
+                    }
+            })
+            .sum()
+    }
+
     fn bounds_kind(&self) -> BoundsKind {
         match self.entry.generation.encoding {
             Encoding::Plain => self.layout()[0].bounds,
@@ -396,6 +421,67 @@ fn read_node(
     // ascend, text is UTF-8 and codes number dictionary values because the writer took them from
     // valid arrays; damage since then is what block checksums find (`verify_rows`, CHECK DATABASE).
     Ok(unsafe { builder.build_unchecked() })
+}
+
+/// A buffer of a column: the first bytes of a file, which is left out where there are none.
+#[derive(Clone, Debug)]
+pub struct BufferFile {
+    pub file: Option<File>,
+    pub length: u64,
+}
+
+/// The buffers of one node of a column, in the order of the Arrow columnar format.
+#[derive(Clone, Debug)]
+pub struct NodeFiles {
+    pub elements: u64,
+    pub nulls: u64,
+    pub validity: Option<BufferFile>,
+    /// `values`, or offsets and heap, or offsets, or none.
+    pub buffers: Vec<BufferFile>,
+    pub dictionary: Option<DictionaryFiles>,
+}
+
+/// The values that the codes of a column stand for.
+#[derive(Clone, Debug)]
+pub struct DictionaryFiles {
+    pub values: u64,
+    pub offsets: BufferFile,
+    pub heap: BufferFile,
+}
+
+fn node_files(
+    files: &GenerationFiles,
+    number: usize,
+    shape: &Node,
+    entry: &NodeEntry,
+) -> Result<NodeFiles> {
+    let buffer = |role, length| -> Result<BufferFile> {
+        let file = if length > 0 { Some(files.open(number, role)?) } else { None };
+        Ok(BufferFile { file, length })
+    };
+    let (length, offsets) = (entry.length, |width: u64| (entry.length + 1) * width);
+    let buffers = match &shape.buffers {
+        Buffers::None => Vec::new(),
+        Buffers::Fixed { width, .. } => vec![buffer(Role::Values, length * *width as u64)?],
+        Buffers::Bitmap => vec![buffer(Role::Values, length.div_ceil(8))?],
+        Buffers::Variable => {
+            vec![buffer(Role::Offsets, offsets(8))?, buffer(Role::Heap, entry.heap_bytes)?]
+        }
+        Buffers::Offsets { width } => vec![buffer(Role::Offsets, offsets(*width as u64))?],
+    };
+    let dictionary = match &shape.data_type {
+        DataType::Dictionary(..) => Some(DictionaryFiles {
+            values: entry.dictionary_length,
+            offsets: buffer(Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8)?,
+            heap: buffer(Role::DictionaryHeap, entry.dictionary_heap_bytes)?,
+        }),
+        _ => None,
+    };
+    let validity = match entry.validity {
+        true => Some(buffer(Role::Validity, length.div_ceil(8))?),
+        false => None,
+    };
+    Ok(NodeFiles { elements: length, nulls: entry.nulls, validity, buffers, dictionary })
 }
 
 fn check_last_offset(last: i128, end: u64) -> Result<()> {

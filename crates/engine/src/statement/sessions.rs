@@ -1,0 +1,65 @@
+//! SHOW SESSIONS and KILL: who uses the engine, and an end to it.
+
+use super::leading_words;
+use crate::session::{Activity, Outcome, Session};
+use arrow::array::{ArrayRef, Float64Array, StringArray, UInt64Array};
+use arrow::record_batch::RecordBatch;
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+impl Session {
+    /// A row for each session of the engine; only one's own without the right to see the others'.
+    pub(super) fn show_sessions(&self) -> Result<Outcome> {
+        let all = self.identity.privileges.machine;
+        let sessions: Vec<Activity> =
+            self.engine.activities().into_iter().filter(|activity| all || activity.session == self.id).collect();
+        let text = |value: fn(&Activity) -> Option<&str>| -> ArrayRef {
+            Arc::new(sessions.iter().map(value).collect::<StringArray>())
+        };
+        let columns = [
+            (
+                "session_id",
+                Arc::new(sessions.iter().map(|activity| activity.session).collect::<UInt64Array>()) as ArrayRef,
+            ),
+            ("user_name", text(|activity| Some(&activity.identity.user))),
+            ("client", text(|activity| Some(&activity.identity.client))),
+            ("peer", text(|activity| Some(&activity.identity.peer))),
+            ("state", text(|activity| Some(activity.state))),
+            ("statement", text(|activity| activity.statement.as_deref())),
+            (
+                "seconds",
+                Arc::new(sessions.iter().map(|activity| activity.elapsed.as_secs_f64()).collect::<Float64Array>()),
+            ),
+            (
+                "rows_done",
+                Arc::new(sessions.iter().map(|activity| activity.rows_done).collect::<UInt64Array>()),
+            ),
+        ];
+        let batch = RecordBatch::try_from_iter(columns)
+            .map_err(|error| Error::internal(format!("cannot list the sessions: {error}")))?;
+        Ok(Outcome::batch(batch))
+    }
+
+    /// `KILL session` ends a session, `KILL QUERY session` only what it runs.
+    pub(super) fn kill_session(&self, sql: &str) -> Result<Outcome> {
+        let words = leading_words(sql);
+        let only_query = words.get(1).is_some_and(|word| word == "QUERY");
+        let usage = || Error::new(ErrorKind::Syntax, "write KILL session_id or KILL QUERY session_id; SHOW SESSIONS lists them");
+        let id = sql.trim_end().trim_end_matches(';').split_whitespace().last();
+        let id: u64 = id.and_then(|id| id.parse().ok()).ok_or_else(usage)?;
+        let missing = || {
+            Error::new(ErrorKind::UnknownName, format!("there is no session {id}; SHOW SESSIONS lists them"))
+                .with_sqlstate("42704")
+        };
+        let other = self.engine.session(id).ok_or_else(missing)?;
+        if other.identity.user != self.identity.user {
+            self.identity.privileges.check_machine("end sessions of other users")?;
+        }
+        if only_query {
+            other.interrupt();
+        } else {
+            other.kill();
+        }
+        Ok(Outcome::Done { rows_affected: None })
+    }
+}
