@@ -6,12 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+mod columns;
 mod cursor;
 mod frame;
 mod message;
 mod schema;
 pub mod scram;
 
+pub use columns::{FileNode, Region, read_file_nodes, write_file_nodes};
 pub use cursor::{Reader, Writer};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{

@@ -1,0 +1,405 @@
+//! Whole frames in and out of a socket, through TLS where there is TLS.
+
+use crate::Hook;
+use crate::socket::{Socket, Stop, closed, failed};
+use arrow_buffer::Buffer;
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire::{FRAME_HEADER_BYTES, FrameHeader, FrameType, HANDSHAKE_BYTES_MAX, PREFACE_BYTES, Preface};
+use rustls::Connection;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind as IoErrorKind, IoSlice, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+/// Bytes read at once where many small frames may be.
+const READ_BYTES: usize = 64 << 10;
+
+/// Frames that may wait in the inbox while a write waits; a peer that sends more of them than it may is not served.
+const INBOX_FRAMES_MAX: usize = 1024;
+
+/// Slices given to the kernel at once (`IOV_MAX`).
+const SLICES_MAX: usize = 1024;
+
+/// Bytes put through TLS between two writes to the socket.
+const TLS_BYTES: usize = 256 << 10;
+
+/// A frame that has come.
+#[derive(Debug)]
+pub struct Frame {
+    pub frame_type: FrameType,
+    pub body: Buffer,
+    pub descriptors: Vec<OwnedFd>,
+    /// Descriptors that the peer sent; more than have come when this process may not open so many.
+    pub descriptors_sent: usize,
+}
+
+/// A connection that speaks frames.
+pub struct Transport {
+    socket: Socket,
+    tls: Option<Box<Connection>>,
+    /// Bytes that were read and are not yet part of a frame that was given out.
+    read: Vec<u8>,
+    /// Descriptors that came with bytes of a frame that is not complete.
+    descriptors: Vec<OwnedFd>,
+    inbox: VecDeque<Frame>,
+    body_bytes_max: u32,
+    /// The header of the frame whose body is being read, and the body so far.
+    partial: Option<(FrameHeader, Vec<u8>)>,
+}
+
+impl Transport {
+    pub fn new(socket: Socket) -> Self {
+        Self {
+            socket,
+            tls: None,
+            read: Vec::with_capacity(READ_BYTES),
+            descriptors: Vec::new(),
+            inbox: VecDeque::new(),
+            body_bytes_max: HANDSHAKE_BYTES_MAX,
+            partial: None,
+        }
+    }
+
+    /// Goes on inside TLS.
+    pub fn with_tls(mut self, connection: impl Into<Connection>) -> Self {
+        let mut connection = connection.into();
+        connection.set_buffer_limit(None);
+        self.tls = Some(Box::new(connection));
+        self
+    }
+
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    pub fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Accepts bodies of so many bytes from now on.
+    pub fn set_body_bytes_max(&mut self, length: u32) {
+        self.body_bytes_max = length;
+    }
+
+    /// The first byte of the connection, which stays to be read.
+    pub fn first_byte(&mut self, hook: Hook<'_>) -> Result<u8> {
+        loop {
+            let mut byte = [0; 1];
+            match rustix::net::recv(&self.socket, &mut byte, rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT)
+            {
+                Ok((_, 0)) => return Err(closed()),
+                Ok(_) => return Ok(byte[0]),
+                Err(rustix::io::Errno::AGAIN) => self.wait(false, hook)?,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(errno) => return Err(failed(&errno.into())),
+            }
+        }
+    }
+
+    /// The client's preface.
+    pub fn receive_preface(&mut self, hook: Hook<'_>) -> Result<Preface> {
+        while self.read.len() < PREFACE_BYTES {
+            match self.fill() {
+                Ok(()) => {}
+                Err(Stop::Wait) => self.wait(false, hook)?,
+                Err(Stop::Closed) => return Err(closed()),
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+        }
+        let mut preface = [0; PREFACE_BYTES];
+        preface.copy_from_slice(&self.read[..PREFACE_BYTES]);
+        self.read.drain(..PREFACE_BYTES);
+        Preface::decode(&preface)
+    }
+
+    /// The next frame.
+    ///
+    /// # Errors
+    /// `Connection` when the peer closes or sends what cannot be; the hook's.
+    pub fn receive(&mut self, hook: Hook<'_>) -> Result<Frame> {
+        loop {
+            if let Some(frame) = self.try_receive()? {
+                return Ok(frame);
+            }
+            self.wait(false, hook)?;
+        }
+    }
+
+    /// The next frame if it is there.
+    pub fn try_receive(&mut self) -> Result<Option<Frame>> {
+        match self.inbox.pop_front() {
+            Some(frame) => Ok(Some(frame)),
+            None => self.take_frame(),
+        }
+    }
+
+    fn take_frame(&mut self) -> Result<Option<Frame>> {
+        loop {
+            if self.partial.is_none() && self.read.len() >= FRAME_HEADER_BYTES {
+                let mut header = [0; FRAME_HEADER_BYTES];
+                header.copy_from_slice(&self.read[..FRAME_HEADER_BYTES]);
+                let header = FrameHeader::decode(&header, self.body_bytes_max)?;
+                let here = (self.read.len() - FRAME_HEADER_BYTES).min(header.length as usize);
+                // Memory is taken as the bytes come, not on the word of a header.
+                let mut body = Vec::with_capacity((header.length as usize).min(here.max(READ_BYTES)));
+                body.extend_from_slice(&self.read[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + here]);
+                self.read.drain(..FRAME_HEADER_BYTES + here);
+                self.partial = Some((header, body));
+            }
+            if self.partial.as_ref().is_some_and(|(header, body)| body.len() == header.length as usize)
+                && let Some((header, body)) = self.partial.take()
+            {
+                return self.complete(header, body).map(Some);
+            }
+            match self.fill() {
+                Ok(()) => {}
+                Err(Stop::Wait) => return Ok(None),
+                Err(Stop::Closed) => return Err(closed()),
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    fn complete(&mut self, header: FrameHeader, body: Vec<u8>) -> Result<Frame> {
+        // Those of the frame behind this one may have come already.
+        let sent = usize::from(header.descriptors);
+        let descriptors = self.descriptors.drain(..sent.min(self.descriptors.len())).collect();
+        Ok(Frame {
+            frame_type: header.frame_type,
+            body: Buffer::from_vec(body),
+            descriptors,
+            descriptors_sent: sent,
+        })
+    }
+
+    /// Reads once: into the body that is being read, else into the buffer.
+    fn fill(&mut self) -> Result<(), Stop> {
+        let Some((header, body)) = &mut self.partial else {
+            self.read.reserve(READ_BYTES);
+            return match &mut self.tls {
+                Some(tls) => read_tls(&self.socket, tls, &mut self.read, READ_BYTES),
+                None if self.socket.is_unix() => {
+                    // A frame's descriptors come with its first byte after the header: reading only headers here
+                    // keeps them with their frame.
+                    let mut bytes = [0; READ_BYTES / 16];
+                    let length = self.socket.read_with_descriptors(&mut bytes, &mut self.descriptors)?;
+                    self.read.extend_from_slice(&bytes[..length]);
+                    Ok(())
+                }
+                None => self.socket.read(&mut self.read).map(drop),
+            };
+        };
+        let wanted = header.length as usize - body.len();
+        if body.capacity() == body.len() {
+            body.reserve_exact(wanted.min(body.len().max(READ_BYTES)));
+        }
+        match &mut self.tls {
+            Some(tls) => read_tls(&self.socket, tls, body, wanted),
+            None if header.descriptors > 0 => {
+                let mut bytes = vec![0; wanted.min(READ_BYTES)];
+                let length = self.socket.read_with_descriptors(&mut bytes, &mut self.descriptors)?;
+                body.extend_from_slice(&bytes[..length]);
+                Ok(())
+            }
+            None => {
+                // The capacity may be more than was asked for, and what follows is the next frame's.
+                let mut limited = std::mem::take(body);
+                let result = read_exactly(&self.socket, &mut limited, wanted);
+                *body = limited;
+                result
+            }
+        }
+    }
+
+    /// Waits for the peer, a while at most.
+    fn wait(&mut self, writable: bool, hook: Hook<'_>) -> Result<()> {
+        self.socket.wait(writable)?;
+        hook()
+    }
+
+    /// Sends bytes that are whole frames.
+    pub fn send(&mut self, bytes: &[u8], hook: Hook<'_>) -> Result<()> {
+        self.send_pieces(&[bytes], &[], hook)
+    }
+
+    /// Sends pieces that are whole frames together. Descriptors go with the first byte of the second piece, the body's.
+    pub fn send_pieces(
+        &mut self,
+        pieces: &[&[u8]],
+        descriptors: &[BorrowedFd<'_>],
+        hook: Hook<'_>,
+    ) -> Result<()> {
+        if self.tls.is_some() {
+            return self.send_through_tls(pieces, hook);
+        }
+        let mut descriptors = descriptors;
+        if !descriptors.is_empty() {
+            self.write_all(&pieces[..1], &mut &[][..], hook)?;
+            return self.write_all(&pieces[1..], &mut descriptors, hook);
+        }
+        self.write_all(pieces, &mut descriptors, hook)
+    }
+
+    fn write_all(
+        &mut self,
+        pieces: &[&[u8]],
+        descriptors: &mut &[BorrowedFd<'_>],
+        hook: Hook<'_>,
+    ) -> Result<()> {
+        let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut left = slices.as_mut_slice();
+        IoSlice::advance_slices(&mut left, 0);
+        while !left.is_empty() {
+            match self.socket.write(&left[..left.len().min(SLICES_MAX)], descriptors) {
+                Ok(length) => {
+                    *descriptors = &[];
+                    IoSlice::advance_slices(&mut left, length);
+                }
+                Err(Stop::Wait) => self.wait_to_write(hook)?,
+                Err(Stop::Closed) => return Err(closed()),
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn send_through_tls(&mut self, pieces: &[&[u8]], hook: Hook<'_>) -> Result<()> {
+        for piece in pieces.iter().flat_map(|piece| piece.chunks(TLS_BYTES)) {
+            if let Some(tls) = &mut self.tls {
+                tls.writer().write_all(piece).map_err(|error| failed(&error))?;
+            }
+            self.flush_tls(hook)?;
+        }
+        Ok(())
+    }
+
+    fn flush_tls(&mut self, hook: Hook<'_>) -> Result<()> {
+        while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
+            match tls.write_tls(&mut Ready(&self.socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == IoErrorKind::WouldBlock => self.wait_to_write(hook)?,
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// While the peer takes nothing, what it sends is taken, so that it can go on.
+    fn wait_to_write(&mut self, hook: Hook<'_>) -> Result<()> {
+        self.wait(true, hook)?;
+        while let Some(frame) = self.take_frame()? {
+            if self.inbox.len() == INBOX_FRAMES_MAX {
+                return Err(Error::protocol("the other side sends without taking what is sent to it"));
+            }
+            self.inbox.push_back(frame);
+        }
+        Ok(())
+    }
+
+    /// Completes the handshake of TLS.
+    pub fn shake_hands(&mut self, hook: Hook<'_>) -> Result<()> {
+        while self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) {
+            self.flush_tls(hook)?;
+            match self.fill() {
+                Ok(()) | Err(Stop::Wait) if !self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) => {}
+                Ok(()) => {}
+                Err(Stop::Wait) => self.wait(false, hook)?,
+                Err(Stop::Closed) => return Err(closed()),
+                Err(Stop::Failed(error)) => {
+                    // The alert tells the peer why.
+                    let _unsent = self.flush_tls(hook);
+                    return Err(error);
+                }
+            }
+        }
+        self.flush_tls(hook)
+    }
+
+    /// Says goodbye inside TLS, if it is in use.
+    pub fn close(&mut self) {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            let _gone = tls.write_tls(&mut Ready(&self.socket));
+        }
+        self.socket.shut_down();
+    }
+}
+
+/// Reads at most `wanted` bytes behind `body`.
+fn read_exactly(socket: &Socket, body: &mut Vec<u8>, wanted: usize) -> Result<(), Stop> {
+    if body.capacity() - body.len() <= wanted {
+        return socket.read(body).map(drop);
+    }
+    let mut tail = Vec::with_capacity(wanted);
+    let length = socket.read(&mut tail)?;
+    body.extend_from_slice(&tail[..length.min(wanted)]);
+    Ok(())
+}
+
+/// Takes what TLS has decrypted, at most `wanted` bytes, reading the socket when it has nothing.
+fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), Stop> {
+    loop {
+        let start = bytes.len();
+        bytes.resize(start + wanted.min(READ_BYTES), 0);
+        let result = tls.reader().read(&mut bytes[start..]);
+        bytes.truncate(start + result.as_ref().map_or(0, |length| *length));
+        match result {
+            Ok(0) => return Err(Stop::Closed),
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == IoErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == IoErrorKind::UnexpectedEof => return Err(Stop::Closed),
+            Err(error) => return Err(Stop::Failed(failed(&error))),
+        }
+        let handshaking = tls.is_handshaking();
+        match tls.read_tls(&mut Ready(socket)) {
+            Ok(0) => return Err(Stop::Closed),
+            Ok(_) => {}
+            Err(error) if error.kind() == IoErrorKind::WouldBlock => return Err(Stop::Wait),
+            Err(error) => return Err(Stop::Failed(failed(&error))),
+        }
+        tls.process_new_packets().map_err(|error| Stop::Failed(tls_error(&error)))?;
+        if handshaking {
+            return Ok(());
+        }
+    }
+}
+
+fn tls_error(error: &rustls::Error) -> Error {
+    Error::new(ErrorKind::Connection, format!("TLS: {error}")).with_sqlstate("08001")
+}
+
+/// A socket as rustls wants it: what would have to wait is `WouldBlock`.
+struct Ready<'a>(&'a Socket);
+
+impl Ready<'_> {
+    fn result(result: Result<usize, Stop>) -> io::Result<usize> {
+        match result {
+            Ok(length) => Ok(length),
+            Err(Stop::Wait) => Err(IoErrorKind::WouldBlock.into()),
+            Err(Stop::Closed) => Ok(0),
+            Err(Stop::Failed(error)) => Err(io::Error::other(error)),
+        }
+    }
+}
+
+impl Read for Ready<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut read = Vec::with_capacity(bytes.len());
+        let length = Self::result(self.0.read(&mut read))?;
+        let length = length.min(bytes.len());
+        bytes[..length].copy_from_slice(&read[..length]);
+        Ok(length)
+    }
+}
+
+impl Write for Ready<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(&[IoSlice::new(bytes)], &[]) {
+            Err(Stop::Closed) => Err(IoErrorKind::BrokenPipe.into()),
+            other => Self::result(other),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

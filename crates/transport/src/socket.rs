@@ -1,0 +1,168 @@
+//! A connected socket of either kind: reads and writes that never wait, and waiting by itself.
+
+use crate::WAIT_INTERVAL;
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire::DESCRIPTORS_MAX;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+/// Why a read or write has not gone on.
+pub(crate) enum Stop {
+    /// The peer is not ready; wait.
+    Wait,
+    /// The peer has closed its side.
+    Closed,
+    Failed(Error),
+}
+
+#[derive(Debug)]
+pub enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+}
+
+impl Socket {
+    /// A TCP socket that sends small frames at once.
+    pub fn tcp(stream: TcpStream) -> Result<Self> {
+        stream.set_nodelay(true).map_err(|error| failed(&error))?;
+        Ok(Self::Tcp(stream))
+    }
+
+    pub fn is_unix(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
+
+    /// The user id of the peer, on a Unix socket.
+    pub fn peer_user(&self) -> Option<u32> {
+        match self {
+            Self::Tcp(_) => None,
+            Self::Unix(stream) => {
+                rustix::net::sockopt::socket_peercred(stream).ok().map(|peer| peer.uid.as_raw())
+            }
+        }
+    }
+
+    /// Where the peer is, for people.
+    pub fn peer(&self) -> String {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().map_or_else(|_| "gone".into(), |peer| peer.to_string()),
+            Self::Unix(stream) => match rustix::net::sockopt::socket_peercred(stream) {
+                Ok(peer) => format!("process {}", peer.pid.as_raw_nonzero()),
+                Err(_) => "gone".into(),
+            },
+        }
+    }
+
+    /// Ends both directions, for every thread that uses the socket.
+    pub fn shut_down(&self) {
+        // Fails only when the peer was faster.
+        let _gone = rustix::net::shutdown(self, rustix::net::Shutdown::Both);
+    }
+
+    /// Puts what is there behind `bytes`, as far as its capacity goes.
+    pub(crate) fn read(&self, bytes: &mut Vec<u8>) -> Result<usize, Stop> {
+        loop {
+            let spare = rustix::buffer::spare_capacity(bytes);
+            match rustix::net::recv(self, spare, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(Stop::Closed),
+                Ok((length, _)) => return Ok(length),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(stop(errno)),
+            }
+        }
+    }
+
+    /// Reads with the descriptors that come along.
+    pub(crate) fn read_with_descriptors(
+        &self,
+        bytes: &mut [u8],
+        descriptors: &mut Vec<OwnedFd>,
+    ) -> Result<usize, Stop> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let received = loop {
+            match rustix::net::recvmsg(self, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
+                Err(Errno::INTR) => {}
+                other => break other.map_err(stop)?,
+            }
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                descriptors.extend(received);
+            }
+        }
+        if received.flags.contains(ReturnFlags::CTRUNC) {
+            // The kernel gave as many as the process may still open: what came is closed, and the owner told.
+            descriptors.clear();
+        }
+        if received.bytes == 0 { Err(Stop::Closed) } else { Ok(received.bytes) }
+    }
+
+    /// Writes the beginning of `pieces`, with descriptors on the first byte.
+    pub(crate) fn write(
+        &self,
+        pieces: &[IoSlice<'_>],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<usize, Stop> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+            let error = Error::internal(format!("{} descriptors do not go with one frame", descriptors.len()));
+            return Err(Stop::Failed(error));
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        loop {
+            match rustix::net::sendmsg(self, pieces, &mut control, flags) {
+                Ok(length) => return Ok(length),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(stop(errno)),
+            }
+        }
+    }
+
+    /// Waits until it can be read, or written if that is wanted, or the interval is over.
+    pub(crate) fn wait(&self, writable: bool) -> Result<()> {
+        let wanted = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+        let interval =
+            Timespec { tv_sec: 0, tv_nsec: WAIT_INTERVAL.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(self, wanted)], Some(&interval)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(failed(&errno.into())),
+        }
+    }
+}
+
+fn stop(errno: Errno) -> Stop {
+    match errno {
+        Errno::AGAIN => Stop::Wait,
+        Errno::PIPE | Errno::CONNRESET => Stop::Closed,
+        errno => Stop::Failed(failed(&errno.into())),
+    }
+}
+
+pub(crate) fn failed(error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Connection, format!("the connection failed: {error}"))
+}
+
+pub(crate) fn closed() -> Error {
+    Error::new(ErrorKind::Connection, "the other side closed the connection")
+}
