@@ -1,1 +1,20 @@
+//! The client of docs/protocol.md: statements to a server, results from it as Arrow arrays.
+//!
+//! Links no query engine. Calls block; handles may be used from any thread, one statement at a time. A result is the native
+//! object here, columns that lie in the server's files, in memory files, or in buffers that chunks were decoded into; rows are a
+//! view of them.
 
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod address;
+mod append;
+mod connection;
+mod files;
+mod link;
+mod login;
+mod result;
+
+pub use address::{Address, Tls};
+pub use connection::{AppendOptions, Connection, Hook, Options, Resolver, Table};
+pub use hypostyle_wire::{Chosen, Progress, Role, TableEntry, Times, Transaction};
+pub use result::{QueryResult, Statistics};

@@ -1,11 +1,13 @@
-//! Connections: statements in, results out.
+//! Connections: statements in, results out, whether the database is in this process or behind a server.
 
-use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
+use crate::embedded::Embedded;
+use crate::remote::Remote;
+use crate::{Database, OpenOptions, Parameters, PollHook, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
-use hypostyle_engine::{Identity, Outcome, Session, SettingCheck};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
-use parking_lot::RwLock;
-use std::sync::Arc;
+use hypostyle_client::Address;
+use hypostyle_engine::{Identity, SettingCheck};
+use hypostyle_types::{LogicalType, Result};
+use std::path::Path;
 
 /// A column of a result or table.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,23 +51,55 @@ impl Default for AppendOptions {
 
 /// A session with a database; clones share it. One statement runs at a time.
 #[derive(Clone)]
-pub struct Connection {
-    database: Database,
-    session: Arc<RwLock<Option<Arc<Session>>>>,
+pub struct Connection(Kind);
+
+#[derive(Clone)]
+enum Kind {
+    Embedded(Embedded),
+    Remote(Remote),
+}
+
+/// The same call on either kind.
+macro_rules! on_either {
+    ($self:ident, $connection:ident => $call:expr) => {
+        match &$self.0 {
+            Kind::Embedded($connection) => $call,
+            Kind::Remote($connection) => $call,
+        }
+    };
 }
 
 impl Connection {
-    pub(crate) fn new(database: Database, identity: Identity) -> Result<Self> {
-        let session = Session::new(database.engine()?, identity)?;
-        Ok(Self { database, session: Arc::new(RwLock::new(Some(session))) })
+    pub(crate) fn embedded(database: Database, identity: Identity) -> Result<Self> {
+        Ok(Self(Kind::Embedded(Embedded::new(database, identity)?)))
     }
 
-    fn session(&self) -> Result<Arc<Session>> {
-        self.database.engine()?;
-        self.session
-            .read()
-            .clone()
-            .ok_or_else(|| Error::new(ErrorKind::Closed, "the connection is closed; connect again"))
+    /// A connection to a server, to a directory, or, without either, to a new database in memory.
+    ///
+    /// # Errors
+    /// Those of [`Database::open`]; `Connection` when no server answers, `Denied` when it does not let the user in.
+    pub fn open(target: Option<&str>, options: OpenOptions) -> Result<Self> {
+        match target {
+            Some(address) if Address::is_address(address) => {
+                let address = Address::parse(address)?;
+                Ok(Self(Kind::Remote(Remote::open(&address, hypostyle_client::Options::default())?)))
+            }
+            Some(path) => Database::open(path, options)?.connect(),
+            None => Database::in_memory(options)?.connect(),
+        }
+    }
+
+    /// A connection to a server, with the client's own options.
+    pub fn to_server(address: &Address, options: hypostyle_client::Options) -> Result<Self> {
+        Ok(Self(Kind::Remote(Remote::open(address, options)?)))
+    }
+
+    /// Another session with the same database.
+    pub fn duplicate(&self) -> Result<Self> {
+        match &self.0 {
+            Kind::Embedded(connection) => connection.database().connect(),
+            Kind::Remote(connection) => Ok(Self(Kind::Remote(connection.duplicate()?))),
+        }
     }
 
     /// Runs one or more statements separated by `;` and gives the result of the last.
@@ -78,56 +112,17 @@ impl Connection {
 
     /// [`Self::execute`] with values for `?`, `$1` or `$name` in the last statement.
     pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
-        let session = self.session()?;
-        let outcome = session.execute(sql, &parameters)?;
-        QueryResult::new(session, outcome)
+        on_either!(self, connection => connection.execute_with(sql, parameters))
     }
 
     /// The whole of a table or view; for a table, its stored columns.
     pub fn table(&self, name: &str) -> Result<QueryResult> {
-        let session = self.session()?;
-        let outcome = session.table(name)?;
-        QueryResult::new(session, outcome)
+        on_either!(self, connection => connection.table(name))
     }
 
     /// All tables and views, in order of schema and name.
     pub fn tables(&self) -> Result<Vec<TableDescription>> {
-        let session = self.session()?;
-        let snapshot = session.snapshot()?.unpinned();
-        let describe = |columns: &[hypostyle_storage::ColumnEntry]| {
-            columns
-                .iter()
-                .map(|column| ColumnDescription {
-                    name: column.name.clone(),
-                    logical_type: column.logical_type.clone(),
-                    nullable: column.nullable,
-                })
-                .collect()
-        };
-        let mut tables: Vec<TableDescription> = snapshot
-            .tables()
-            .map(|table| TableDescription {
-                schema: table.entry().schema.clone(),
-                name: table.entry().name.clone(),
-                kind: TableKind::Table,
-                row_count: Some(table.rows()),
-                columns: describe(&table.entry().columns),
-            })
-            .collect();
-        for view in &snapshot.catalog().views {
-            // A view over something dropped is listed without columns; using it tells why.
-            let outcome = session.table(&format!("\"{}\".\"{}\"", view.schema, view.name));
-            let columns = outcome.and_then(|outcome| describe_outcome(&outcome)).unwrap_or_default();
-            tables.push(TableDescription {
-                schema: view.schema.clone(),
-                name: view.name.clone(),
-                kind: TableKind::View,
-                row_count: None,
-                columns,
-            });
-        }
-        tables.sort_by(|one, other| (&one.schema, &one.name).cmp(&(&other.schema, &other.name)));
-        Ok(tables)
+        on_either!(self, connection => connection.tables())
     }
 
     /// Appends all rows of `data` in one transaction and gives their number.
@@ -141,78 +136,81 @@ impl Connection {
         data: Box<dyn RecordBatchReader + Send>,
         options: AppendOptions,
     ) -> Result<u64> {
-        self.session()?.append(table, data, options.create, options.by_name)
+        on_either!(self, connection => connection.append(table, data, options))
     }
 
     /// Whether BEGIN has opened a transaction that is not over.
     pub fn is_in_transaction(&self) -> bool {
-        self.session.read().as_ref().is_some_and(|session| session.is_in_transaction())
+        on_either!(self, connection => connection.is_in_transaction())
     }
 
     /// Whether an error has aborted the open transaction, which refuses work until it is rolled back.
     pub fn is_transaction_failed(&self) -> bool {
-        self.session.read().as_ref().is_some_and(|session| session.is_transaction_failed())
+        on_either!(self, connection => connection.is_transaction_failed())
     }
 
-    /// The number of its session among those of the database in this process, as SHOW SESSIONS has it.
+    /// The number of its session among those of the database in its process, as SHOW SESSIONS has it.
     pub fn id(&self) -> u64 {
-        self.session.read().as_ref().map_or(0, |session| session.id())
+        on_either!(self, connection => connection.id())
     }
 
-    /// Whether KILL has ended the session.
+    /// Whether KILL has ended the session, as far as this side knows.
     pub fn is_killed(&self) -> bool {
-        self.session.read().as_ref().is_none_or(|session| session.is_killed())
+        on_either!(self, connection => connection.is_killed())
     }
 
-    /// Adds a setting for SET and SHOW that means something only to the caller.
+    /// Adds a setting for SET and SHOW that means something only to the caller; of a database in this process.
     ///
     /// # Errors
-    /// `Closed`.
+    /// `Closed`; `Unsupported` for a server's.
     pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) -> Result<()> {
-        self.session()?.define_setting(name, value, check);
-        Ok(())
+        on_either!(self, connection => connection.define_setting(name, value, check))
     }
 
     /// The value of a setting that was added.
     pub fn setting(&self, name: &str) -> Option<String> {
-        self.session.read().as_ref().and_then(|session| session.setting(name))
+        on_either!(self, connection => connection.setting(name))
     }
 
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.
     pub fn interrupt(&self) {
-        if let Some(session) = self.session.read().as_ref() {
-            session.interrupt();
-        }
+        on_either!(self, connection => connection.interrupt());
     }
 
     /// Later uses of this connection and its clones fail with `Closed`; results live on.
     pub fn close(&self) -> Result<()> {
-        *self.session.write() = None;
-        Ok(())
+        on_either!(self, connection => connection.close())
     }
 
-    pub fn database(&self) -> &Database {
-        &self.database
+    /// The database, where it is in this process.
+    pub fn database(&self) -> Option<&Database> {
+        match &self.0 {
+            Kind::Embedded(connection) => Some(connection.database()),
+            Kind::Remote(_) => None,
+        }
+    }
+
+    /// The server, where there is one.
+    pub fn address(&self) -> Option<&Address> {
+        match &self.0 {
+            Kind::Embedded(_) => None,
+            Kind::Remote(connection) => Some(connection.address()),
+        }
+    }
+
+    /// The directory of a database in this process.
+    pub fn path(&self) -> Option<&Path> {
+        self.database().and_then(Database::path)
     }
 
     /// Has `poll` called about every 50 ms, on the thread that waits, during each blocking call of
     /// this connection and its results.
     pub fn set_poll(&self, poll: Option<PollHook>) {
-        if let Some(session) = self.session.read().as_ref() {
-            session.set_poll(poll);
-        }
+        on_either!(self, connection => connection.set_poll(poll));
     }
 
     /// Has `resolver` asked, on a worker thread, for names that no table or view has.
     pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
-        if let Some(session) = self.session.read().as_ref() {
-            session.set_table_resolver(resolver);
-        }
+        on_either!(self, connection => connection.set_table_resolver(resolver));
     }
-}
-
-pub(crate) fn describe_outcome(outcome: &Outcome) -> Result<Vec<ColumnDescription>> {
-    let columns = Session::describe(outcome)?;
-    let describe = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
-    Ok(columns.into_iter().map(describe).collect())
 }

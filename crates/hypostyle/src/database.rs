@@ -74,12 +74,12 @@ impl Database {
 
     /// A connection: its own settings and prepared statements.
     pub fn connect(&self) -> Result<Connection> {
-        Connection::new(self.clone(), Identity::default())
+        Connection::embedded(self.clone(), Identity::default())
     }
 
     /// A connection for somebody else, who may do only what `identity` says.
     pub fn connect_as(&self, identity: Identity) -> Result<Connection> {
-        Connection::new(self.clone(), identity)
+        Connection::embedded(self.clone(), identity)
     }
 
     pub fn path(&self) -> Option<&Path> {

@@ -17,12 +17,15 @@
 
 mod connection;
 mod database;
+mod embedded;
+mod remote;
 mod result;
 
 pub use arrow;
 pub use connection::{AppendOptions, ColumnDescription, Connection, TableDescription, TableKind};
 pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
+pub use hypostyle_client as client;
 pub use hypostyle_engine::tpch;
 pub use hypostyle_engine::{
     ExternalTable, Identity, Parameters, Poll, PollHook, Privileges, Progress, SettingCheck, TableResolver,

@@ -1,16 +1,16 @@
 //! Results: stored columns handed over as they lie, or rows computed as they are asked for.
 
 use crate::ColumnDescription;
-use crate::connection::describe_outcome;
+use crate::embedded::describe_outcome;
 use arrow::array::ArrayData;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_storage::{ColumnData, NodeFiles};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, LogicalType, Result};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,13 +18,16 @@ use std::sync::Arc;
 /// What a statement gave. Rows of a computed result are computed as they are asked for; a result
 /// that only picks stored columns costs nothing, whatever its rows.
 pub struct QueryResult {
-    session: Arc<Session>,
     schema: SchemaRef,
     columns: Vec<ColumnDescription>,
     rows_affected: Option<u64>,
     is_query: bool,
-    stored: Option<StoredResult>,
-    rows: Mutex<Rows>,
+    source: Source,
+}
+
+enum Source {
+    Embedded { session: Arc<Session>, stored: Option<StoredResult>, rows: Mutex<Rows> },
+    Remote(Box<hypostyle_client::QueryResult>),
 }
 
 /// The files that a stored result is a mapping of, each column's in the preorder of its nodes.
@@ -43,7 +46,25 @@ enum Rows {
 }
 
 impl QueryResult {
-    pub(crate) fn new(session: Arc<Session>, outcome: Outcome) -> Result<Self> {
+    pub(crate) fn remote(result: hypostyle_client::QueryResult) -> Result<Self> {
+        let schema = result.schema();
+        let describe = |field: &FieldRef| {
+            Ok(ColumnDescription {
+                name: field.name().clone(),
+                logical_type: LogicalType::from_arrow(field)?,
+                nullable: field.is_nullable(),
+            })
+        };
+        Ok(Self {
+            columns: schema.fields().iter().map(describe).collect::<Result<_>>()?,
+            rows_affected: result.rows_affected(),
+            is_query: result.is_query(),
+            schema,
+            source: Source::Remote(Box::new(result)),
+        })
+    }
+
+    pub(crate) fn embedded(session: Arc<Session>, outcome: Outcome) -> Result<Self> {
         let columns = describe_outcome(&outcome)?;
         let is_query = !matches!(outcome, Outcome::Done { .. });
         let kept = |batches| Rows::Kept { batches, next: 0 };
@@ -62,7 +83,23 @@ impl QueryResult {
                 (Arc::new(Schema::empty()), rows_affected, None, kept(Vec::new()))
             }
         };
-        Ok(Self { session, schema, columns, rows_affected, is_query, stored, rows: Mutex::new(rows) })
+        let source = Source::Embedded { session, stored, rows: Mutex::new(rows) };
+        Ok(Self { schema, columns, rows_affected, is_query, source })
+    }
+
+    fn stored(&self) -> Option<&StoredResult> {
+        match &self.source {
+            Source::Embedded { stored, .. } => stored.as_ref(),
+            Source::Remote(_) => None,
+        }
+    }
+
+    /// How the result came from its server.
+    pub fn statistics(&self) -> Option<hypostyle_client::Statistics> {
+        match &self.source {
+            Source::Embedded { .. } => None,
+            Source::Remote(result) => Some(result.statistics()),
+        }
     }
 
     pub fn schema(&self) -> SchemaRef {
@@ -85,7 +122,10 @@ impl QueryResult {
 
     /// Whether the result is a mapping of stored columns.
     pub fn is_stored(&self) -> bool {
-        self.stored.is_some()
+        match &self.source {
+            Source::Embedded { stored, .. } => stored.is_some(),
+            Source::Remote(result) => result.mapped().is_some(),
+        }
     }
 
     /// The next rows; a batch that was given is not kept, unless the result was materialized.
@@ -93,8 +133,11 @@ impl QueryResult {
     /// # Errors
     /// Those of the query; `Interrupted`.
     pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
-        let mut rows = self.rows.lock();
-        match &mut *rows {
+        let (session, rows) = match &self.source {
+            Source::Embedded { session, rows, .. } => (session, rows),
+            Source::Remote(result) => return result.next_batch(),
+        };
+        match &mut *rows.lock() {
             Rows::Kept { batches, next } => {
                 let batch = batches.get(*next).cloned();
                 *next += usize::from(batch.is_some());
@@ -102,7 +145,7 @@ impl QueryResult {
             }
             Rows::Stream { stream, taken } => {
                 *taken = true;
-                self.session.next_batch(stream)
+                session.next_batch(stream)
             }
         }
     }
@@ -114,19 +157,19 @@ impl QueryResult {
     /// # Errors
     /// `Corrupt`, naming the column and the block.
     pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
-        self.stored.as_ref().map_or(Ok(()), |stored| stored.verify_rows(rows))
+        self.stored().map_or(Ok(()), |stored| stored.verify_rows(rows))
     }
 
     /// The files of a result that is a mapping of stored columns; `None` of a computed one.
     pub fn stored_files(&self) -> Option<Result<StoredFiles>> {
-        let stored = self.stored.as_ref()?;
+        let stored = self.stored()?;
         let columns = stored.columns.iter().map(|(_, column)| column.files()).collect::<Result<_>>();
         Some(columns.map(|columns| StoredFiles { skip: stored.offset, rows: stored.rows, columns }))
     }
 
     /// Bytes of all rows of a stored result; `None` of a computed one.
     pub fn stored_bytes(&self) -> Option<u64> {
-        let stored = self.stored.as_ref()?;
+        let stored = self.stored()?;
         let share = |rows: u64| if rows == 0 { 0.0 } else { stored.rows as f64 / rows as f64 };
         let bytes = |column: &Arc<ColumnData>| (column.bytes() as f64 * share(column.rows())) as u64;
         Some(stored.columns.iter().map(|(_, column)| bytes(column)).sum())
@@ -137,7 +180,11 @@ impl QueryResult {
     /// # Errors
     /// Those of the query; `InvalidInput` when `next_batch` has taken rows away.
     pub fn materialize(&self) -> Result<()> {
-        let mut rows = self.rows.lock();
+        let (session, rows) = match &self.source {
+            Source::Embedded { session, rows, .. } => (session, rows),
+            Source::Remote(result) => return result.materialize(),
+        };
+        let mut rows = rows.lock();
         let Rows::Stream { stream, taken } = &mut *rows else { return Ok(()) };
         if *taken {
             return Err(Error::invalid_input(
@@ -146,7 +193,7 @@ impl QueryResult {
         }
         *taken = true;
         let mut batches = Vec::new();
-        while let Some(batch) = self.session.next_batch(stream)? {
+        while let Some(batch) = session.next_batch(stream)? {
             if batch.num_rows() > 0 {
                 batches.push(batch);
             }
@@ -157,16 +204,21 @@ impl QueryResult {
 
     /// Rows in all; materializes.
     pub fn row_count(&self) -> Result<u64> {
-        match &self.stored {
-            Some(stored) => Ok(stored.rows),
-            None => Ok(self.record_batches()?.iter().map(|batch| batch.num_rows() as u64).sum()),
+        match (&self.source, self.stored()) {
+            (Source::Remote(result), _) => result.row_count(),
+            (_, Some(stored)) => Ok(stored.rows),
+            (_, None) => Ok(self.record_batches()?.iter().map(|batch| batch.num_rows() as u64).sum()),
         }
     }
 
     /// All rows, materialized; a stored result is one batch over its mappings.
     pub fn record_batches(&self) -> Result<Vec<RecordBatch>> {
+        let rows = match &self.source {
+            Source::Embedded { rows, .. } => rows,
+            Source::Remote(result) => return result.record_batches(),
+        };
         self.materialize()?;
-        match &*self.rows.lock() {
+        match &*rows.lock() {
             Rows::Kept { batches, .. } => Ok(batches.clone()),
             Rows::Stream { .. } => Err(Error::internal("a materialized result without rows")),
         }
@@ -175,6 +227,9 @@ impl QueryResult {
     /// One column as one read-only array.
     pub fn column(&self, index: usize) -> Result<ArrayRef> {
         self.check_index(index)?;
+        if let Source::Remote(result) = &self.source {
+            return result.column(index);
+        }
         let batches = self.record_batches()?;
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
         match arrays.as_slice() {
@@ -190,7 +245,12 @@ impl QueryResult {
     /// column comes as a fresh copy-on-write mapping, whatever its rows; a computed one as a copy.
     pub fn column_private(&self, index: usize) -> Result<ArrayRef> {
         self.check_index(index)?;
-        match &self.stored {
+        if let Source::Remote(result) = &self.source
+            && let Some(mapped) = result.mapped()
+        {
+            return mapped.column(index, true);
+        }
+        match self.stored() {
             Some(stored) => {
                 let array = stored.columns[index].1.private_array()?;
                 Ok(array.slice(stored.offset as usize, stored.rows as usize))

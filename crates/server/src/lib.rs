@@ -2,8 +2,15 @@
 
 #![forbid(unsafe_code)]
 
+mod listen;
+mod metrics;
+mod pool;
 mod server;
+mod session;
+mod tls;
 mod users;
 
-pub use server::{Identity, Limits, Server};
+pub use listen::{Addresses, Listening, listen};
+pub use server::{Identity, Limits, RESULT_CODEC, Server};
+pub use tls::server_config;
 pub use users::{User, Users};

@@ -1,13 +1,22 @@
 //! What all connections of a server share.
 
-use crate::users::Users;
-use hypostyle::{Connection, Database, Result};
-use hypostyle_wire::Role;
+use crate::metrics::Metrics;
+use crate::users::{Users, random};
+use hypostyle::{Connection, Database, Privileges};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire::{Capabilities, Codec, Role};
 use parking_lot::RwLock;
+use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What a client may use.
+/// The setting of a session that forces a codec.
+pub const RESULT_CODEC: &str = "result_codec";
+
+const KEY_BYTES: usize = 16;
+
+/// What clients may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time, of all protocols together.
@@ -16,8 +25,14 @@ pub struct Limits {
     pub statement_time: Option<Duration>,
     /// A session that says nothing for so long is ended.
     pub idle_time: Option<Duration>,
-    /// Bytes that the operators of one statement may hold.
-    pub query_memory: Option<u64>,
+    /// What runs when the server is told to stop has so long to end.
+    pub stop_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { clients: 256, statement_time: None, idle_time: None, stop_time: Duration::from_secs(10) }
+    }
 }
 
 /// Who a session belongs to.
@@ -31,6 +46,17 @@ pub struct Identity {
     pub peer: String,
 }
 
+/// A client that was let in.
+pub(crate) struct Guest {
+    pub identity: Identity,
+    pub connection: Connection,
+    pub capabilities: Capabilities,
+    pub codecs: u32,
+    pub frame_bytes_max: u32,
+    pub session: u64,
+    pub key: Vec<u8>,
+}
+
 /// A server's database and the rules of its use.
 pub struct Server {
     pub(crate) database: Database,
@@ -38,12 +64,135 @@ pub struct Server {
     pub(crate) users: RwLock<Option<Users>>,
     pub(crate) limits: Limits,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) metrics: Metrics,
+    /// Whether passwords and data may cross the network in the clear.
+    pub(crate) allows_plain_text: bool,
+    open: AtomicUsize,
+    stopping: AtomicBool,
+    decoy_key: Vec<u8>,
+}
+
+/// A place among the clients, given back when it is dropped.
+pub(crate) struct Place(Arc<Server>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.0.metrics.sessions.dec();
+    }
 }
 
 impl Server {
-    /// Opens a session for somebody who has been let in.
-    pub(crate) fn open(&self, identity: &Identity) -> Result<Connection> {
-        let _ = identity;
-        self.database.connect()
+    pub fn new(
+        database: Database,
+        users: Option<Users>,
+        limits: Limits,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Result<Arc<Self>> {
+        Ok(Arc::new(Self {
+            database,
+            users: RwLock::new(users),
+            limits,
+            tls,
+            metrics: Metrics::new(),
+            allows_plain_text: false,
+            open: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            decoy_key: random(KEY_BYTES)?,
+        }))
+    }
+
+    /// Other users from now on; sessions that are open stay.
+    pub fn set_users(&self, users: Users) {
+        *self.users.write() = Some(users);
+    }
+
+    /// Lets nobody in any more, and has what runs end.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// # Errors
+    /// `Denied` when anybody in the network could do everything.
+    pub(crate) fn check_address(&self, address: SocketAddr) -> Result<()> {
+        if self.users.read().is_none() && !address.ip().is_loopback() {
+            return Err(Error::new(
+                ErrorKind::Denied,
+                format!("{address} can be reached from the network, and there are no users; give --users FILE"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether a TCP connection has to be inside TLS.
+    pub(crate) fn requires_tls(&self) -> bool {
+        self.tls.is_some() && !self.allows_plain_text
+    }
+
+    /// A place for one more client, unless all are taken.
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+        let entered = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
+            (open < self.limits.clients).then_some(open + 1)
+        });
+        match entered {
+            Ok(_) => {
+                self.metrics.accepted.inc();
+                self.metrics.sessions.inc();
+                Some(Place(self.clone()))
+            }
+            Err(_) => {
+                self.metrics.refused.inc();
+                None
+            }
+        }
+    }
+
+    /// Sessions that are open now.
+    pub fn sessions(&self) -> usize {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// A connection to the database for somebody who has been let in.
+    pub(crate) fn connect(&self, identity: &Identity) -> Result<Connection> {
+        if self.is_stopping() {
+            return Err(Error::new(ErrorKind::Closed, "the server is stopping").with_sqlstate("57P03"));
+        }
+        let privileges = match identity.role {
+            Role::Read => Privileges::READ,
+            Role::Write => Privileges::WRITE,
+            Role::Admin => Privileges::ALL,
+        };
+        let connection = self.database.connect_as(hypostyle::Identity {
+            user: identity.user.clone(),
+            client: identity.client.clone(),
+            peer: identity.peer.clone(),
+            privileges,
+        })?;
+        connection.define_setting(RESULT_CODEC, &Codec::default().to_string(), |value| {
+            Ok(value.parse::<Codec>()?.to_string())
+        })?;
+        Ok(connection)
+    }
+
+    pub(crate) fn open(
+        &self,
+        identity: Identity,
+        capabilities: Capabilities,
+        codecs: u32,
+        frame_bytes_max: u32,
+    ) -> Result<Guest> {
+        let connection = self.connect(&identity)?;
+        let session = connection.id();
+        Ok(Guest { identity, connection, capabilities, codecs, frame_bytes_max, session, key: random(KEY_BYTES)? })
+    }
+
+    /// A salt for a user that there is not: always the same, and nobody can tell that it is made up.
+    pub(crate) fn decoy_salt(&self, user: &str) -> Vec<u8> {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.decoy_key);
+        ring::hmac::sign(&key, user.as_bytes()).as_ref()[..KEY_BYTES].to_vec()
     }
 }

@@ -6,15 +6,33 @@
 
 #![forbid(unsafe_code)]
 
+mod blocks;
+mod builder;
+mod codec;
+mod compression;
 mod columns;
 mod cursor;
+mod decode;
+mod encode;
+mod floats;
 mod frame;
+mod integers;
 mod message;
 mod schema;
 pub mod scram;
+mod sink;
+mod source;
+mod stream_decoder;
+mod stream_encoder;
+mod text;
+mod word;
 
+pub use builder::ColumnBuilder;
+pub use codec::{COMPRESSIONS, Codec};
 pub use columns::{FileNode, Region, read_file_nodes, write_file_nodes};
 pub use cursor::{Reader, Writer};
+pub use decode::decode_row;
+pub use encode::{encode_row, rows_that_fit};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{
     Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, DictionaryHeader, Done, End,
@@ -22,6 +40,8 @@ pub use message::{
     TableEntry, Times, Transaction, Welcome,
 };
 pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};
+pub use stream_decoder::{stream_checksum, DecodeJob, StreamDecoder};
+pub use stream_encoder::{EncodeJob, Encoded, EncodedFrame, StreamEncoder, StreamEnd};
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;
@@ -35,6 +55,9 @@ pub const FRAME_BYTES_MAX: u32 = 256 << 20;
 /// Bytes of a chunk before compression unless the client asks for another number: the optimum of the
 /// chapter's Table 3.3.
 pub const CHUNK_BYTES: u32 = 1 << 20;
+
+/// Bytes that one chunk may have in memory unless its decoder is told otherwise.
+pub const DECODED_BYTES_MAX: usize = 1 << 30;
 
 /// Stands for "not known" where a number of rows or bytes is.
 pub const UNKNOWN: u64 = u64::MAX;

@@ -1,0 +1,172 @@
+//! Where a server is and who asks: `hypostyle://user@host:port/` and `hypostyle+unix:///path`.
+
+use hypostyle_types::{Error, Result, did_you_mean};
+use std::fmt;
+use std::path::PathBuf;
+use url::Url;
+
+/// The port when none is named.
+pub const PORT: u16 = 4953;
+
+const OPTIONS: [&str; 3] = ["tls", "tls_ca", "password"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+/// Whether a TCP connection is inside TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Tls {
+    /// Everywhere but on the loopback interface.
+    #[default]
+    Auto,
+    Off,
+    On,
+}
+
+/// A server's address.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    pub place: Place,
+    pub user: String,
+    /// Also from the environment variable `HYPOSTYLE_PASSWORD`.
+    pub password: Option<String>,
+    pub tls: Tls,
+    /// A PEM file with the certificates to trust in place of the system's.
+    pub tls_ca: Option<PathBuf>,
+}
+
+impl Address {
+    /// Whether a text is an address, and not the path of a directory.
+    pub fn is_address(text: &str) -> bool {
+        text.starts_with("hypostyle://") || text.starts_with("hypostyle+unix://")
+    }
+
+    /// # Errors
+    /// `InvalidInput` saying what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self> {
+        let wrong = |why: String| {
+            Error::invalid_input(format!(
+                "{why}; a server's address is hypostyle://user@host:port/ or hypostyle+unix:///path"
+            ))
+        };
+        let url = Url::parse(text).map_err(|error| wrong(format!("\"{text}\" is no address ({error})")))?;
+        let decoded = |text: &str| -> Result<String> {
+            percent_decode(text).ok_or_else(|| wrong(format!("\"{text}\" is not percent-encoded UTF-8")))
+        };
+        let place = match url.scheme() {
+            "hypostyle" => {
+                let host = url.host_str().filter(|host| !host.is_empty());
+                let host = host.ok_or_else(|| wrong("the address names no host".into()))?;
+                if !matches!(url.path(), "" | "/") {
+                    return Err(wrong(format!("a server has one database: \"{}\" is too much", url.path())));
+                }
+                let host = host.trim_matches(['[', ']']).to_string();
+                Place::Tcp { host, port: url.port().unwrap_or(PORT) }
+            }
+            "hypostyle+unix" => {
+                let path = decoded(url.path())?;
+                if url.host_str().is_some_and(|host| !host.is_empty()) || !path.starts_with('/') {
+                    return Err(wrong("the path of a Unix socket is absolute: three slashes".into()));
+                }
+                Place::Unix(path.into())
+            }
+            other => return Err(wrong(format!("\"{other}\" is not the scheme of a server"))),
+        };
+        let mut address = Self {
+            place,
+            user: decoded(url.username())?,
+            password: url.password().map(decoded).transpose()?,
+            tls: Tls::Auto,
+            tls_ca: None,
+        };
+        for (name, value) in url.query_pairs() {
+            match name.as_ref() {
+                "tls" => {
+                    address.tls = match value.as_ref() {
+                        "auto" => Tls::Auto,
+                        "off" => Tls::Off,
+                        "on" => Tls::On,
+                        other => return Err(wrong(format!("tls is auto, on or off, not \"{other}\""))),
+                    }
+                }
+                "tls_ca" => address.tls_ca = Some(value.as_ref().into()),
+                "password" => address.password = Some(value.into_owned()),
+                other => {
+                    let suggestion = did_you_mean(other, OPTIONS.into_iter());
+                    return Err(wrong(format!("there is no option \"{other}\"{suggestion}")));
+                }
+            }
+        }
+        Ok(address)
+    }
+}
+
+fn percent_decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes().iter();
+    while let Some(byte) = rest.next() {
+        if *byte != b'%' {
+            bytes.push(*byte);
+            continue;
+        }
+        let digits = [*rest.next()?, *rest.next()?];
+        bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl fmt::Display for Address {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at = if self.user.is_empty() { String::new() } else { format!("{}@", self.user) };
+        match &self.place {
+            Place::Tcp { host, port } if host.contains(':') => write!(f, "hypostyle://{at}[{host}]:{port}/"),
+            Place::Tcp { host, port } => write!(f, "hypostyle://{at}{host}:{port}/"),
+            Place::Unix(path) => write!(f, "hypostyle+unix://{at}{}", path.display()),
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_and_shown_without_the_password() {
+        let address = Address::parse("hypostyle://ada:s%40crt@example.org:99/?tls=off").unwrap();
+        assert_eq!(address.place, Place::Tcp { host: "example.org".into(), port: 99 });
+        assert_eq!(address.password.as_deref(), Some("s@crt"));
+        assert_eq!(address.tls, Tls::Off);
+        assert_eq!(format!("{address:?}"), "hypostyle://ada@example.org:99/");
+        let local = Address::parse("hypostyle+unix:///run/a%20b.sock?tls_ca=/x").unwrap();
+        assert_eq!(local.place, Place::Unix("/run/a b.sock".into()));
+        let six = Address::parse("hypostyle://[::1]").unwrap();
+        assert_eq!(six.place, Place::Tcp { host: "::1".into(), port: PORT });
+        assert_eq!(six.to_string(), format!("hypostyle://[::1]:{PORT}/"));
+    }
+
+    #[test]
+    fn wrong_addresses_say_what_is_wrong() {
+        for (text, part) in [
+            ("hypostyle://", "no host"),
+            ("hypostyle://h/db", "\"/db\" is too much"),
+            ("hypostyle+unix://a/b", "three slashes"),
+            ("hypostyle://h?tsl=on", "did you mean \"tls\""),
+            ("hypostyle://h?tls=yes", "auto, on or off"),
+            ("postgres://h", "\"postgres\""),
+        ] {
+            let error = Address::parse(text).unwrap_err();
+            assert!(error.message().contains(part), "{error}");
+        }
+        assert!(!Address::is_address("/data/hypostyle"));
+    }
+}

@@ -1,0 +1,57 @@
+//! Rows from the program to a table of the server (protocol.md §5).
+
+use crate::connection::AppendOptions;
+use crate::link::{Link, Sending};
+use arrow_array::RecordBatchReader;
+use arrow_schema::ArrowError;
+use hypostyle_types::{Error, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::FrameType;
+
+pub fn append(
+    link: &mut Link,
+    query: u32,
+    table: &str,
+    data: Box<dyn RecordBatchReader + Send>,
+    options: AppendOptions,
+) -> Result<u64> {
+    let schema = wire::canonical_schema(&data.schema())?;
+    let append = wire::Append {
+        query,
+        create: options.create,
+        by_name: options.by_name,
+        table: table.into(),
+        schema: schema.clone(),
+    };
+    link.send(&append.frame())?;
+    let mut sending = Sending::new(link, query, schema);
+    for batch in data {
+        let sent = batch.map_err(|error| readable(&error)).and_then(|batch| sending.batch(link, &batch));
+        if let Err(error) = sent {
+            // The program's own rows failed, so that the append is nothing; of the server's error it knows.
+            link.abandon(query)?;
+            return Err(error);
+        }
+    }
+    sending.end(link)?;
+    loop {
+        let frame = link.receive(query)?;
+        match frame.frame_type {
+            FrameType::Credit => {}
+            FrameType::Done => {
+                let affected = link.done(&frame)?.affected;
+                return affected.ok_or_else(|| Error::protocol("an append tells no rows"));
+            }
+            other => return Err(Error::protocol(format!("a {other:?} frame after an append"))),
+        }
+    }
+}
+
+fn readable(error: &ArrowError) -> Error {
+    if let ArrowError::ExternalError(inner) = error
+        && let Some(own) = inner.downcast_ref::<Error>()
+    {
+        return own.clone();
+    }
+    Error::invalid_input(format!("the rows to append cannot be read: {error}"))
+}

@@ -1,0 +1,262 @@
+//! Connections to a server: statements in, results out.
+
+use crate::address::Address;
+use crate::append;
+use crate::link::Link;
+use crate::login::log_in;
+use crate::result::{QueryResult, Stream};
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::SchemaRef;
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::{Capabilities, FrameType, Progress, QueryKind, ResultHeader, Role, TableEntry, Transaction};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Bytes that the server may send before the program has taken some.
+pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
+
+/// Asked about every 50 ms during a wait; `false` interrupts the statement.
+pub type Hook = Arc<dyn Fn(Option<Progress>) -> bool + Send + Sync>;
+
+/// Rows that the program has under a name.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub schema: SchemaRef,
+    pub batches: Vec<RecordBatch>,
+}
+
+/// Asked for names that no table of the server has.
+pub type Resolver = Arc<dyn Fn(&str) -> Option<Result<Table>> + Send + Sync>;
+
+/// How to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Name and version of the program, for the server's lists and logs.
+    pub client: String,
+    /// Bytes of a chunk before compression; 0 leaves it to the server.
+    pub chunk_bytes: u32,
+    /// Take descriptors where the server is on this machine.
+    pub descriptors: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let client = format!("hypostyle {}", env!("CARGO_PKG_VERSION"));
+        Self { client, chunk_bytes: 0, descriptors: true }
+    }
+}
+
+/// How an append treats its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppendOptions {
+    /// Create the table from the data's schema when it does not exist.
+    pub create: bool,
+    /// Match columns by name, and give missing ones their default; else by position.
+    pub by_name: bool,
+}
+
+/// A session with a server; clones share it. One statement runs at a time; the rest of a result that is being read
+/// is taken into memory when the next one begins.
+#[derive(Clone)]
+pub struct Connection(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub link: Mutex<Link>,
+    /// The result of which more may come.
+    stream: Mutex<Weak<Stream>>,
+    interrupted: Arc<AtomicBool>,
+    closed: AtomicBool,
+    address: Address,
+    options: Options,
+    role: Role,
+    server: String,
+    session: u64,
+}
+
+impl Connection {
+    /// # Errors
+    /// `Connection` when nobody answers; `Denied` when the user is not let in; `Version`, `Busy`.
+    pub fn open(address: &Address, options: Options) -> Result<Self> {
+        let (transport, welcome) = log_in(address, &options)?;
+        let link = Link::new(transport, &welcome);
+        let interrupted = link.interrupted.clone();
+        Ok(Self(Arc::new(Shared {
+            link: Mutex::new(link),
+            stream: Mutex::default(),
+            interrupted,
+            closed: AtomicBool::new(false),
+            address: address.clone(),
+            options,
+            role: welcome.role,
+            server: welcome.server,
+            session: welcome.session,
+        })))
+    }
+
+    /// Another session with the same server.
+    pub fn duplicate(&self) -> Result<Self> {
+        Self::open(&self.0.address, self.0.options.clone())
+    }
+
+    pub fn address(&self) -> &Address {
+        &self.0.address
+    }
+
+    pub fn role(&self) -> Role {
+        self.0.role
+    }
+
+    /// Name and version of the server.
+    pub fn server(&self) -> &str {
+        &self.0.server
+    }
+
+    /// The number of the session, as SHOW SESSIONS has it.
+    pub fn session(&self) -> u64 {
+        self.0.session
+    }
+
+    /// Runs the statements of a text and gives the result of the last. `parameters` is one row, a column for each
+    /// placeholder, and `names` are theirs, empty where they go by position.
+    ///
+    /// # Errors
+    /// The first failing statement's; those before it have taken effect.
+    pub fn execute(&self, sql: &str, parameters: Option<&RecordBatch>, names: &[String]) -> Result<QueryResult> {
+        let parameters = match parameters {
+            None => None,
+            Some(row) => {
+                let (head, payload) = wire::encode_row(row)?;
+                let schema = wire::canonical_schema(&row.schema())?;
+                Some(wire::Parameters { names: names.to_vec(), schema, head, payload })
+            }
+        };
+        self.query(QueryKind::Sql, sql, parameters)
+    }
+
+    /// All of a table or view.
+    pub fn table(&self, name: &str) -> Result<QueryResult> {
+        self.query(QueryKind::Table, name, None)
+    }
+
+    fn query(&self, kind: QueryKind, text: &str, parameters: Option<wire::Parameters>) -> Result<QueryResult> {
+        let mut link = self.link()?;
+        if text.len() as u64 + 1024 > u64::from(link.frame_bytes_max) {
+            return Err(Error::invalid_input(format!(
+                "the statement has {} bytes, more than the {} that the server accepts",
+                text.len(),
+                link.frame_bytes_max
+            ))
+            .with_sqlstate("54000"));
+        }
+        let number = link.begin()?;
+        let query = wire::Query {
+            query: number,
+            kind,
+            descriptors: link.capabilities.has(Capabilities::DESCRIPTORS),
+            progress: link.hook.is_some(),
+            chunk_bytes: self.0.options.chunk_bytes,
+            credit: WINDOW_BYTES,
+            text: text.into(),
+            parameters,
+        };
+        link.send(&query.frame())?;
+        let frame = link.receive(number)?;
+        if frame.frame_type != FrameType::Result {
+            let error = Error::protocol(format!("a {:?} frame where Result must be", frame.frame_type));
+            return link.keep_error(Err(error));
+        }
+        let header = ResultHeader::decode(&frame.body);
+        let header = link.keep_error(header)?;
+        let stream = Arc::new(Stream::new(&header));
+        // What has come with it: all of it, mostly.
+        stream.take_what_is_there(&mut link)?;
+        *self.0.stream.lock() = Arc::downgrade(&stream);
+        drop(link);
+        QueryResult::new(self.0.clone(), header, stream)
+    }
+
+    /// The link, with nothing of an earlier result left on it.
+    fn link(&self) -> Result<MutexGuard<'_, Link>> {
+        if self.0.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the connection is closed; connect again"));
+        }
+        let mut link = self.0.link.lock();
+        if let Some(query) = link.running {
+            let stream = self.0.stream.lock().upgrade();
+            match stream {
+                Some(stream) => stream.take_all(&mut link)?,
+                None => link.abandon(query)?,
+            }
+        }
+        Ok(link)
+    }
+
+    /// Appends all rows of `data` in one transaction and gives their number.
+    ///
+    /// # Errors
+    /// Those of the table; nothing is appended then. `Connection` when the connection broke: after the last row had been
+    /// sent it is not known whether they were appended.
+    pub fn append(
+        &self,
+        table: &str,
+        data: Box<dyn RecordBatchReader + Send>,
+        options: AppendOptions,
+    ) -> Result<u64> {
+        let mut link = self.link()?;
+        let query = link.begin()?;
+        append::append(&mut link, query, table, data, options)
+    }
+
+    /// All tables and views, in order of schema and name.
+    pub fn tables(&self) -> Result<Vec<TableEntry>> {
+        let mut link = self.link()?;
+        let query = link.begin()?;
+        link.send(&wire::Cancel(query).frame(FrameType::Catalog))?;
+        let frame = link.receive(query)?;
+        link.running = None;
+        let tables = match frame.frame_type {
+            FrameType::Tables => TableEntry::decode_list(&frame.body),
+            other => Err(Error::protocol(format!("a {other:?} frame where Tables must be"))),
+        };
+        link.keep_error(tables).map(|(_, tables)| tables)
+    }
+
+    /// The state of the transaction after the last statement.
+    pub fn transaction(&self) -> Transaction {
+        self.0.link.lock().transaction
+    }
+
+    /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.
+    pub fn interrupt(&self) {
+        self.0.interrupted.store(true, Ordering::Release);
+    }
+
+    pub fn set_hook(&self, hook: Option<Hook>) {
+        self.0.link.lock().hook = hook;
+    }
+
+    pub fn set_resolver(&self, resolver: Option<Resolver>) {
+        self.0.link.lock().resolver = resolver;
+    }
+
+    /// Ends the session. Results that have come whole, or are mappings, live on.
+    pub fn close(&self) {
+        if self.0.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        self.interrupt();
+        let mut link = self.0.link.lock();
+        if link.running.is_none() {
+            let bye = wire::FrameHeader { length: 0, frame_type: FrameType::Bye, descriptors: 0 };
+            // A server that is gone needs no goodbye.
+            let _gone = link.send(&bye.encode());
+        }
+        link.transport.close();
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.0.closed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,278 @@
+//! The socket of a connection, and waiting on it: progress, interrupts, and what the server asks meanwhile.
+
+use crate::connection::{Hook, Resolver};
+use hypostyle_transport::{Frame, Transport};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::{Answer, Ask, Codec, Done, End, Failure, FrameType, Progress, StreamEncoder, Transaction, rows_that_fit};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub struct Link {
+    pub transport: Transport,
+    /// What the server will do, of what was asked for.
+    pub capabilities: wire::Capabilities,
+    /// The longest body that the server accepts.
+    pub frame_bytes_max: u32,
+    last_query: u32,
+    /// The query of which more has to come.
+    pub running: Option<u32>,
+    pub transaction: Transaction,
+    pub hook: Option<Hook>,
+    pub resolver: Option<Resolver>,
+    pub interrupted: Arc<AtomicBool>,
+    /// The last that was heard of the running statement.
+    progress: Option<Progress>,
+    /// Why the connection is of no use any more.
+    broken: Option<Error>,
+}
+
+impl Link {
+    pub fn new(transport: Transport, welcome: &wire::Welcome) -> Self {
+        Self {
+            transport,
+            capabilities: welcome.capabilities,
+            frame_bytes_max: welcome.frame_bytes_max,
+            last_query: 0,
+            running: None,
+            transaction: Transaction::None,
+            hook: None,
+            resolver: None,
+            interrupted: Arc::default(),
+            progress: None,
+            broken: None,
+        }
+    }
+
+    /// A number for the next statement.
+    pub fn begin(&mut self) -> Result<u32> {
+        if let Some(error) = &self.broken {
+            let message = format!("the connection to the server is lost ({error}); connect again");
+            return Err(Error::new(ErrorKind::Connection, message));
+        }
+        self.interrupted.store(false, Ordering::Release);
+        self.progress = None;
+        self.last_query = self.last_query.wrapping_add(1).max(1);
+        self.running = Some(self.last_query);
+        Ok(self.last_query)
+    }
+
+    /// Whatever breaks the connection breaks it for good: what follows of it would be taken for something else.
+    pub fn keep_error<T>(&mut self, result: Result<T>) -> Result<T> {
+        if let Err(error) = &result
+            && error.kind() == ErrorKind::Connection
+            && self.broken.is_none()
+        {
+            self.broken = Some(error.clone());
+            self.transport.close();
+        }
+        result
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.send_pieces(&[bytes])
+    }
+
+    pub fn send_pieces(&mut self, pieces: &[&[u8]]) -> Result<()> {
+        let no_descriptors: &[BorrowedFd<'_>] = &[];
+        // An interrupt does not cut a frame short.
+        let sent = self.transport.send_pieces(pieces, no_descriptors, &mut || Ok(()));
+        self.keep_error(sent)
+    }
+
+    /// The next frame of a query: what only tells or asks is dealt with here. After an interrupt the query is cancelled, and its
+    /// end awaited.
+    ///
+    /// # Errors
+    /// The statement's; the connection's.
+    pub fn receive(&mut self, query: u32) -> Result<Frame> {
+        let frame = self.receive_any(query);
+        let frame = self.keep_error(frame)?;
+        if frame.frame_type != FrameType::Error {
+            return Ok(frame);
+        }
+        Err(self.failed(&frame))
+    }
+
+    /// The error that ends the running statement.
+    pub fn failed(&mut self, frame: &Frame) -> Error {
+        let failure = Failure::decode(&frame.body);
+        let failure = match self.keep_error(failure) {
+            Ok(failure) => failure,
+            Err(error) => return error,
+        };
+        self.running = None;
+        self.transaction = failure.transaction;
+        if failure.fatal {
+            self.broken = Some(failure.error.clone());
+            self.transport.close();
+        }
+        failure.error
+    }
+
+    /// Takes the end of the running statement.
+    pub fn done(&mut self, frame: &Frame) -> Result<Done> {
+        let done = Done::decode(&frame.body);
+        let done = self.keep_error(done)?;
+        self.running = None;
+        self.transaction = done.transaction;
+        Ok(done)
+    }
+
+    /// Has a statement end of which nobody wants more.
+    pub fn abandon(&mut self, query: u32) -> Result<()> {
+        if self.running != Some(query) {
+            return Ok(());
+        }
+        self.send(&wire::Cancel(query).frame(FrameType::Cancel))?;
+        while self.running == Some(query) {
+            match self.receive(query) {
+                Ok(frame) if frame.frame_type == FrameType::Done => drop(self.done(&frame)?),
+                Ok(_) => {}
+                Err(error) if self.broken.is_some() => return Err(error),
+                Err(_cancelled) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The same of what is there already.
+    pub fn try_receive(&mut self) -> Result<Option<Frame>> {
+        let frame = self.transport.try_receive();
+        self.keep_error(frame)
+    }
+
+    fn receive_any(&mut self, query: u32) -> Result<Frame> {
+        let mut cancelled = false;
+        loop {
+            let (hook, progress, interrupted) = (self.hook.clone(), self.progress, self.interrupted.clone());
+            let mut poll = || {
+                if hook.as_ref().is_some_and(|hook| !hook(progress)) {
+                    interrupted.store(true, Ordering::Release);
+                }
+                if interrupted.load(Ordering::Acquire) && !cancelled {
+                    return Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted"));
+                }
+                Ok(())
+            };
+            let frame = match self.transport.receive(&mut poll) {
+                Ok(frame) => frame,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    cancelled = true;
+                    self.send(&wire::Cancel(query).frame(FrameType::Cancel))?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            match frame.frame_type {
+                FrameType::Progress => self.progress = Some(Progress::decode(&frame.body)?),
+                FrameType::Ask => self.answer(&Ask::decode(&frame.body)?)?,
+                _ => return Ok(frame),
+            }
+        }
+    }
+
+    /// Sends what the program has under a name.
+    fn answer(&mut self, ask: &Ask) -> Result<()> {
+        let query = ask.query;
+        let found = self.resolver.as_ref().and_then(|resolver| resolver(&ask.name));
+        let table = match found {
+            None => return self.send(&Answer::Nothing { query }.frame()),
+            Some(Err(error)) => {
+                let why = error.message().to_string();
+                return self.send(&Answer::Unreadable { query, why }.frame());
+            }
+            Some(Ok(table)) => table,
+        };
+        let schema = match wire::canonical_schema(&table.schema) {
+            Ok(schema) => schema,
+            Err(error) => {
+                let why = error.message().to_string();
+                return self.send(&Answer::Unreadable { query, why }.frame());
+            }
+        };
+        self.send(&Answer::Table { query, schema: schema.clone() }.frame())?;
+        let mut sending = Sending::new(self, query, schema);
+        for batch in table.batches {
+            sending.batch(self, &batch)?;
+        }
+        sending.end(self)
+    }
+}
+
+/// Rows on their way to the server.
+pub struct Sending {
+    query: u32,
+    encoder: StreamEncoder,
+    credit: i64,
+}
+
+impl Sending {
+    pub fn new(link: &Link, query: u32, schema: arrow_schema::SchemaRef) -> Self {
+        let codec = if link.transport.socket().is_unix() { Codec::None } else { Codec::Auto };
+        Self { query, encoder: StreamEncoder::new(query, schema, wire::COMPRESSIONS, codec, 1), credit: 0 }
+    }
+
+    /// # Errors
+    /// The server's, which has then given the statement up.
+    pub fn batch(&mut self, link: &mut Link, batch: &arrow_array::RecordBatch) -> Result<()> {
+        let mut start = 0;
+        while start < batch.num_rows() {
+            let rows = rows_that_fit(batch, start, wire::CHUNK_BYTES as usize);
+            let encoded = self.encoder.plan(batch.slice(start, rows))?.encode()?;
+            start += rows;
+            for frame in &encoded.frames {
+                self.pay(link, frame.body_bytes())?;
+                let header = wire::FrameHeader {
+                    length: u32::try_from(frame.body_bytes()).unwrap_or(u32::MAX),
+                    frame_type: frame.frame_type,
+                    descriptors: 0,
+                };
+                if header.length > link.frame_bytes_max {
+                    return Err(Error::invalid_input(format!(
+                        "a row takes {} bytes, more than the {} that the server accepts",
+                        header.length, link.frame_bytes_max
+                    ))
+                    .with_sqlstate("54000"));
+                }
+                let (header, since) = (header.encode(), std::time::Instant::now());
+                let mut pieces: Vec<&[u8]> = vec![&header, &frame.head];
+                pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
+                link.send_pieces(&pieces)?;
+                self.encoder.sent(&encoded, since.elapsed());
+            }
+        }
+        Ok(())
+    }
+
+    fn pay(&mut self, link: &mut Link, bytes: usize) -> Result<()> {
+        while let Some(frame) = link.try_receive()? {
+            self.take(link, &frame)?;
+        }
+        while self.credit <= 0 {
+            let frame = link.receive(self.query)?;
+            self.take(link, &frame)?;
+        }
+        self.credit -= i64::try_from(bytes).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    fn take(&mut self, link: &mut Link, frame: &Frame) -> Result<()> {
+        match frame.frame_type {
+            FrameType::Credit => {
+                let credit = wire::Credit::decode(&frame.body)?;
+                self.credit = self.credit.saturating_add_unsigned(credit.bytes);
+                Ok(())
+            }
+            FrameType::Progress => Ok(()),
+            FrameType::Error => Err(link.failed(frame)),
+            other => Err(Error::protocol(format!("a {other:?} frame where credit must be"))),
+        }
+    }
+
+    pub fn end(self, link: &mut Link) -> Result<()> {
+        let end = self.encoder.end();
+        link.send(&End { query: self.query, rows: end.rows, checksum: end.checksum }.frame())
+    }
+}

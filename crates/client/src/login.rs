@@ -1,0 +1,166 @@
+//! From an address to a connection that has been let in (protocol.md §1, §3).
+
+use crate::address::{Address, Place, Tls};
+use crate::connection::Options;
+use hypostyle_transport::{Hook, Socket, Transport};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::scram::{self, ServerSignature};
+use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, Failure, FrameType, Hello, Note, Preface, Welcome};
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+const NONCE_BYTES: usize = 18;
+
+/// The environment variable with the password of addresses that have none.
+const PASSWORD_VARIABLE: &str = "HYPOSTYLE_PASSWORD";
+
+/// # Errors
+/// `Connection` when nobody answers or TLS fails; `Denied` when the user is not let in; `Version`, `Busy`.
+pub fn log_in(address: &Address, options: &Options) -> Result<(Transport, Welcome)> {
+    let deadline = Instant::now() + CONNECT_TIME;
+    let mut hook = || {
+        if Instant::now() < deadline {
+            return Ok(());
+        }
+        let message = format!("{address} has not answered within {} s", CONNECT_TIME.as_secs());
+        Err(Error::new(ErrorKind::Connection, message).with_sqlstate("08001"))
+    };
+    let mut transport = Transport::new(open(address)?);
+    if let Some(connection) = tls(address)? {
+        transport = transport.with_tls(connection);
+        transport.shake_hands(&mut hook)?;
+    }
+    let welcome = introduce(address, options, &mut transport, &mut hook)
+        .map_err(|error| if error.sqlstate() == "08006" { error.context(address) } else { error })?;
+    transport.set_body_bytes_max(FRAME_BYTES_MAX);
+    Ok((transport, welcome))
+}
+
+fn open(address: &Address) -> Result<Socket> {
+    let failed = |error: &std::io::Error| {
+        Error::new(ErrorKind::Connection, format!("cannot connect to {address}: {error}")).with_sqlstate("08001")
+    };
+    match &address.place {
+        Place::Unix(path) => UnixStream::connect(path).map(Socket::Unix).map_err(|error| failed(&error)),
+        Place::Tcp { host, port } => {
+            let addresses = (host.as_str(), *port).to_socket_addrs().map_err(|error| failed(&error))?;
+            let mut last = std::io::Error::other("the host has no address");
+            for address in addresses {
+                match TcpStream::connect_timeout(&address, CONNECT_TIME) {
+                    Ok(stream) => return Socket::tcp(stream),
+                    Err(error) => last = error,
+                }
+            }
+            Err(failed(&last))
+        }
+    }
+}
+
+fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
+    let Place::Tcp { host, .. } = &address.place else { return Ok(None) };
+    let is_loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|host| host.is_loopback());
+    if address.tls == Tls::Off || (address.tls == Tls::Auto && is_loopback) {
+        return Ok(None);
+    }
+    let mut roots = rustls::RootCertStore::empty();
+    match &address.tls_ca {
+        Some(path) => {
+            let unreadable = |why: String| {
+                Error::invalid_input(format!("cannot read certificates from \"{}\": {why}", path.display()))
+            };
+            for certificate in
+                CertificateDer::pem_file_iter(path).map_err(|error| unreadable(error.to_string()))?
+            {
+                let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
+                roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
+            }
+        }
+        None => {
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+    }
+    let failed = |why: String| Error::new(ErrorKind::Connection, format!("TLS: {why}")).with_sqlstate("08001");
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(error.to_string()))?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from(host.clone()).map_err(|error| failed(error.to_string()))?;
+    let connection = rustls::ClientConnection::new(Arc::new(config), name);
+    connection.map(Some).map_err(|error| failed(error.to_string()))
+}
+
+fn introduce(
+    address: &Address,
+    options: &Options,
+    transport: &mut Transport,
+    hook: Hook<'_>,
+) -> Result<Welcome> {
+    let password = address.password.clone().or_else(|| std::env::var(PASSWORD_VARIABLE).ok());
+    let wants_password = password.is_some() || !address.user.is_empty();
+    let exchange = match wants_password {
+        true => Some(scram::Client::new(&address.user, password.as_deref().unwrap_or_default(), &nonce()?)),
+        false => None,
+    };
+    let hello = Hello {
+        capabilities: capabilities(transport.socket(), options),
+        codecs: wire::COMPRESSIONS,
+        frame_bytes_max: FRAME_BYTES_MAX,
+        user: address.user.clone(),
+        client: options.client.clone(),
+        mechanism: exchange.as_ref().map_or("", |_| scram::MECHANISM).into(),
+        initial: exchange.as_ref().map(scram::Client::first).unwrap_or_default(),
+        session: 0,
+        key: Vec::new(),
+    };
+    let mut first = Preface { oldest: wire::VERSION, newest: wire::VERSION }.encode().to_vec();
+    first.extend_from_slice(&hello.frame());
+    transport.send(&first, hook)?;
+    let mut signature: Option<ServerSignature> = None;
+    loop {
+        let frame = transport.receive(hook)?;
+        match frame.frame_type {
+            FrameType::Error => return Err(Failure::decode(&frame.body)?.error),
+            FrameType::Challenge => {
+                let exchange = exchange.as_ref().filter(|_| signature.is_none());
+                let exchange = exchange.ok_or_else(|| Error::protocol("a challenge that was not asked for"))?;
+                let (proof, expected) = exchange.proof(&Note::decode(&frame.body)?.0)?;
+                signature = Some(expected);
+                transport.send(&Note(proof).frame(FrameType::Response), hook)?;
+            }
+            FrameType::Welcome => {
+                let welcome = Welcome::decode(&frame.body)?;
+                // Without a challenge the server lets everybody in.
+                if let Some(signature) = &signature {
+                    signature.check(&welcome.last)?;
+                }
+                return Ok(welcome);
+            }
+            other => return Err(Error::protocol(format!("a {other:?} frame before Welcome"))),
+        }
+    }
+}
+
+fn capabilities(socket: &Socket, options: &Options) -> Capabilities {
+    let asked = Capabilities::PROGRESS.with(Capabilities::RESOLVE);
+    // Mappings of files that somebody else writes can end the process: only our own user's, or root's.
+    let is_trusted = |user: u32| user == 0 || user == rustix::process::geteuid().as_raw();
+    match options.descriptors && socket.peer_user().is_some_and(is_trusted) {
+        true => asked.with(Capabilities::DESCRIPTORS),
+        false => asked,
+    }
+}
+
+fn nonce() -> Result<String> {
+    let mut bytes = [0; NONCE_BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| Error::internal("the system gives no random bytes"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

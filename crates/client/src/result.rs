@@ -1,0 +1,445 @@
+//! Results: columns that lie in the server's files, or batches that come as they are asked for.
+
+use crate::connection::Shared;
+use crate::files::MappedColumns;
+use crate::link::Link;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
+use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
+use arrow_select::concat::concat;
+use hypostyle_io::File;
+use hypostyle_transport::Frame;
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::{ChunkHeader, Chosen, DecodeJob, Done, FrameType, Place, ResultHeader, StreamDecoder, Times};
+use parking_lot::{Mutex, MutexGuard};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+/// How a result came, for those who ask why it took so long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    pub rows: u64,
+    /// Bytes of the chunks before and after codecs.
+    pub raw_bytes: u64,
+    pub sent_bytes: u64,
+    /// Where the server's time went.
+    pub times: Times,
+    /// How each column was encoded.
+    pub chosen: Vec<Chosen>,
+    /// Whether the result is a mapping of the server's files.
+    pub mapped: bool,
+}
+
+/// What comes of a statement.
+pub(crate) struct Stream {
+    query: u32,
+    schema: SchemaRef,
+    state: Mutex<State>,
+}
+
+struct State {
+    decoder: StreamDecoder,
+    /// Chunks that have come and are not decoded.
+    jobs: VecDeque<DecodeJob>,
+    mapped: Option<Arc<MappedColumns>>,
+    /// Descriptors could not be taken: the same is to come as chunks.
+    again: bool,
+    done: Option<Done>,
+    failed: Option<Error>,
+    /// Bytes that have been taken and not been granted again.
+    taken: u64,
+}
+
+impl Stream {
+    pub fn new(header: &ResultHeader) -> Self {
+        Self {
+            query: header.query,
+            schema: header.schema.clone(),
+            state: Mutex::new(State {
+                decoder: StreamDecoder::new(header.query, header.schema.clone()),
+                jobs: VecDeque::new(),
+                mapped: None,
+                again: false,
+                done: None,
+                failed: None,
+                taken: 0,
+            }),
+        }
+    }
+
+    /// Takes what has come, without waiting.
+    pub fn take_what_is_there(&self, link: &mut Link) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.is_open() {
+            // A result that asks for more than its first chunks is taken as it is wanted.
+            let Some(frame) = link.try_receive()? else { break };
+            if frame.frame_type == FrameType::Error {
+                return Err(link.failed(&frame));
+            }
+            self.take(link, &mut state, frame)?;
+        }
+        // A mapping is there as soon as it is announced.
+        while state.is_open() && state.mapped.is_some() {
+            self.pull(link, &mut state)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the rest into memory, because the next statement wants the connection.
+    pub fn take_all(&self, link: &mut Link) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.is_open() {
+            if let Err(error) = self.pull(link, &mut state)
+                && error.kind() == ErrorKind::Connection
+            {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the next frame and takes it.
+    fn pull(&self, link: &mut Link, state: &mut State) -> Result<()> {
+        state.grant(self.query, link)?;
+        let result = link.receive(self.query).and_then(|frame| self.take(link, state, frame));
+        if let Err(error) = &result {
+            state.failed = Some(error.clone());
+        }
+        result
+    }
+
+    fn take(&self, link: &mut Link, state: &mut State, frame: Frame) -> Result<()> {
+        let result = self.take_frame(link, state, frame);
+        let result = link.keep_error(result);
+        if let Err(error) = &result {
+            state.failed = Some(error.clone());
+        }
+        result
+    }
+
+    fn take_frame(&self, link: &mut Link, state: &mut State, frame: Frame) -> Result<()> {
+        match frame.frame_type {
+            FrameType::Progress => Ok(()),
+            FrameType::Dictionary => {
+                state.taken += frame.body.len() as u64;
+                state.decoder.dictionary(frame.body)
+            }
+            FrameType::Chunk => self.take_chunk(state, frame),
+            FrameType::Result if state.again => {
+                let header = ResultHeader::decode(&frame.body)?;
+                if header.query != self.query || header.schema != self.schema {
+                    return Err(Error::protocol("the result that was sent again is another one"));
+                }
+                state.again = false;
+                Ok(())
+            }
+            FrameType::Done => {
+                let done = link.done(&frame)?;
+                if state.again {
+                    link.running = Some(self.query);
+                    return link.send(&wire::Cancel(self.query).frame(FrameType::Chunks));
+                }
+                match &state.mapped {
+                    Some(mapped) if done.rows != mapped.rows as u64 => {
+                        return Err(Error::protocol(format!(
+                            "{} rows came where {} were sent",
+                            mapped.rows, done.rows
+                        )));
+                    }
+                    Some(_) => {}
+                    None => state.decoder.end(done.rows, done.checksum)?,
+                }
+                state.done = Some(done);
+                Ok(())
+            }
+            other => Err(Error::protocol(format!("a {other:?} frame among the rows of a result"))),
+        }
+    }
+
+    fn take_chunk(&self, state: &mut State, frame: Frame) -> Result<()> {
+        if frame.descriptors_sent == 0 {
+            state.taken += frame.body.len() as u64;
+            let job = state.decoder.chunk(frame.body)?;
+            state.jobs.push_back(job);
+            return Ok(());
+        }
+        let (header, _) = ChunkHeader::decode(&frame.body)?;
+        if header.query != self.query {
+            return Err(Error::protocol("a chunk of another query"));
+        }
+        let complete = frame.descriptors.len() == frame.descriptors_sent;
+        match header.place {
+            Place::Columns if !complete => state.again = true,
+            Place::Columns => {
+                let mapped = MappedColumns::new(self.schema.clone(), &header, frame.descriptors)?;
+                state.mapped = Some(Arc::new(mapped));
+            }
+            Place::MemoryFile => {
+                let payload = match frame.descriptors.first() {
+                    Some(file) if complete => map_all(file)?,
+                    _ => {
+                        let message = "this process has no descriptors left to take the result with; \
+                                       close files, raise the limit (ulimit -n), or connect with descriptors=False";
+                        return Err(Error::new(ErrorKind::OutOfMemory, message).with_sqlstate("53000"));
+                    }
+                };
+                state.taken += (frame.body.len() + payload.len()) as u64;
+                let job = state.decoder.mapped_chunk(header, payload)?;
+                state.jobs.push_back(job);
+            }
+            Place::Frame => return Err(Error::protocol("descriptors came with a chunk that needs none")),
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    fn is_open(&self) -> bool {
+        self.done.is_none() && self.failed.is_none()
+    }
+
+    /// Lets the server send as many bytes as have been taken.
+    fn grant(&mut self, query: u32, link: &mut Link) -> Result<()> {
+        if self.taken < crate::connection::WINDOW_BYTES / 4 {
+            return Ok(());
+        }
+        let credit = wire::Credit { query, bytes: std::mem::take(&mut self.taken), received: self.decoder.next() };
+        link.send(&credit.frame())
+    }
+}
+
+fn map_all(file: &OwnedFd) -> Result<Buffer> {
+    let file = File::from_descriptor(file.as_fd().try_clone_to_owned().map_err(|error| {
+        Error::from_io(&error, "cannot take a result in memory")
+    })?, "a result in memory");
+    // Sealed or not, it is a server's that runs as our own user.
+    Ok(Buffer::from(bytes::Bytes::from_owner(file.map(file.length()?)?)))
+}
+
+/// What a statement gave.
+pub struct QueryResult {
+    shared: Arc<Shared>,
+    stream: Arc<Stream>,
+    schema: SchemaRef,
+    is_query: bool,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// All batches, once they have been materialized, and where `next_batch` is.
+    batches: Option<Vec<RecordBatch>>,
+    next: usize,
+    /// Whether `next_batch` has taken some away.
+    streamed: bool,
+}
+
+impl QueryResult {
+    pub(crate) fn new(shared: Arc<Shared>, header: ResultHeader, stream: Arc<Stream>) -> Result<Self> {
+        let kept = Mutex::default();
+        let result = Self { shared, stream, schema: header.schema, is_query: header.is_query, kept };
+        if !header.is_query {
+            result.finish()?;
+        }
+        Ok(result)
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        self.schema.clone()
+    }
+
+    pub fn is_query(&self) -> bool {
+        self.is_query
+    }
+
+    /// Rows that the statement wrote.
+    pub fn rows_affected(&self) -> Option<u64> {
+        self.stream.state.lock().done.as_ref().and_then(|done| done.affected)
+    }
+
+    /// The columns of a result that is a mapping of the server's files.
+    pub fn mapped(&self) -> Option<Arc<MappedColumns>> {
+        self.stream.state.lock().mapped.clone()
+    }
+
+    /// How the result came, as far as it has.
+    pub fn statistics(&self) -> Statistics {
+        let state = self.stream.state.lock();
+        let done = state.done.clone().unwrap_or_default();
+        Statistics {
+            rows: done.rows,
+            raw_bytes: done.raw,
+            sent_bytes: done.sent,
+            times: done.times,
+            chosen: done.chosen,
+            mapped: state.mapped.is_some(),
+        }
+    }
+
+    /// The next chunk that has to be decoded, waiting for it; `None` at the end.
+    fn next_job(&self) -> Result<Option<DecodeJob>> {
+        if let Some(job) = self.stream.state.lock().jobs.pop_front() {
+            return Ok(Some(job));
+        }
+        loop {
+            let open = self.stream.state.lock().is_open();
+            // The link is always taken before the stream's state.
+            let mut link = open.then(|| self.shared.link.lock());
+            let mut state = self.stream.state.lock();
+            if let Some(job) = state.jobs.pop_front() {
+                return Ok(Some(job));
+            }
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            match &mut link {
+                Some(link) if state.is_open() => self.stream.pull(link, &mut state)?,
+                _ => return Ok(None),
+            }
+        }
+    }
+
+    fn finish(&self) -> Result<()> {
+        while self.next_job()?.is_some() {}
+        Ok(())
+    }
+
+    /// The next rows; a batch that was given is not kept, unless the result was materialized.
+    ///
+    /// # Errors
+    /// Those of the query; `Interrupted`; `Connection` when it broke or the rows are not those that were sent.
+    pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
+        let mut kept = self.kept.lock();
+        if self.mapped().is_some() {
+            self.materialize_locked(&mut kept)?;
+        }
+        let Kept { batches, next, streamed } = &mut *kept;
+        match batches {
+            Some(batches) => {
+                let batch = batches.get(*next).cloned();
+                *next += usize::from(batch.is_some());
+                Ok(batch)
+            }
+            None => {
+                *streamed = true;
+                self.next_job()?.map(DecodeJob::decode).transpose()
+            }
+        }
+    }
+
+    /// Takes all rows and keeps them; free the second time.
+    ///
+    /// # Errors
+    /// Those of the query; `InvalidInput` when `next_batch` has taken rows away.
+    pub fn materialize(&self) -> Result<()> {
+        self.materialize_locked(&mut self.kept.lock())
+    }
+
+    fn materialize_locked(&self, kept: &mut MutexGuard<'_, Kept>) -> Result<()> {
+        if kept.batches.is_some() {
+            return Ok(());
+        }
+        if kept.streamed {
+            return Err(Error::invalid_input(
+                "rows of this result have been streamed away already; run the query again",
+            ));
+        }
+        let batches = match self.mapped() {
+            Some(mapped) => vec![self.mapped_batch(&mapped)?],
+            None => self.decode_all()?,
+        };
+        kept.batches = Some(batches);
+        Ok(())
+    }
+
+    fn mapped_batch(&self, mapped: &MappedColumns) -> Result<RecordBatch> {
+        let columns = (0..self.schema.fields().len()).map(|index| mapped.column(index, false));
+        let options = RecordBatchOptions::new().with_row_count(Some(mapped.rows));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns.collect::<Result<_>>()?, &options)
+            .map_err(|error| Error::protocol(format!("the columns do not fit their schema: {error}")))
+    }
+
+    /// Decodes on all cores while chunks come in.
+    fn decode_all(&self) -> Result<Vec<RecordBatch>> {
+        let Some(first) = self.next_job()? else { return Ok(Vec::new()) };
+        let Some(second) = self.next_job()? else { return Ok(vec![first.decode()?]) };
+        let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let (sender, receiver) = channel::<(usize, DecodeJob)>();
+        let receiver = Mutex::new(receiver);
+        let decode = || {
+            let mut decoded = Vec::new();
+            loop {
+                let next = receiver.lock().recv();
+                let Ok((index, job)) = next else { return decoded };
+                decoded.push((index, job.decode()));
+            }
+        };
+        let (received, mut decoded) = std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(decode)).collect();
+            let mut index = 0;
+            let mut feed = |job| {
+                // The workers wait until the sender is gone.
+                let _sent = sender.send((index, job));
+                index += 1;
+            };
+            feed(first);
+            feed(second);
+            let received = loop {
+                match self.next_job() {
+                    Ok(Some(job)) => feed(job),
+                    Ok(None) => break Ok(()),
+                    Err(error) => break Err(error),
+                }
+            };
+            drop(sender);
+            let panicked = |_| vec![(0, Err(Error::internal("a chunk could not be decoded; please report it")))];
+            let decoded: Vec<_> =
+                workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(panicked)).collect();
+            (received, decoded)
+        });
+        received?;
+        decoded.sort_by_key(|(index, _)| *index);
+        decoded.into_iter().map(|(_, batch)| batch).collect()
+    }
+
+    /// Rows in all; materializes.
+    pub fn row_count(&self) -> Result<u64> {
+        if let Some(mapped) = self.mapped() {
+            return Ok(mapped.rows as u64);
+        }
+        Ok(self.record_batches()?.iter().map(|batch| batch.num_rows() as u64).sum())
+    }
+
+    /// All rows, materialized; a mapping is one batch.
+    pub fn record_batches(&self) -> Result<Vec<RecordBatch>> {
+        let mut kept = self.kept.lock();
+        self.materialize_locked(&mut kept)?;
+        Ok(kept.batches.clone().unwrap_or_default())
+    }
+
+    /// One column as one read-only array.
+    pub fn column(&self, index: usize) -> Result<ArrayRef> {
+        let batches = self.record_batches()?;
+        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
+        match arrays.as_slice() {
+            [] => Ok(new_empty_array(self.schema.field(index).data_type())),
+            [_] => Ok(batches[0].column(index).clone()),
+            many => concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}"))),
+        }
+    }
+}
+
+impl Drop for QueryResult {
+    /// The server need not go on with what nobody reads; what it has sent is passed over by the next statement.
+    fn drop(&mut self) {
+        if self.stream.state.lock().is_open()
+            && let Some(mut link) = self.shared.link.try_lock()
+            && link.running == Some(self.stream.query)
+        {
+            let _gone = link.send(&wire::Cancel(self.stream.query).frame(FrameType::Cancel));
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Connections to a database in this process.
+
+use crate::connection::{AppendOptions, ColumnDescription, TableDescription, TableKind};
+use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
+use arrow::record_batch::RecordBatchReader;
+use hypostyle_engine::{Identity, Outcome, Session, SettingCheck};
+use hypostyle_types::{Error, ErrorKind, Result};
+use parking_lot::RwLock;
+use std::sync::Arc;
+
+/// A session with a database in this process.
+#[derive(Clone)]
+pub(crate) struct Embedded {
+    database: Database,
+    session: Arc<RwLock<Option<Arc<Session>>>>,
+}
+
+impl Embedded {
+    pub(crate) fn new(database: Database, identity: Identity) -> Result<Self> {
+        let session = Session::new(database.engine()?, identity)?;
+        Ok(Self { database, session: Arc::new(RwLock::new(Some(session))) })
+    }
+
+    fn session(&self) -> Result<Arc<Session>> {
+        self.database.engine()?;
+        self.session
+            .read()
+            .clone()
+            .ok_or_else(|| Error::new(ErrorKind::Closed, "the connection is closed; connect again"))
+    }
+
+    pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
+        let session = self.session()?;
+        let outcome = session.execute(sql, &parameters)?;
+        QueryResult::embedded(session, outcome)
+    }
+
+    pub fn table(&self, name: &str) -> Result<QueryResult> {
+        let session = self.session()?;
+        let outcome = session.table(name)?;
+        QueryResult::embedded(session, outcome)
+    }
+
+    pub fn tables(&self) -> Result<Vec<TableDescription>> {
+        let session = self.session()?;
+        let snapshot = session.snapshot()?.unpinned();
+        let describe = |columns: &[hypostyle_storage::ColumnEntry]| {
+            columns
+                .iter()
+                .map(|column| ColumnDescription {
+                    name: column.name.clone(),
+                    logical_type: column.logical_type.clone(),
+                    nullable: column.nullable,
+                })
+                .collect()
+        };
+        let mut tables: Vec<TableDescription> = snapshot
+            .tables()
+            .map(|table| TableDescription {
+                schema: table.entry().schema.clone(),
+                name: table.entry().name.clone(),
+                kind: TableKind::Table,
+                row_count: Some(table.rows()),
+                columns: describe(&table.entry().columns),
+            })
+            .collect();
+        for view in &snapshot.catalog().views {
+            // A view over something dropped is listed without columns; using it tells why.
+            let outcome = session.table(&format!("\"{}\".\"{}\"", view.schema, view.name));
+            let columns = outcome.and_then(|outcome| describe_outcome(&outcome)).unwrap_or_default();
+            tables.push(TableDescription {
+                schema: view.schema.clone(),
+                name: view.name.clone(),
+                kind: TableKind::View,
+                row_count: None,
+                columns,
+            });
+        }
+        tables.sort_by(|one, other| (&one.schema, &one.name).cmp(&(&other.schema, &other.name)));
+        Ok(tables)
+    }
+
+    pub fn append(
+        &self,
+        table: &str,
+        data: Box<dyn RecordBatchReader + Send>,
+        options: AppendOptions,
+    ) -> Result<u64> {
+        self.session()?.append(table, data, options.create, options.by_name)
+    }
+
+    pub fn is_in_transaction(&self) -> bool {
+        self.session.read().as_ref().is_some_and(|session| session.is_in_transaction())
+    }
+
+    pub fn is_transaction_failed(&self) -> bool {
+        self.session.read().as_ref().is_some_and(|session| session.is_transaction_failed())
+    }
+
+    pub fn id(&self) -> u64 {
+        self.session.read().as_ref().map_or(0, |session| session.id())
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.session.read().as_ref().is_none_or(|session| session.is_killed())
+    }
+
+    pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) -> Result<()> {
+        self.session()?.define_setting(name, value, check);
+        Ok(())
+    }
+
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.session.read().as_ref().and_then(|session| session.setting(name))
+    }
+
+    pub fn interrupt(&self) {
+        if let Some(session) = self.session.read().as_ref() {
+            session.interrupt();
+        }
+    }
+
+    pub fn close(&self) -> Result<()> {
+        *self.session.write() = None;
+        Ok(())
+    }
+
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    pub fn set_poll(&self, poll: Option<PollHook>) {
+        if let Some(session) = self.session.read().as_ref() {
+            session.set_poll(poll);
+        }
+    }
+
+    pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
+        if let Some(session) = self.session.read().as_ref() {
+            session.set_table_resolver(resolver);
+        }
+    }
+}
+
+pub(crate) fn describe_outcome(outcome: &Outcome) -> Result<Vec<ColumnDescription>> {
+    let columns = Session::describe(outcome)?;
+    let describe = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
+    Ok(columns.into_iter().map(describe).collect())
+}

@@ -1,0 +1,137 @@
+//! Connections to a server: the client's calls in the shapes of this crate.
+
+use crate::connection::{AppendOptions, ColumnDescription, TableDescription, TableKind};
+use crate::{Parameters, PollHook, QueryResult, TableResolver};
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::{Field, Schema};
+use datafusion::common::ScalarValue;
+use hypostyle_client::{Address, Options, Transaction};
+use hypostyle_engine::{ExternalTable, Poll, Progress, SettingCheck};
+use hypostyle_types::{Error, LogicalType, Result};
+use std::sync::Arc;
+
+#[derive(Clone)]
+pub(crate) struct Remote(hypostyle_client::Connection);
+
+impl Remote {
+    pub fn open(address: &Address, options: Options) -> Result<Self> {
+        hypostyle_client::Connection::open(address, options).map(Self)
+    }
+
+    pub fn duplicate(&self) -> Result<Self> {
+        self.0.duplicate().map(Self)
+    }
+
+    pub fn address(&self) -> &Address {
+        self.0.address()
+    }
+
+    pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
+        let (names, values): (Vec<String>, Vec<ScalarValue>) = match parameters {
+            Parameters::None => return QueryResult::remote(self.0.execute(sql, None, &[])?),
+            Parameters::Positional(values) => (Vec::new(), values),
+            Parameters::Named(values) => values.into_iter().unzip(),
+        };
+        QueryResult::remote(self.0.execute(sql, Some(&row(&values)?), &names)?)
+    }
+
+    pub fn table(&self, name: &str) -> Result<QueryResult> {
+        QueryResult::remote(self.0.table(name)?)
+    }
+
+    pub fn tables(&self) -> Result<Vec<TableDescription>> {
+        self.0.tables()?.into_iter().map(describe).collect()
+    }
+
+    pub fn append(
+        &self,
+        table: &str,
+        data: Box<dyn RecordBatchReader + Send>,
+        options: AppendOptions,
+    ) -> Result<u64> {
+        let AppendOptions { create, by_name } = options;
+        self.0.append(table, data, hypostyle_client::AppendOptions { create, by_name })
+    }
+
+    pub fn is_in_transaction(&self) -> bool {
+        self.0.transaction() != Transaction::None
+    }
+
+    pub fn is_transaction_failed(&self) -> bool {
+        self.0.transaction() == Transaction::Failed
+    }
+
+    pub fn id(&self) -> u64 {
+        self.0.session()
+    }
+
+    pub fn is_killed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    pub fn define_setting(&self, name: &'static str, _value: &str, _check: SettingCheck) -> Result<()> {
+        Err(Error::unsupported(format!("the setting \"{name}\" cannot be added to a server's session")))
+    }
+
+    pub fn setting(&self, _name: &str) -> Option<String> {
+        None
+    }
+
+    pub fn interrupt(&self) {
+        self.0.interrupt();
+    }
+
+    pub fn close(&self) -> Result<()> {
+        self.0.close();
+        Ok(())
+    }
+
+    pub fn set_poll(&self, poll: Option<PollHook>) {
+        let hook = poll.map(|poll| -> hypostyle_client::Hook {
+            Arc::new(move |progress| poll(&progress.map(progress_of).unwrap_or_default()) == Poll::Continue)
+        });
+        self.0.set_hook(hook);
+    }
+
+    pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
+        let resolver = resolver.map(|resolver| -> hypostyle_client::Resolver {
+            let table = |ExternalTable { schema, batches }| hypostyle_client::Table { schema, batches };
+            Arc::new(move |name| resolver(name).map(|found| found.map(table)))
+        });
+        self.0.set_resolver(resolver);
+    }
+}
+
+fn progress_of(progress: hypostyle_client::Progress) -> Progress {
+    Progress { rows_done: progress.done, rows_total: progress.total, elapsed: progress.elapsed }
+}
+
+/// Parameters as one row.
+fn row(values: &[ScalarValue]) -> Result<RecordBatch> {
+    let column = |value: &ScalarValue| {
+        value.to_array().map_err(|error| Error::invalid_input(format!("a parameter cannot be sent: {error}")))
+    };
+    let columns = values.iter().map(column).collect::<Result<Vec<_>>>()?;
+    let fields: Vec<Field> =
+        columns.iter().map(|column| Field::new("", column.data_type().clone(), true)).collect();
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(1));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
+        .map_err(|error| Error::internal(format!("parameters are no row: {error}")))
+}
+
+fn describe(table: hypostyle_client::TableEntry) -> Result<TableDescription> {
+    let column = |field: &arrow::datatypes::FieldRef| {
+        Ok(ColumnDescription {
+            name: field.name().clone(),
+            logical_type: LogicalType::from_arrow(field)?,
+            nullable: field.is_nullable(),
+        })
+    };
+    Ok(TableDescription {
+        schema: table.schema,
+        name: table.name,
+        kind: if table.is_view { TableKind::View } else { TableKind::Table },
+        row_count: table.rows,
+        columns: table.columns.fields().iter().map(column).collect::<Result<_>>()?,
+    })
+}

@@ -1,0 +1,225 @@
+//! Sockets that clients come to, and the end of it all.
+
+use crate::metrics;
+use crate::pool::Pool;
+use crate::server::Server;
+use crate::session;
+use hypostyle_transport::{Socket, Transport};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::ErrorKind as IoErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long after [`Server::stop`] a listener notices.
+const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Where to listen.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
+    pub tcp: Option<SocketAddr>,
+    pub unix: Option<PathBuf>,
+    /// For `/metrics` and `/health`.
+    pub http: Option<SocketAddr>,
+}
+
+/// A server that accepts clients until it is stopped.
+pub struct Listening {
+    server: Arc<Server>,
+    accepting: Vec<JoinHandle<()>>,
+    /// The addresses that were bound, also where port 0 was asked for.
+    pub tcp: Option<SocketAddr>,
+    pub http: Option<SocketAddr>,
+    _socket_file: Option<SocketFile>,
+    _http: Option<tokio::runtime::Runtime>,
+}
+
+/// Removed when the server ends.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _removed = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Opens the sockets and serves who comes.
+///
+/// # Errors
+/// `Denied` when whoever reaches an address could do everything; `Busy` when it is taken; `Io`.
+pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> {
+    if let Some(address) = addresses.tcp {
+        server.check_address(address)?;
+    }
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let pool = Pool::new(cores)?;
+    let mut listeners = Vec::new();
+    let mut tcp = None;
+    if let Some(address) = addresses.tcp {
+        let listener = bind(address)?;
+        tcp = listener.local_addr().ok();
+        listeners.push(Listener::Tcp(listener));
+    }
+    let mut socket_file = None;
+    if let Some(path) = &addresses.unix {
+        listeners.push(Listener::Unix(bind_unix(path)?));
+        socket_file = Some(SocketFile(path.clone()));
+    }
+    let (http_runtime, http) = match addresses.http {
+        Some(address) => {
+            let listener = bind(address)?;
+            let bound = listener.local_addr().ok();
+            (Some(serve_http(server, listener)?), bound)
+        }
+        None => (None, None),
+    };
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        let (server, pool) = (server.clone(), pool.clone());
+        accepting.push(thread("hypostyle-accept", move || accept(&server, &pool, &listener))?);
+    }
+    let server = server.clone();
+    Ok(Listening { server, accepting, tcp, http, _socket_file: socket_file, _http: http_runtime })
+}
+
+impl Listening {
+    /// Stops accepting, and waits for the sessions, as long as the limits say.
+    pub fn stop(self) {
+        self.server.stop();
+        for thread in self.accepting {
+            // A thread that panicked has said so.
+            let _panicked = thread.join();
+        }
+        let deadline = Instant::now() + self.server.limits.stop_time;
+        while self.server.sessions() > 0 && Instant::now() < deadline {
+            std::thread::sleep(ACCEPT_INTERVAL / 4);
+        }
+    }
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl Listener {
+    fn accept(&self) -> std::io::Result<Socket> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                Socket::tcp(stream).map_err(std::io::Error::other)
+            }
+            Self::Unix(listener) => listener.accept().map(|(stream, _)| Socket::Unix(stream)),
+        }
+    }
+}
+
+fn accept(server: &Arc<Server>, pool: &Arc<Pool>, listener: &Listener) {
+    let interval = Timespec { tv_sec: 0, tv_nsec: ACCEPT_INTERVAL.subsec_nanos().into() };
+    while !server.is_stopping() {
+        let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&interval));
+        if !matches!(ready, Ok(1..)) {
+            continue;
+        }
+        match listener.accept() {
+            Ok(socket) => welcome(server, pool, socket),
+            Err(error) if error.kind() == IoErrorKind::WouldBlock => {}
+            Err(error) => {
+                // No descriptors are left, mostly; those who are here will go.
+                tracing::error!(%error, "a client could not be accepted");
+                std::thread::sleep(ACCEPT_INTERVAL);
+            }
+        }
+    }
+}
+
+fn welcome(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) {
+    let Some(place) = server.enter() else {
+        let message = format!("all {} places for clients are taken; try again later", server.limits.clients);
+        let error = Error::new(ErrorKind::Busy, message).with_sqlstate("53300");
+        let transaction = wire::Transaction::None;
+        let frame = wire::Failure { query: 0, error, fatal: true, transaction }.frame();
+        // Fits into the buffer of a new socket: nobody is waited for.
+        let _gone = Transport::new(socket).send(&frame, &mut || Err(Error::internal("a new socket is full")));
+        return;
+    };
+    let (server, pool) = (server.clone(), pool.clone());
+    let serve = move || {
+        let _place = place;
+        if let Err(error) = session::serve(&server, &pool, socket) {
+            tracing::warn!(%error, "a connection broke off");
+        }
+    };
+    if let Err(error) = thread("hypostyle-session", serve) {
+        tracing::error!(%error, "a client could not be served");
+    }
+}
+
+fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map_err(|error| Error::from_io(&error, "cannot start a thread"))
+}
+
+fn bind(address: SocketAddr) -> Result<TcpListener> {
+    let bind = || {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    bind().map_err(|error| cannot_listen(&error, &address.to_string()))
+}
+
+fn bind_unix(path: &Path) -> Result<UnixListener> {
+    let bind = || {
+        let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
+        // What a server that was killed has left behind.
+        if is_socket && UnixStream::connect(path).is_err() {
+            std::fs::remove_file(path)?;
+        }
+        let listener = UnixListener::bind(path)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    };
+    bind().map_err(|error| cannot_listen(&error, &path.display().to_string()))
+}
+
+fn cannot_listen(error: &std::io::Error, address: &str) -> Error {
+    if error.kind() == IoErrorKind::AddrInUse {
+        return Error::new(ErrorKind::Busy, format!("{address} is in use; another server may run"));
+    }
+    Error::from_io(error, format_args!("cannot listen on {address}"))
+}
+
+fn serve_http(server: &Arc<Server>, listener: TcpListener) -> Result<tokio::runtime::Runtime> {
+    let failed = |error: std::io::Error| Error::from_io(&error, "cannot serve metrics");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name("hypostyle-http")
+        .enable_all()
+        .build()
+        .map_err(failed)?;
+    let listener = {
+        let _entered = runtime.enter();
+        tokio::net::TcpListener::from_std(listener).map_err(failed)?
+    };
+    runtime.spawn(metrics::serve(server.clone(), listener));
+    Ok(runtime)
+}

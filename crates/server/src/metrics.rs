@@ -1,0 +1,103 @@
+//! What a server counts, as Prometheus reads it, and whether it is well.
+
+use crate::server::Server;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use hypostyle_types::{Error, Result};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    pub sessions: Gauge,
+    pub accepted: Counter,
+    pub refused: Counter,
+    pub statements: Counter,
+    pub errors: Counter,
+    pub rows_sent: Counter,
+    pub bytes_sent: Counter,
+    pub rows_received: Counter,
+}
+
+impl Metrics {
+    pub fn new() -> Self {
+        let mut registry = Registry::with_prefix("hypostyle");
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let accepted = counter("connections", "Connections accepted");
+        let refused = counter("connections_refused", "Connections refused: too many, or not logged in");
+        let statements = counter("statements", "Statements begun");
+        let errors = counter("statement_errors", "Statements that failed");
+        let rows_sent = counter("rows_sent", "Rows of results sent");
+        let bytes_sent = counter("bytes_sent", "Bytes sent in our own protocol, descriptors not counted");
+        let rows_received = counter("rows_received", "Rows appended by clients");
+        let sessions = Gauge::default();
+        registry.register("sessions", "Sessions open now", sessions.clone());
+        Self { registry, sessions, accepted, refused, statements, errors, rows_sent, bytes_sent, rows_received }
+    }
+
+    /// The OpenMetrics text.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _written = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Answers `GET /metrics` and `GET /health` until the server stops.
+pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
+    loop {
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let server = server.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let server = server.clone();
+                async move { Ok::<_, Infallible>(answer(&server, &request)) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(hyper_util::rt::TokioTimer::new())
+                .serve_connection(TokioIo::new(stream), service);
+            // A client that breaks off is no matter of ours.
+            let _broken = connection.await;
+        });
+    }
+}
+
+fn answer(server: &Server, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => (StatusCode::OK, TEXT, server.metrics.text()),
+        (&Method::GET, "/health") => match health(server) {
+            Ok(()) => (StatusCode::OK, "text/plain", "ok\n".into()),
+            Err(error) => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", format!("{error}\n")),
+        },
+        (_, "/metrics" | "/health") => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into()),
+        _ => (StatusCode::NOT_FOUND, "text/plain", "there are /metrics and /health\n".into()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response
+}
+
+/// Whether the database answers.
+fn health(server: &Server) -> Result<()> {
+    if server.is_stopping() {
+        return Err(Error::internal("the server is stopping"));
+    }
+    server.database.connect()?.execute("SELECT 1").map(drop)
+}

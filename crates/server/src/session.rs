@@ -1,0 +1,226 @@
+//! One connection of our own protocol (docs/protocol.md): the handshake, then one statement after the other.
+//!
+//! A session has one thread. While the engine works, it calls the session's poll hook on that same thread every 50 ms, and there
+//! the session looks whether the client has cancelled, granted credit or gone; nothing else reads the socket.
+
+mod answer;
+mod handshake;
+mod link;
+mod receive;
+mod send;
+
+use crate::pool::Pool;
+use crate::server::{Identity, Server};
+use answer::answers;
+use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue};
+use hypostyle_transport::{Frame, Socket};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::{Capabilities, FrameType, QueryKind};
+use link::{Link, Reason};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A session that has been let in.
+struct Session {
+    server: Arc<Server>,
+    pool: Arc<Pool>,
+    link: Arc<Mutex<Link>>,
+    connection: Connection,
+    /// What the client can and will be used.
+    capabilities: Capabilities,
+    /// Compressions that the client can undo.
+    codecs: u32,
+    frame_bytes_max: u32,
+    /// The last result, which the client may want as chunks.
+    kept: Option<(u32, wire::Query, QueryResult)>,
+}
+
+/// Serves a connection to its end.
+///
+/// # Errors
+/// Why it ended, unless the client said goodbye.
+pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> Result<()> {
+    let (transport, guest) = handshake::shake_hands(server, socket)?;
+    let Identity { user, client, peer, .. } = &guest.identity;
+    tracing::info!(user, client, peer, session = guest.session, "session begins");
+    let link = Arc::new(Mutex::new(Link::new(server.clone(), transport)));
+    let connection = guest.connection;
+    link::install(&link, &connection);
+    let mut session = Session {
+        server: server.clone(),
+        pool: pool.clone(),
+        link,
+        connection,
+        capabilities: guest.capabilities,
+        codecs: guest.codecs,
+        frame_bytes_max: guest.frame_bytes_max,
+        kept: None,
+    };
+    let result = session.run();
+    // What is open is rolled back, whatever the way out.
+    let _closed = session.connection.close();
+    if let Err(error) = &result {
+        session.say_last(error);
+    }
+    session.link.lock().transport.close();
+    tracing::info!(session = guest.session, error = result.as_ref().err().map(tracing::field::display), "session ends");
+    result
+}
+
+impl Session {
+    fn run(&mut self) -> Result<()> {
+        loop {
+            let frame = self.link.lock().next_request()?;
+            if frame.frame_type == FrameType::Bye {
+                return Ok(());
+            }
+            self.serve_request(&frame)?;
+        }
+    }
+
+    /// # Errors
+    /// Those after which the connection cannot go on; a statement's are told to the client.
+    fn serve_request(&mut self, frame: &Frame) -> Result<()> {
+        let body = frame.body.as_slice();
+        match frame.frame_type {
+            FrameType::Query => {
+                let query = wire::Query::decode(body)?;
+                let number = query.query;
+                self.link.lock().begin(number, query.credit, query.progress);
+                let result = self.query(query);
+                self.conclude(number, result)
+            }
+            FrameType::Append => {
+                let append = wire::Append::decode(body)?;
+                self.link.lock().begin(append.query, 0, false);
+                let (number, result) = (append.query, self.append(&append));
+                self.conclude(number, result)
+            }
+            FrameType::Catalog => {
+                let number = wire::Cancel::decode(body)?.0;
+                self.link.lock().begin(number, 0, false);
+                let result = self.catalog(number);
+                self.conclude(number, result)
+            }
+            FrameType::Chunks => {
+                let number = wire::Cancel::decode(body)?.0;
+                let result = self.send_again(number);
+                self.conclude(number, result)
+            }
+            // Of a statement that is over: they were on the way.
+            FrameType::Credit | FrameType::Cancel | FrameType::Chunk | FrameType::Dictionary | FrameType::End => {
+                Ok(())
+            }
+            other => Err(Error::protocol(format!("a {other:?} frame is not expected here"))),
+        }
+    }
+
+    fn query(&mut self, query: wire::Query) -> Result<()> {
+        let started = Instant::now();
+        self.kept = None;
+        self.server.metrics.statements.inc();
+        let resolver = self.capabilities.has(Capabilities::RESOLVE).then(|| answers(&self.link, query.query));
+        self.connection.set_table_resolver(resolver);
+        let result = match query.kind {
+            QueryKind::Table => self.connection.table(&query.text),
+            QueryKind::Sql => {
+                let parameters = query.parameters.as_ref().map(parameters_of).transpose()?;
+                self.connection.execute_with(&query.text, parameters.unwrap_or_default())
+            }
+        };
+        self.connection.set_table_resolver(None);
+        let result = self.link.lock().explained(result)?;
+        self.send(&query, &result, started)?;
+        if result.is_stored() && query.descriptors {
+            self.kept = Some((query.query, query, result));
+        }
+        Ok(())
+    }
+
+    /// The result of the last query once more, now without descriptors (§4.2).
+    fn send_again(&mut self, number: u32) -> Result<()> {
+        let Some((_, mut query, result)) = self.kept.take().filter(|(kept, ..)| *kept == number) else {
+            return Err(Error::protocol(format!("the result of query {number} is not kept")));
+        };
+        query.descriptors = false;
+        self.link.lock().begin(number, query.credit, query.progress);
+        self.send(&query, &result, Instant::now())
+    }
+
+    fn append(&mut self, append: &wire::Append) -> Result<()> {
+        let rows = receive::rows(&self.link, append)?;
+        let options = AppendOptions { create: append.create, by_name: append.by_name };
+        let result = self.connection.append(&append.table, Box::new(rows), options);
+        let affected = self.link.lock().explained(result)?;
+        self.server.metrics.rows_received.inc_by(affected);
+        let done = wire::Done {
+            query: append.query,
+            affected: Some(affected),
+            transaction: self.transaction(),
+            ..wire::Done::default()
+        };
+        self.link.lock().send(&done.frame())
+    }
+
+    fn catalog(&mut self, number: u32) -> Result<()> {
+        let tables = self.connection.tables()?;
+        let entries: Vec<wire::TableEntry> = tables.into_iter().map(answer::table_entry).collect();
+        let frame = wire::TableEntry::list_frame(number, &entries);
+        if frame.len() > self.frame_bytes_max as usize {
+            return Err(Error::new(
+                ErrorKind::InvalidInput,
+                format!("the catalog takes {} bytes, more than the client accepts; query information_schema", frame.len()),
+            )
+            .with_sqlstate("54000"));
+        }
+        self.link.lock().send(&frame)
+    }
+
+    fn transaction(&self) -> wire::Transaction {
+        match (self.connection.is_in_transaction(), self.connection.is_transaction_failed()) {
+            (false, _) => wire::Transaction::None,
+            (true, false) => wire::Transaction::Open,
+            (true, true) => wire::Transaction::Failed,
+        }
+    }
+
+    /// Tells the client of a statement's error; a connection's ends the session.
+    fn conclude(&mut self, number: u32, result: Result<()>) -> Result<()> {
+        let mut link = self.link.lock();
+        link.end();
+        let Err(error) = result else { return Ok(()) };
+        if let Some(Reason::Gone(error)) = link.reason() {
+            return Err(error);
+        }
+        drop(link);
+        self.server.metrics.errors.inc();
+        let failure =
+            wire::Failure { query: number, error, fatal: false, transaction: self.transaction() };
+        self.link.lock().send(&failure.frame())
+    }
+
+    /// Why the connection ends, if the client can still hear it.
+    fn say_last(&self, error: &Error) {
+        let transaction = wire::Transaction::None;
+        let failure = wire::Failure { query: 0, error: error.clone(), fatal: true, transaction };
+        let _gone = self.link.lock().send(&failure.frame());
+    }
+}
+
+fn parameters_of(parameters: &wire::Parameters) -> Result<Parameters> {
+    let row = wire::decode_row(parameters.schema.clone(), &parameters.head, &parameters.payload)?;
+    let value = |column: &arrow::array::ArrayRef| {
+        ScalarValue::try_from_array(column, 0)
+            .map_err(|error| Error::protocol(format!("a parameter is no value: {error}")))
+    };
+    let values = row.columns().iter().map(value).collect::<Result<Vec<_>>>()?;
+    if parameters.names.is_empty() {
+        return Ok(Parameters::Positional(values));
+    }
+    if parameters.names.len() != values.len() {
+        return Err(Error::protocol("a parameter by name has no name"));
+    }
+    Ok(Parameters::Named(parameters.names.iter().cloned().zip(values).collect()))
+}

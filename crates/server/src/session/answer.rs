@@ -1,0 +1,52 @@
+//! What the two sides tell each other of tables: the client's own (protocol.md §4.3), and the catalog (§4.4).
+
+use super::link::Link;
+use super::receive;
+use arrow::datatypes::Schema;
+use hypostyle::{ExternalTable, TableDescription, TableKind, TableResolver};
+use hypostyle_types::{Error, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::{Answer, FrameType};
+use parking_lot::Mutex;
+use std::sync::Arc;
+
+/// Asks the client for names that no table has.
+pub fn answers(link: &Arc<Mutex<Link>>, query: u32) -> TableResolver {
+    let link = Arc::downgrade(link);
+    Arc::new(move |name| {
+        let link = link.upgrade()?;
+        // On a thread of the engine, which goes on with other work meanwhile.
+        tokio::task::block_in_place(|| ask(&mut link.lock(), query, name).transpose())
+    })
+}
+
+fn ask(link: &mut Link, query: u32, name: &str) -> Result<Option<ExternalTable>> {
+    link.send(&wire::Ask { query, name: name.into() }.frame())?;
+    let frame = link.next_of_statement()?;
+    if frame.frame_type != FrameType::Answer {
+        return Err(Error::protocol(format!("a {:?} frame where Answer must be", frame.frame_type)));
+    }
+    match Answer::decode(&frame.body)? {
+        Answer::Nothing { .. } => Ok(None),
+        Answer::Unreadable { why, .. } => Err(Error::invalid_input(why)),
+        Answer::Table { schema, .. } => {
+            let batches = receive::table(link, query, &schema)?;
+            Ok(Some(ExternalTable { schema, batches }))
+        }
+    }
+}
+
+pub fn table_entry(table: TableDescription) -> wire::TableEntry {
+    let fields: Vec<_> = table
+        .columns
+        .iter()
+        .map(|column| column.logical_type.arrow_field(&column.name, column.nullable))
+        .collect();
+    wire::TableEntry {
+        schema: table.schema,
+        name: table.name,
+        is_view: table.kind == TableKind::View,
+        rows: table.row_count,
+        columns: Arc::new(Schema::new(fields)),
+    }
+}

@@ -1,0 +1,162 @@
+//! From a new socket to a session: TLS, versions, who it is (protocol.md §1, §3).
+
+use crate::server::{Guest, Identity, Server};
+use crate::users::random;
+use hypostyle_transport::{Frame, Hook, Socket, Transport};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::scram::{self, ITERATIONS, Verifier};
+use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, FrameType, Hello, Note, Role, Welcome};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The first byte of a TLS connection.
+const TLS_HANDSHAKE: u8 = 0x16;
+
+const NONCE_BYTES: usize = 18;
+
+/// Time to say who one is.
+const LOGIN_TIME: Duration = Duration::from_secs(10);
+
+/// After a wrong password.
+const REFUSAL_TIME: Duration = Duration::from_millis(250);
+
+/// Frames shorter than this are refused by nobody.
+const FRAME_BYTES_MIN: u32 = 1 << 20;
+
+/// Lets a client in.
+///
+/// # Errors
+/// Why not; the client has been told.
+pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<(Transport, Guest)> {
+    let deadline = Instant::now() + LOGIN_TIME;
+    let mut hook = || {
+        if Instant::now() > deadline || server.is_stopping() {
+            let message = format!("nobody has logged in within {} s", LOGIN_TIME.as_secs());
+            return Err(Error::new(ErrorKind::Connection, message));
+        }
+        Ok(())
+    };
+    let hook: Hook<'_> = &mut hook;
+    let mut transport = Transport::new(socket);
+    if transport.first_byte(hook)? == TLS_HANDSHAKE {
+        let Some(tls) = &server.tls else {
+            return Err(Error::protocol("a client began with TLS, which this server has no certificate for"));
+        };
+        let connection = rustls::ServerConnection::new(tls.clone())
+            .map_err(|error| Error::internal(format!("TLS cannot begin: {error}")))?;
+        transport = transport.with_tls(connection);
+        transport.shake_hands(hook)?;
+    }
+    let result = let_in(server, &mut transport, hook);
+    if let Err(error) = &result {
+        server.metrics.refused.inc();
+        let refused = error.kind() == ErrorKind::Denied;
+        if refused {
+            std::thread::sleep(REFUSAL_TIME);
+        }
+        let transaction = wire::Transaction::None;
+        let failure = wire::Failure { query: 0, error: error.clone(), fatal: true, transaction };
+        let _gone = transport.send(&failure.frame(), hook);
+    }
+    result.map(|guest| (transport, guest))
+}
+
+fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Result<Guest> {
+    let version = transport.receive_preface(hook)?.agree(wire::VERSION)?;
+    if server.requires_tls() && !transport.has_tls() && !transport.socket().is_unix() {
+        return Err(Error::protocol("this server wants TLS; connect with tls=require"));
+    }
+    let hello = Hello::decode(&expect(transport, FrameType::Hello, hook)?.body)?;
+    if hello.session != 0 {
+        let message = "the session is over, and what it had open is rolled back";
+        return Err(Error::new(ErrorKind::Closed, message));
+    }
+    let (role, last) = authenticate(server, transport, &hello, hook)?;
+    let identity = Identity {
+        user: hello.user,
+        role,
+        client: hello.client,
+        peer: transport.socket().peer(),
+    };
+    let descriptors = match transport.socket().is_unix() {
+        true => Capabilities::DESCRIPTORS,
+        false => Capabilities::default(),
+    };
+    let served = Capabilities::PROGRESS.with(Capabilities::RESOLVE).with(descriptors);
+    let guest = server.open(
+        identity,
+        hello.capabilities.both(served),
+        hello.codecs,
+        hello.frame_bytes_max.max(FRAME_BYTES_MIN),
+    )?;
+    transport.set_body_bytes_max(FRAME_BYTES_MAX);
+    let welcome = Welcome {
+        version,
+        capabilities: guest.capabilities,
+        frame_bytes_max: FRAME_BYTES_MAX,
+        server: format!("Hypostyle {}", env!("CARGO_PKG_VERSION")),
+        session: guest.session,
+        key: guest.key.clone(),
+        role,
+        last,
+    };
+    transport.send(&welcome.frame(), hook)?;
+    Ok(guest)
+}
+
+fn expect(transport: &mut Transport, wanted: FrameType, hook: Hook<'_>) -> Result<Frame> {
+    let frame = transport.receive(hook)?;
+    if frame.frame_type != wanted {
+        return Err(Error::protocol(format!("a {:?} frame where {wanted:?} must be", frame.frame_type)));
+    }
+    Ok(frame)
+}
+
+/// The role of the user, and the mechanism's last message.
+fn authenticate(
+    server: &Arc<Server>,
+    transport: &mut Transport,
+    hello: &Hello,
+    hook: Hook<'_>,
+) -> Result<(Role, Vec<u8>)> {
+    let (known, verifier) = {
+        let users = server.users.read();
+        let Some(users) = users.as_ref() else { return Ok((Role::Admin, Vec::new())) };
+        let user = users.get(&hello.user);
+        (user.map(|user| user.role), user.map(|user| user.verifier.clone()))
+    };
+    // Who may open the database's files may also ask for what is in them.
+    if transport.socket().peer_user().is_some_and(|user| user == rustix::process::geteuid().as_raw())
+        && hello.mechanism.is_empty()
+    {
+        return Ok((Role::Admin, Vec::new()));
+    }
+    if hello.mechanism != scram::MECHANISM {
+        let message = match hello.mechanism.as_str() {
+            "" => "this server wants a user and a password".to_string(),
+            other => format!("this server knows no mechanism \"{other}\", but {}", scram::MECHANISM),
+        };
+        return Err(Error::new(ErrorKind::Denied, message).with_sqlstate("28000"));
+    }
+    // A user that is not there is answered as one whose password is wrong, and as slowly.
+    let verifier = match verifier {
+        Some(verifier) => verifier,
+        None => decoy(server, &hello.user),
+    };
+    let nonce: String = random(NONCE_BYTES)?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let exchange = scram::Server::new(&hello.user, verifier, &hello.initial, &nonce)?;
+    transport.send(&Note(exchange.challenge().to_vec()).frame(FrameType::Challenge), hook)?;
+    let response = Note::decode(&expect(transport, FrameType::Response, hook)?.body)?;
+    let last = exchange.check(&response.0)?;
+    match known {
+        Some(role) => Ok((role, last)),
+        None => Err(Error::new(ErrorKind::Denied, "there is no such user").with_sqlstate("28P01")),
+    }
+}
+
+/// The same verifier each time for a name that nobody has, so that it cannot be told from one that somebody has.
+fn decoy(server: &Server, user: &str) -> Verifier {
+    let salt = server.decoy_salt(user);
+    Verifier { iterations: ITERATIONS, salt, stored_key: [0; 32], server_key: [0; 32] }
+}

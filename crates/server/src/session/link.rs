@@ -1,0 +1,271 @@
+//! The socket of a session, and what the client says while its statement runs.
+
+use crate::server::Server;
+use hypostyle::{Connection, Poll, Progress};
+use hypostyle_transport::{Frame, Transport};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::FrameType;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A client that takes nothing for so long is given up.
+const STALL_TIME: Duration = Duration::from_secs(120);
+
+/// Why a running statement has to end.
+#[derive(Clone, Debug)]
+pub enum Reason {
+    Cancelled,
+    TooLong(Duration),
+    Stopping,
+    /// The connection is of no use any more.
+    Gone(Error),
+}
+
+pub struct Link {
+    server: Arc<Server>,
+    pub transport: Transport,
+    /// Frames for the running statement that came before they were asked for, and requests sent ahead.
+    waiting: VecDeque<Frame>,
+    /// The running statement.
+    query: u32,
+    credit: i64,
+    /// Chunks below this number have arrived.
+    received: u64,
+    reason: Option<Reason>,
+    started: Instant,
+    /// When `Progress` was sent last; `None` when it is not wanted.
+    told: Option<Instant>,
+    /// Time spent in the socket and waiting for credit.
+    pub in_socket: Duration,
+    pub for_credit: Duration,
+}
+
+/// Has the connection look at the link while it waits.
+pub fn install(link: &Arc<Mutex<Link>>, connection: &Connection) {
+    let link = Arc::downgrade(link);
+    connection.set_poll(Some(Arc::new(move |progress| {
+        let Some(link) = link.upgrade() else { return Poll::Interrupt };
+        // Held by the thread that asks the client for a table: the wait is the client's.
+        let Some(mut link) = link.try_lock() else { return Poll::Continue };
+        link.poll(progress)
+    })));
+}
+
+impl Link {
+    pub fn new(server: Arc<Server>, transport: Transport) -> Self {
+        Self {
+            server,
+            transport,
+            waiting: VecDeque::new(),
+            query: 0,
+            credit: 0,
+            received: 0,
+            reason: None,
+            started: Instant::now(),
+            told: None,
+            in_socket: Duration::ZERO,
+            for_credit: Duration::ZERO,
+        }
+    }
+
+    /// The client's next request; waits as long as a session may be idle.
+    pub fn next_request(&mut self) -> Result<Frame> {
+        if let Some(frame) = self.waiting.pop_front() {
+            return Ok(frame);
+        }
+        let (server, since) = (self.server.clone(), Instant::now());
+        self.transport.receive(&mut || {
+            if server.is_stopping() {
+                return Err(stopping());
+            }
+            match server.limits.idle_time.filter(|limit| since.elapsed() > *limit) {
+                Some(limit) => Err(Error::new(
+                    ErrorKind::Closed,
+                    format!("the session has been idle for {} s", limit.as_secs()),
+                )
+                .with_sqlstate("57P05")),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// A statement begins.
+    pub fn begin(&mut self, query: u32, credit: u64, progress: bool) {
+        self.query = query;
+        self.credit = i64::try_from(credit).unwrap_or(i64::MAX);
+        self.received = 0;
+        self.reason = None;
+        self.started = Instant::now();
+        self.told = progress.then_some(self.started);
+        (self.in_socket, self.for_credit) = (Duration::ZERO, Duration::ZERO);
+    }
+
+    pub fn end(&mut self) {
+        self.query = 0;
+    }
+
+    pub fn reason(&self) -> Option<Reason> {
+        self.reason.clone()
+    }
+
+    /// An interrupted statement's result, saying why it was interrupted.
+    pub fn explained<T>(&self, result: Result<T>) -> Result<T> {
+        let Err(error) = result else { return result };
+        if error.kind() != ErrorKind::Interrupted {
+            return Err(error);
+        }
+        Err(match &self.reason {
+            Some(Reason::TooLong(limit)) => Error::new(
+                ErrorKind::Interrupted,
+                format!("the statement ran longer than the {} s that this server allows", limit.as_secs_f64()),
+            ),
+            Some(Reason::Stopping) => stopping(),
+            Some(Reason::Gone(error)) => error.clone(),
+            Some(Reason::Cancelled) | None => error,
+        })
+    }
+
+    /// Called while the engine works.
+    fn poll(&mut self, progress: &Progress) -> Poll {
+        let looked = self.look().and_then(|()| self.tell(progress));
+        if let Err(error) = looked {
+            self.reason = Some(Reason::Gone(error));
+        }
+        self.check_limits();
+        if self.reason.is_some() { Poll::Interrupt } else { Poll::Continue }
+    }
+
+    fn check_limits(&mut self) {
+        let limit = self.server.limits.statement_time.filter(|limit| self.started.elapsed() > *limit);
+        if let Some(limit) = limit {
+            self.reason.get_or_insert(Reason::TooLong(limit));
+        }
+        if self.server.is_stopping() {
+            self.reason.get_or_insert(Reason::Stopping);
+        }
+    }
+
+    /// Takes what has come.
+    fn look(&mut self) -> Result<()> {
+        while let Some(frame) = self.transport.try_receive()? {
+            self.take(frame)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, frame: Frame) -> Result<()> {
+        match frame.frame_type {
+            FrameType::Cancel => {
+                if wire::Cancel::decode(&frame.body)?.0 == self.query {
+                    self.reason = Some(Reason::Cancelled);
+                }
+            }
+            FrameType::Credit => {
+                let credit = wire::Credit::decode(&frame.body)?;
+                if credit.query == self.query {
+                    self.credit = self.credit.saturating_add_unsigned(credit.bytes);
+                    self.received = self.received.max(credit.received);
+                }
+            }
+            _ => self.waiting.push_back(frame),
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, progress: &Progress) -> Result<()> {
+        if self.told.is_none_or(|told| told.elapsed() < PROGRESS_INTERVAL) {
+            return Ok(());
+        }
+        self.told = Some(Instant::now());
+        let progress = wire::Progress {
+            query: self.query,
+            done: progress.rows_done,
+            total: progress.rows_total,
+            elapsed: progress.elapsed,
+        };
+        self.send(&progress.frame())
+    }
+
+    /// The next frame of the running statement that the client sends by itself: a chunk, an answer.
+    pub fn next_of_statement(&mut self) -> Result<Frame> {
+        loop {
+            self.interrupted()?;
+            if let Some(frame) = self.waiting.pop_front() {
+                return Ok(frame);
+            }
+            let (server, since) = (self.server.clone(), Instant::now());
+            let frame = self.transport.receive(&mut || stall(&server, since))?;
+            self.take(frame)?;
+        }
+    }
+
+    /// # Errors
+    /// Why the running statement has to end, if it has to.
+    pub fn interrupted(&mut self) -> Result<()> {
+        self.check_limits();
+        match &self.reason {
+            None => Ok(()),
+            Some(Reason::Gone(error)) => Err(error.clone()),
+            Some(_) => self.explained(Err(Error::new(ErrorKind::Interrupted, "the statement was cancelled"))),
+        }
+    }
+
+    pub fn has_no_credit(&self) -> bool {
+        self.credit <= 0
+    }
+
+    /// Waits until the client has granted credit, then takes `bytes` from it.
+    pub fn pay(&mut self, bytes: usize) -> Result<()> {
+        self.look()?;
+        let since = Instant::now();
+        while self.credit <= 0 {
+            self.interrupted()?;
+            let server = self.server.clone();
+            let frame = self.transport.receive(&mut || stall(&server, since))?;
+            self.take(frame)?;
+        }
+        self.for_credit += since.elapsed();
+        self.interrupted()?;
+        self.credit -= i64::try_from(bytes).unwrap_or(i64::MAX);
+        Ok(())
+    }
+
+    /// Sends whole frames.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.send_pieces(&[bytes], &[])
+    }
+
+    pub fn send_pieces(&mut self, pieces: &[&[u8]], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+        let (server, since) = (self.server.clone(), Instant::now());
+        let result = self.transport.send_pieces(pieces, descriptors, &mut || stall(&server, since));
+        self.in_socket += since.elapsed();
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        self.server.metrics.bytes_sent.inc_by(bytes as u64);
+        if let Err(error) = &result {
+            // A frame that was not sent whole cannot be followed by another.
+            self.reason = Some(Reason::Gone(error.clone()));
+        }
+        result
+    }
+}
+
+fn stall(server: &Server, since: Instant) -> Result<()> {
+    if server.is_stopping() && since.elapsed() > server.limits.stop_time {
+        return Err(stopping());
+    }
+    if since.elapsed() > STALL_TIME {
+        let message = format!("the client has taken nothing for {} s", STALL_TIME.as_secs());
+        return Err(Error::new(ErrorKind::Connection, message));
+    }
+    Ok(())
+}
+
+fn stopping() -> Error {
+    Error::new(ErrorKind::Closed, "the server is stopping").with_sqlstate("57P01")
+}

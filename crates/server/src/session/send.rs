@@ -1,0 +1,286 @@
+//! Results on their way to the client: descriptors, memory files, or chunks (protocol.md §4, §10).
+
+use super::Session;
+use super::link::Link;
+use crate::pool::Pending;
+use hypostyle::{NodeFiles, QueryResult, StoredFiles};
+use hypostyle_io::File;
+use hypostyle_types::{Error, Result};
+use hypostyle_wire as wire;
+use hypostyle_wire::{
+    CHUNK_BYTES, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, FileNode, FrameHeader, FrameType,
+    Place, Region, ResultHeader, StreamEncoder, Writer, rows_that_fit,
+};
+use parking_lot::MutexGuard;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+/// Results of fewer bytes are not worth a mapping.
+const MAPPED_BYTES_MIN: u64 = 64 << 10;
+
+/// Bytes of a memory file: fewer files to open, few enough not to wait long for the first.
+const MEMORY_CHUNK_BYTES: usize = 8 << 20;
+
+/// Small frames are put together up to so many bytes.
+const TOGETHER_BYTES: usize = 64 << 10;
+
+/// A result that is being sent.
+struct Sending<'a> {
+    session: &'a Session,
+    query: &'a wire::Query,
+    encoder: StreamEncoder,
+    /// Frames that go out with the next ones.
+    ready: Vec<u8>,
+    encoding: VecDeque<Pending<Result<Encoded>>>,
+    chunk_bytes: usize,
+    /// Whether chunks go into memory files.
+    in_memory: bool,
+}
+
+impl Session {
+    pub(super) fn send(&self, query: &wire::Query, result: &QueryResult, started: Instant) -> Result<()> {
+        let schema = wire::canonical_schema(&result.schema())?;
+        let descriptors = query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS);
+        let files = if descriptors { mapped_files(result)? } else { None };
+        let execute = started.elapsed();
+        let header = ResultHeader {
+            query: query.query,
+            is_query: result.is_query(),
+            rows: if result.is_stored() { Some(result.row_count()?) } else { None },
+            bytes: result.stored_bytes(),
+            schema: schema.clone(),
+        };
+        let mut sending = Sending {
+            session: self,
+            query,
+            encoder: StreamEncoder::new(query.query, schema, self.codecs, self.codec()?, self.pool.threads()),
+            ready: header.frame(),
+            encoding: VecDeque::new(),
+            chunk_bytes: match query.chunk_bytes {
+                0 => CHUNK_BYTES as usize,
+                bytes => bytes as usize,
+            },
+            in_memory: descriptors,
+        };
+        let rows = match files {
+            Some(files) => Some(sending.files(&files)?),
+            None if result.is_query() => {
+                sending.rows(result)?;
+                None
+            }
+            None => None,
+        };
+        sending.done(result, rows, execute)
+    }
+
+    fn codec(&self) -> Result<Codec> {
+        self.connection.setting(crate::RESULT_CODEC).unwrap_or_default().parse()
+    }
+}
+
+impl Sending<'_> {
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.session.link.lock()
+    }
+
+    /// The columns' own files (§10.5, place 2); how many rows.
+    fn files(&mut self, files: &StoredFiles) -> Result<u64> {
+        let mut descriptors = Vec::new();
+        let nodes = files
+            .columns
+            .iter()
+            .flatten()
+            .map(|node| file_node(node, &mut descriptors))
+            .collect::<Result<Vec<_>>>()?;
+        let header = wire::ChunkHeader {
+            query: self.query.query,
+            place: Place::Columns,
+            number: 0,
+            rows: files.rows,
+            checksum: 0,
+            skip: files.skip,
+            head: wire::write_file_nodes(nodes.iter()),
+        };
+        self.frame_with_descriptors(&header, &descriptors)?;
+        Ok(files.rows)
+    }
+
+    fn frame_with_descriptors(&mut self, header: &wire::ChunkHeader, descriptors: &[OwnedFd]) -> Result<()> {
+        self.flush()?;
+        let mut body = Writer::default();
+        header.write(&mut body);
+        let body = body.finish();
+        let frame = FrameHeader {
+            length: body.len() as u32,
+            frame_type: FrameType::Chunk,
+            descriptors: descriptors.len() as u16,
+        };
+        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+        self.link().send_pieces(&[&frame.encode(), &body], &borrowed)
+    }
+
+    /// Chunks, encoded on all cores while the engine computes the next rows.
+    fn rows(&mut self, result: &QueryResult) -> Result<()> {
+        let mut held: Option<EncodeJob> = None;
+        let mut position = 0;
+        loop {
+            let batch = self.link_explained(result.next_batch())?;
+            let Some(batch) = batch else { break };
+            let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
+            let mut start = 0;
+            while start < batch.num_rows() {
+                let rows = rows_that_fit(&batch, start, target);
+                self.link_explained(result.verify_rows(position..position + rows as u64))?;
+                position += rows as u64;
+                let job = self.encoder.plan(batch.slice(start, rows))?;
+                if let Some(job) = held.replace(job) {
+                    self.encode(job)?;
+                }
+                start += rows;
+            }
+        }
+        // The last, and often the only one: nothing is to be done beside it.
+        while let Some(pending) = self.encoding.pop_front() {
+            self.encoded(pending.wait()?)?;
+        }
+        match held {
+            Some(job) => {
+                let encoded = encode(job, self.in_memory);
+                self.encoded(encoded)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn link_explained<T>(&self, result: Result<T>) -> Result<T> {
+        self.link().explained(result)
+    }
+
+    /// Has a chunk encoded, and sends those that are.
+    fn encode(&mut self, job: EncodeJob) -> Result<()> {
+        let in_memory = self.in_memory;
+        self.encoding.push_back(self.session.pool.run(move || encode(job, in_memory)));
+        while self.encoding.len() > self.session.pool.threads() {
+            if let Some(pending) = self.encoding.pop_front() {
+                self.encoded(pending.wait()?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a chunk.
+    fn encoded(&mut self, encoded: Result<Encoded>) -> Result<()> {
+        let encoded = encoded?;
+        let before = self.link().in_socket;
+        for frame in &encoded.frames {
+            let length = frame.body_bytes();
+            if length > self.session.frame_bytes_max as usize {
+                return Err(Error::invalid_input(format!(
+                    "a row takes {length} bytes, more than the {} that the client accepts; raise frame_bytes_max",
+                    self.session.frame_bytes_max
+                ))
+                .with_sqlstate("54000"));
+            }
+            self.pay(length)?;
+            if encoded.place == Place::MemoryFile && frame.frame_type == FrameType::Chunk {
+                let pieces: Vec<&[u8]> = frame.payload.iter().map(|piece| piece.as_slice()).collect();
+                let file = File::sealed(&pieces)?;
+                self.flush()?;
+                let header = FrameHeader { length: frame.head.len() as u32, frame_type: FrameType::Chunk, descriptors: 1 };
+                self.link().send_pieces(&[&header.encode(), &frame.head], &[file.as_fd()])?;
+                continue;
+            }
+            let header = FrameHeader { length: length as u32, frame_type: frame.frame_type, descriptors: 0 };
+            if length < TOGETHER_BYTES {
+                self.ready.extend_from_slice(&header.encode());
+                self.ready.extend_from_slice(&frame.head);
+                frame.payload.iter().for_each(|piece| self.ready.extend_from_slice(piece));
+            } else {
+                let ready = std::mem::take(&mut self.ready);
+                let header = header.encode();
+                let mut pieces: Vec<&[u8]> = vec![&ready, &header, &frame.head];
+                pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
+                self.link().send_pieces(&pieces, &[])?;
+            }
+            if self.ready.len() >= TOGETHER_BYTES {
+                self.flush()?;
+            }
+        }
+        let in_socket = self.link().in_socket - before;
+        self.encoder.sent(&encoded, in_socket);
+        Ok(())
+    }
+
+    /// What is ready goes out before credit is waited for: the client grants more when it has that.
+    fn pay(&mut self, bytes: usize) -> Result<()> {
+        if self.link().has_no_credit() {
+            self.flush()?;
+        }
+        self.link().pay(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        if self.ready.is_empty() {
+            return Ok(());
+        }
+        let ready = std::mem::take(&mut self.ready);
+        self.link().send(&ready)
+    }
+
+    fn done(mut self, result: &QueryResult, rows: Option<u64>, execute: std::time::Duration) -> Result<()> {
+        let end = self.encoder.end();
+        let metrics = &self.session.server.metrics;
+        metrics.rows_sent.inc_by(rows.unwrap_or(end.rows));
+        let (send, wait) = {
+            let link = self.link();
+            (link.in_socket, link.for_credit)
+        };
+        let done = wire::Done {
+            query: self.query.query,
+            rows: rows.unwrap_or(end.rows),
+            checksum: if rows.is_some() { wire::stream_checksum([0]) } else { end.checksum },
+            affected: result.rows_affected(),
+            transaction: self.session.transaction(),
+            times: wire::Times { execute, encode: end.encode, send, wait },
+            raw: end.raw,
+            sent: end.sent,
+            chosen: end.chosen,
+        };
+        self.ready.extend_from_slice(&done.frame());
+        self.flush()
+    }
+}
+
+fn encode(job: EncodeJob, in_memory: bool) -> Result<Encoded> {
+    if in_memory && job.raw_bytes() as u64 >= MAPPED_BYTES_MIN { job.encode_for_memory() } else { job.encode() }
+}
+
+/// The files of a stored result, if it is large enough and they are few enough to be passed.
+fn mapped_files(result: &QueryResult) -> Result<Option<StoredFiles>> {
+    if result.stored_bytes().is_none_or(|bytes| bytes < MAPPED_BYTES_MIN) {
+        return Ok(None);
+    }
+    let files = result.stored_files().transpose()?;
+    let count = |node: &NodeFiles| {
+        node.buffers.len() + usize::from(node.validity.is_some()) + 2 * usize::from(node.dictionary.is_some())
+    };
+    Ok(files.filter(|files| files.columns.iter().flatten().map(count).sum::<usize>() <= DESCRIPTORS_MAX))
+}
+
+fn file_node(node: &NodeFiles, descriptors: &mut Vec<OwnedFd>) -> Result<FileNode> {
+    let mut region = |buffer: &hypostyle::BufferFile| -> Result<Region> {
+        let Some(file) = &buffer.file else { return Ok(Region { length: 0, descriptor: 0 }) };
+        descriptors.push(file.read_only_descriptor()?);
+        Ok(Region { length: buffer.length, descriptor: (descriptors.len() - 1) as u16 })
+    };
+    let validity = node.validity.as_ref().map(&mut region).transpose()?;
+    let buffers = node.buffers.iter().map(&mut region).collect::<Result<Vec<_>>>()?;
+    let dictionary = match &node.dictionary {
+        Some(dictionary) => {
+            Some((dictionary.values, region(&dictionary.offsets)?, region(&dictionary.heap)?))
+        }
+        None => None,
+    };
+    Ok(FileNode { elements: node.elements, nulls: node.nulls, validity, buffers, dictionary })
+}

@@ -1,0 +1,395 @@
+//! Arrow arrays into heads and buffers (protocol.md §10.1).
+//!
+//! Whatever has a canonical type goes as it is; strings are read from where they lie; the rest is cast.
+
+use crate::compression::Compression;
+use crate::floats::{Float, encode_decimals};
+use crate::integers::{Earlier, PLAIN, encode_integers, encode_narrower};
+use crate::sink::{Settings, Sink, too_long};
+use crate::text::{OFFSETS, Text, encode_text};
+use crate::word::{Word, words};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
+use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field};
+use hypostyle_types::{Error, Result};
+
+/// Columns that a column's differences are sought to.
+const EARLIER_MAX: usize = 8;
+
+/// Bytes of a type's values where they are carried as integers, and whether those have a sign.
+pub(crate) fn integer_type(data_type: &DataType) -> Option<(usize, bool)> {
+    use DataType as D;
+    Some(match data_type {
+        D::Int8 => (1, true),
+        D::Int16 => (2, true),
+        D::Int32 | D::Decimal32(..) | D::Date32 => (4, true),
+        D::Int64 | D::Decimal64(..) | D::Time64(_) | D::Timestamp(..) | D::Duration(_) => (8, true),
+        D::UInt8 => (1, false),
+        D::UInt16 => (2, false),
+        D::UInt32 => (4, false),
+        D::UInt64 => (8, false),
+        _ => return None,
+    })
+}
+
+/// Bytes of the values of types that are not carried as integers, but are as long.
+pub(crate) fn fixed_bytes(data_type: &DataType) -> Option<usize> {
+    use DataType as D;
+    Some(match data_type {
+        D::Float32 => 4,
+        D::Float64 => 8,
+        D::Decimal128(..) | D::Interval(_) => 16,
+        D::Decimal256(..) => 32,
+        D::FixedSizeBinary(bytes) => bytes.unsigned_abs() as usize,
+        _ => return None,
+    })
+}
+
+/// The one buffer of values of an array of fixed width.
+fn values_of(array: &dyn Array, bytes: usize) -> Buffer {
+    let data = array.to_data();
+    data.buffers()[0].slice_with_length(data.offset() * bytes, data.len() * bytes)
+}
+
+/// Arrow's errors where an array is not what its type says.
+pub(crate) fn arrow_error(error: arrow_schema::ArrowError) -> Error {
+    Error::internal(format!("cannot encode a column: {error}"))
+}
+
+/// The array with the type of `field`, except for strings, which are read as they are.
+pub(crate) fn canonical(array: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
+    let (own, text) = (array.data_type(), matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary));
+    let is_text = matches!(
+        own,
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+    );
+    let nested = match (own, data_type) {
+        (DataType::List(_) | DataType::LargeList(_), DataType::LargeList(_)) => true,
+        (DataType::Struct(own), DataType::Struct(wanted)) => own.len() == wanted.len(),
+        (DataType::FixedSizeList(_, own), DataType::FixedSizeList(_, wanted)) => own == wanted,
+        (DataType::Map(..), DataType::Map(..)) => true,
+        (DataType::Dictionary(own, values), DataType::Dictionary(wanted, _)) => {
+            own == wanted && (values.is_string() || values.is_binary())
+        }
+        _ => false,
+    };
+    if own == data_type || text && is_text || nested {
+        return Ok(array.clone());
+    }
+    arrow_cast::cast(array, data_type).map_err(arrow_error)
+}
+
+/// Columns of a chunk, in order.
+pub(crate) struct Columns<'a> {
+    /// Those before the one that is encoded.
+    pub earlier: &'a [ArrayRef],
+    pub types: &'a [DataType],
+}
+
+impl Columns<'_> {
+    fn as_wide<T: Word>(&self, settings: Settings) -> Vec<Earlier<T>> {
+        if !settings.light {
+            return Vec::new();
+        }
+        let earlier = self.earlier.iter().zip(self.types).enumerate().rev();
+        earlier
+            .filter(|(_, (array, data_type))| {
+                integer_type(data_type).is_some_and(|(bytes, _)| bytes == T::BYTES) && array.null_count() == 0
+            })
+            .take(EARLIER_MAX)
+            .map(|(column, (array, _))| Earlier {
+                column: column as u32,
+                values: words(values_of(array, T::BYTES)),
+            })
+            .collect()
+    }
+}
+
+/// Writes an array, and says its encoding.
+pub(crate) fn encode_array(
+    sink: &mut Sink,
+    array: &ArrayRef,
+    data_type: &DataType,
+    columns: &Columns<'_>,
+) -> Result<u8> {
+    let array = &canonical(array, data_type)?;
+    let all_null = array.null_count() == array.len() && !array.is_empty();
+    if all_null || *data_type == DataType::Null {
+        sink.head.u8(PLAIN).u8(2);
+        return Ok(PLAIN);
+    }
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    if let Some((bytes, signed)) = integer_type(data_type) {
+        return match bytes {
+            1 => encode_words::<u8>(sink, array, signed, nulls, columns),
+            2 => encode_words::<u16>(sink, array, signed, nulls, columns),
+            4 => encode_words::<u32>(sink, array, signed, nulls, columns),
+            _ => encode_words::<u64>(sink, array, signed, nulls, columns),
+        };
+    }
+    match data_type {
+        DataType::Boolean => {
+            sink.array(PLAIN, nulls)?;
+            sink.bits(array.as_boolean().values())?;
+            Ok(PLAIN)
+        }
+        DataType::Float32 => encode_floats::<f32>(sink, array, nulls),
+        DataType::Float64 => encode_floats::<f64>(sink, array, nulls),
+        DataType::Decimal128(..) => encode_wide_decimals(sink, array, nulls),
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let text = Text::gather(array).ok_or_else(|| unknown(array.data_type()))??;
+            encode_text(sink, text, nulls)
+        }
+        DataType::LargeList(element) => match array.data_type() {
+            DataType::List(_) => {
+                let list = array.as_list::<i32>();
+                encode_lists(sink, list.offsets(), list.values(), element.data_type(), nulls)
+            }
+            _ => {
+                let list = array.as_list::<i64>();
+                encode_lists(sink, list.offsets(), list.values(), element.data_type(), nulls)
+            }
+        },
+        DataType::Map(entries, _) => {
+            let map = array.as_map();
+            let pairs: ArrayRef = std::sync::Arc::new(map.entries().clone());
+            encode_lists(sink, map.offsets(), &pairs, entries.data_type(), nulls)
+        }
+        DataType::FixedSizeList(element, length) => {
+            sink.array(PLAIN, nulls)?;
+            let list = array.as_fixed_size_list();
+            let length = length.unsigned_abs() as usize;
+            let values = list.values().slice(list.value_offset(0) as usize, array.len() * length);
+            encode_inner(sink, &values, element.data_type())?;
+            Ok(PLAIN)
+        }
+        DataType::Struct(members) => {
+            sink.array(PLAIN, nulls)?;
+            for (member, column) in members.iter().zip(array.as_struct().columns()) {
+                encode_inner(sink, column, member.data_type())?;
+            }
+            Ok(PLAIN)
+        }
+        _ => {
+            let bytes = fixed_bytes(data_type).ok_or_else(|| unknown(data_type))?;
+            sink.array(PLAIN, nulls)?;
+            sink.buffer(values_of(array, bytes))?;
+            Ok(PLAIN)
+        }
+    }
+}
+
+fn unknown(data_type: &DataType) -> Error {
+    Error::internal(format!("{data_type} is not a canonical type"))
+}
+
+fn encode_inner(sink: &mut Sink, array: &ArrayRef, data_type: &DataType) -> Result<u8> {
+    encode_array(sink, array, data_type, &Columns { earlier: &[], types: &[] })
+}
+
+fn encode_words<T: Word>(
+    sink: &mut Sink,
+    array: &ArrayRef,
+    signed: bool,
+    nulls: Option<&NullBuffer>,
+    columns: &Columns<'_>,
+) -> Result<u8> {
+    let mut values = words::<T>(values_of(array, T::BYTES));
+    if let (Some(nulls), true) = (nulls, sink.settings.light) {
+        values = fill(&values, nulls);
+    }
+    encode_integers(sink, &values, signed, nulls, &columns.as_wide(sink.settings))
+}
+
+/// The values, each under a NULL replaced by the one before it, which packs better than what an engine left.
+fn fill<T: Word>(values: &[T], nulls: &NullBuffer) -> ScalarBuffer<T> {
+    let mut last = nulls.valid_indices().next().map_or(T::from_u64(0), |index| values[index]);
+    let filled = values.iter().zip(nulls).map(|(value, valid)| {
+        last = if valid { *value } else { last };
+        last
+    });
+    filled.collect::<Vec<T>>().into()
+}
+
+fn encode_floats<F: Float>(sink: &mut Sink, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<u8> {
+    let values = words::<F::Integer>(values_of(array, size_of::<F>()));
+    let floats: ScalarBuffer<F> = values.into_inner().into();
+    if sink.settings.light && encode_decimals(sink, &floats, nulls)? {
+        return Ok(crate::floats::DECIMAL);
+    }
+    sink.array(PLAIN, nulls)?;
+    sink.buffer(floats.into_inner())?;
+    Ok(PLAIN)
+}
+
+/// Decimals of 16 bytes, which mostly hold what 8 would.
+fn encode_wide_decimals(sink: &mut Sink, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<u8> {
+    let buffer = values_of(array, 16);
+    if sink.settings.light {
+        let pairs = words::<u64>(buffer.clone());
+        let narrow = pairs.chunks_exact(2).enumerate().map(|(index, pair)| {
+            let fits = pair[1] == ((pair[0] as i64) >> 63) as u64;
+            let is_null = || nulls.is_some_and(|nulls| nulls.is_null(index));
+            (fits || is_null()).then_some(pair[0])
+        });
+        if let Some(narrow) = narrow.collect::<Option<Vec<u64>>>() {
+            let narrow = nulls.map_or_else(|| narrow.clone().into(), |nulls| fill(&narrow, nulls));
+            if let Some(encoding) = encode_narrower(sink, &narrow, true, nulls, &[])? {
+                return Ok(encoding);
+            }
+        }
+    }
+    sink.array(PLAIN, nulls)?;
+    sink.buffer(buffer)?;
+    Ok(PLAIN)
+}
+
+fn encode_lists<O: OffsetSizeTrait>(
+    sink: &mut Sink,
+    offsets: &OffsetBuffer<O>,
+    values: &ArrayRef,
+    element: &DataType,
+    nulls: Option<&NullBuffer>,
+) -> Result<u8> {
+    let (first, last) = (offsets[0].as_usize(), offsets[offsets.len() - 1].as_usize());
+    if u32::try_from(last - first).is_err() {
+        return Err(too_long(last - first));
+    }
+    let values = values.slice(first, last - first);
+    let encoding = if sink.settings.in_place {
+        sink.array(OFFSETS, nulls)?;
+        let rebased: Vec<i64> = offsets.iter().map(|offset| (offset.as_usize() - first) as i64).collect();
+        sink.buffer(rebased.into())?;
+        OFFSETS
+    } else {
+        sink.array(PLAIN, nulls)?;
+        let lengths: Vec<u32> = offsets.lengths().map(|length| length as u32).collect();
+        encode_integers(sink, &lengths.into(), false, None, &[])?;
+        PLAIN
+    };
+    encode_inner(sink, &values, element)?;
+    Ok(encoding)
+}
+
+/// The codes of a dictionary's array, −1 under each NULL (protocol.md §10.3).
+pub(crate) fn encode_codes(sink: &mut Sink, array: &ArrayRef, code_bytes: usize) -> Result<u8> {
+    if array.null_count() == array.len() && !array.is_empty() {
+        sink.head.u8(PLAIN).u8(2);
+        return Ok(PLAIN);
+    }
+    match code_bytes {
+        1 => encode_code_words::<u8>(sink, array),
+        2 => encode_code_words::<u16>(sink, array),
+        _ => encode_code_words::<u32>(sink, array),
+    }
+}
+
+fn encode_code_words<T: Word>(sink: &mut Sink, array: &ArrayRef) -> Result<u8> {
+    let mut codes = words::<T>(values_of(array, T::BYTES));
+    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
+    if let Some(nulls) = nulls {
+        let none = T::from_u64(u64::MAX);
+        if codes.iter().zip(nulls).any(|(code, valid)| !valid && *code != none) {
+            let marked = codes.iter().zip(nulls).map(|(code, valid)| if valid { *code } else { none });
+            codes = marked.collect::<Vec<T>>().into();
+        }
+    }
+    encode_integers(sink, &codes, true, nulls, &[])
+}
+
+/// How many rows of a batch from `start` on have `chunk_bytes` before compression; at least one.
+pub fn rows_that_fit(batch: &arrow_array::RecordBatch, start: usize, chunk_bytes: usize) -> usize {
+    let rows = batch.num_rows() - start;
+    let fits = |rows: usize| {
+        batch.columns().iter().map(|column| bytes_of_rows(column, start, rows)).sum::<usize>() <= chunk_bytes
+    };
+    if rows <= 1 || fits(rows) {
+        return rows;
+    }
+    let (mut enough, mut too_many) = (1, rows);
+    while too_many - enough > 1 {
+        let middle = enough + (too_many - enough) / 2;
+        if fits(middle) { enough = middle } else { too_many = middle }
+    }
+    // Whole blocks pack better than a cut one.
+    if enough > crate::word::BLOCK { enough / crate::word::BLOCK * crate::word::BLOCK } else { enough }
+}
+
+/// Bytes of a batch before codecs.
+pub(crate) fn bytes_of_batch(batch: &arrow_array::RecordBatch) -> usize {
+    batch.columns().iter().map(|column| bytes_of_rows(column, 0, batch.num_rows())).sum()
+}
+
+/// About how many bytes some rows have.
+fn bytes_of_rows(array: &ArrayRef, start: usize, rows: usize) -> usize {
+    fn spanned<O: OffsetSizeTrait>(offsets: &[O], start: usize, rows: usize) -> (usize, usize) {
+        (offsets[start].as_usize(), (offsets[start + rows] - offsets[start]).as_usize())
+    }
+    let text = |bytes: usize| bytes + rows * size_of::<u32>();
+    let inner =
+        |values: &ArrayRef, (first, length)| rows * size_of::<u32>() + bytes_of_rows(values, first, length);
+    match array.data_type() {
+        DataType::Utf8 => text(spanned(array.as_string::<i32>().value_offsets(), start, rows).1),
+        DataType::LargeUtf8 => text(spanned(array.as_string::<i64>().value_offsets(), start, rows).1),
+        DataType::Binary => text(spanned(array.as_binary::<i32>().value_offsets(), start, rows).1),
+        DataType::LargeBinary => text(spanned(array.as_binary::<i64>().value_offsets(), start, rows).1),
+        DataType::Utf8View => text(view_bytes(array.as_string_view().views(), start, rows)),
+        DataType::BinaryView => text(view_bytes(array.as_binary_view().views(), start, rows)),
+        DataType::List(_) => inner(
+            array.as_list::<i32>().values(),
+            spanned(array.as_list::<i32>().value_offsets(), start, rows),
+        ),
+        DataType::LargeList(_) => inner(
+            array.as_list::<i64>().values(),
+            spanned(array.as_list::<i64>().value_offsets(), start, rows),
+        ),
+        DataType::Map(..) => {
+            let span = spanned(array.as_map().value_offsets(), start, rows);
+            let entries = array.as_map().entries();
+            rows * size_of::<u32>()
+                + entries.columns().iter().map(|column| bytes_of_rows(column, span.0, span.1)).sum::<usize>()
+        }
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(|column| bytes_of_rows(column, start, rows)).sum()
+        }
+        DataType::FixedSizeList(_, length) => {
+            let length = length.unsigned_abs() as usize;
+            let list = array.as_fixed_size_list();
+            bytes_of_rows(list.values(), list.value_offset(start) as usize, rows * length)
+        }
+        DataType::Boolean => rows.div_ceil(8),
+        DataType::Null => 0,
+        DataType::Dictionary(code, _) => rows * code.primitive_width().unwrap_or(4),
+        DataType::FixedSizeBinary(bytes) => rows * bytes.unsigned_abs() as usize,
+        other => rows * other.primitive_width().unwrap_or(16),
+    }
+}
+
+fn view_bytes(views: &[u128], start: usize, rows: usize) -> usize {
+    views[start..start + rows].iter().map(|view| *view as u32 as usize).sum()
+}
+
+/// One row of parameters (protocol.md §4): its head and its payload.
+pub fn encode_row(batch: &arrow_array::RecordBatch) -> Result<(Vec<u8>, Vec<u8>)> {
+    let schema = crate::canonical_schema(&batch.schema())?;
+    let mut sink = Sink::new(Settings { compression: Compression::None, ..Settings::PLAIN });
+    for (array, field) in batch.columns().iter().zip(schema.fields()) {
+        encode_inner(&mut sink, array, parameter_type(field))?;
+    }
+    let (head, payload) = sink.finish();
+    Ok((head.finish(), payload.iter().flat_map(|piece| piece.iter().copied()).collect()))
+}
+
+/// A parameter is never a dictionary: there is none before its query.
+pub(crate) fn parameter_type(field: &Field) -> &DataType {
+    match field.data_type() {
+        DataType::Dictionary(_, values) => values,
+        other => other,
+    }
+}

@@ -1,0 +1,238 @@
+//! The receiving end of a stream of chunks (protocol.md §6.1, §10).
+//!
+//! What must be seen in order is here: numbers, rows, dictionaries, the stream's checksum. What takes time is in a
+//! [`DecodeJob`], which any thread may do.
+
+use crate::DECODED_BYTES_MAX;
+use crate::builder::ColumnBuilder;
+use crate::decode::ChunkColumns;
+use crate::decode::{decode, decode_codes, refused, to_batch};
+use crate::integers::NoColumns;
+use crate::message::{ChunkHeader, DictionaryHeader, Place};
+use crate::sink::{FRAME_ALIGNMENT, MEMORY_ALIGNMENT};
+use crate::source::Source;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_buffer::Buffer;
+use arrow_schema::{DataType, SchemaRef};
+use hypostyle_types::{Error, Result};
+use std::sync::Arc;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// The last dictionary that has come for a column.
+#[derive(Clone, Debug)]
+struct Dictionary {
+    number: u32,
+    values: ArrayRef,
+}
+
+/// Serial half of decoding a stream: checks order, counts and checksums, and keeps dictionaries.
+pub struct StreamDecoder {
+    query: u32,
+    schema: SchemaRef,
+    limit: usize,
+    next: u64,
+    rows: u64,
+    checksum: Xxh3,
+    /// By column.
+    dictionaries: Arc<Vec<Option<Dictionary>>>,
+}
+
+impl StreamDecoder {
+    pub fn new(query: u32, schema: SchemaRef) -> Self {
+        let dictionaries = Arc::new(vec![None; schema.fields().len()]);
+        Self {
+            query,
+            schema,
+            limit: DECODED_BYTES_MAX,
+            next: 0,
+            rows: 0,
+            checksum: Xxh3::new(),
+            dictionaries,
+        }
+    }
+
+    /// Refuses chunks and dictionaries of more bytes in memory.
+    pub fn with_limit(mut self, bytes: usize) -> Self {
+        self.limit = bytes;
+        self
+    }
+
+    fn check_query(&self, query: u32) -> Result<()> {
+        if query != self.query {
+            return Err(Error::protocol(format!("rows of query {query} came for query {}", self.query)));
+        }
+        Ok(())
+    }
+
+    /// Takes the body of a `Dictionary` frame.
+    pub fn dictionary(&mut self, body: Buffer) -> Result<()> {
+        let (header, payload) = DictionaryHeader::decode(&body)?;
+        self.check_query(header.query)?;
+        let column = header.column as usize;
+        let Some(DataType::Dictionary(_, values)) =
+            self.schema.fields().get(column).map(|field| field.data_type())
+        else {
+            return Err(Error::protocol(format!("column {column} has no dictionary")));
+        };
+        let mut source = Source::new(&header.head, body.slice(payload), FRAME_ALIGNMENT, self.limit);
+        let values = decode(&mut source, values, header.values as usize, &NoColumns)?;
+        source.end()?;
+        if values.null_count() > 0 {
+            return Err(Error::protocol("a dictionary has NULLs"));
+        }
+        Arc::make_mut(&mut self.dictionaries)[column] = Some(Dictionary { number: header.number, values });
+        Ok(())
+    }
+
+    /// Takes the body of a `Chunk` frame with its payload.
+    pub fn chunk(&mut self, body: Buffer) -> Result<DecodeJob> {
+        let (header, payload) = ChunkHeader::decode(&body)?;
+        if header.place != Place::Frame {
+            return Err(Error::protocol("a chunk's payload is not in its frame"));
+        }
+        self.job(header, body.slice(payload), FRAME_ALIGNMENT)
+    }
+
+    /// A chunk whose payload is in a memory file that was mapped.
+    pub fn mapped_chunk(&mut self, header: ChunkHeader, payload: Buffer) -> Result<DecodeJob> {
+        if header.place != Place::MemoryFile || header.checksum != 0 {
+            return Err(Error::protocol("a chunk's payload is not in a memory file"));
+        }
+        self.job(header, payload, MEMORY_ALIGNMENT)
+    }
+
+    fn job(&mut self, header: ChunkHeader, payload: Buffer, alignment: usize) -> Result<DecodeJob> {
+        self.check_query(header.query)?;
+        if header.number != self.next {
+            return Err(Error::protocol(format!("chunk {} came where {} must", header.number, self.next)));
+        }
+        let rows = usize::try_from(header.rows).ok().filter(|rows| i32::try_from(*rows).is_ok());
+        let rows =
+            rows.ok_or_else(|| Error::protocol(format!("{} rows of a chunk are too many", header.rows)))?;
+        self.next += 1;
+        self.rows = self.rows.saturating_add(header.rows);
+        self.checksum.update(&header.checksum.to_le_bytes());
+        Ok(DecodeJob {
+            schema: self.schema.clone(),
+            dictionaries: self.dictionaries.clone(),
+            limit: self.limit,
+            rows,
+            checksum: (header.place == Place::Frame).then_some(header.checksum),
+            number: header.number,
+            head: header.head,
+            payload,
+            alignment,
+        })
+    }
+
+    /// Rows of the chunks that have come.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The number of the next chunk.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Checks what the sender says of the whole stream.
+    ///
+    /// # Errors
+    /// When it was cut short, or is another one.
+    pub fn end(&self, rows: u64, checksum: u64) -> Result<()> {
+        if rows != self.rows {
+            return Err(Error::protocol(format!("{} rows came where {rows} were sent", self.rows)));
+        }
+        if checksum != self.checksum.digest() {
+            return Err(Error::protocol("the checksum of the rows is not that of what was sent"));
+        }
+        Ok(())
+    }
+}
+
+/// The checksum of a stream of chunks with these checksums (§6.1).
+pub fn stream_checksum(chunks: impl IntoIterator<Item = u64>) -> u64 {
+    let mut hash = Xxh3::new();
+    chunks.into_iter().for_each(|checksum| hash.update(&checksum.to_le_bytes()));
+    hash.digest()
+}
+
+/// The decoding of one chunk, which any thread may do.
+pub struct DecodeJob {
+    schema: SchemaRef,
+    dictionaries: Arc<Vec<Option<Dictionary>>>,
+    limit: usize,
+    rows: usize,
+    checksum: Option<u64>,
+    number: u64,
+    head: Vec<u8>,
+    payload: Buffer,
+    alignment: usize,
+}
+
+impl DecodeJob {
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn source(&self) -> Result<Source<'_>> {
+        if self.checksum.is_some_and(|checksum| checksum != xxh3_64(&self.payload)) {
+            return Err(Error::protocol(format!(
+                "chunk {} is damaged: its checksum is another",
+                self.number
+            )));
+        }
+        Ok(Source::new(&self.head, self.payload.clone(), self.alignment, self.limit))
+    }
+
+    /// The column of a dictionary's codes.
+    fn codes(&self, source: &mut Source<'_>, column: usize, code: &DataType) -> Result<ArrayRef> {
+        let number = source.head().u32()?;
+        let dictionary = self.dictionaries[column].as_ref().filter(|dictionary| dictionary.number == number);
+        let dictionary = dictionary.ok_or_else(|| {
+            Error::protocol(format!("dictionary {number} is not the last that came for column {column}"))
+        })?;
+        decode_codes(source, code, self.rows, &dictionary.values)
+    }
+
+    /// The chunk as a batch. Plain buffers stay where they are.
+    pub fn decode(self) -> Result<RecordBatch> {
+        let mut source = self.source()?;
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
+        for (column, field) in self.schema.fields().iter().enumerate() {
+            columns.push(match field.data_type() {
+                DataType::Dictionary(code, _) => self.codes(&mut source, column, code)?,
+                data_type => decode(&mut source, data_type, self.rows, &ChunkColumns(&columns))?,
+            });
+        }
+        source.end()?;
+        to_batch(self.schema.clone(), columns, self.rows)
+    }
+
+    /// Decodes into columns' buffers, behind what is there.
+    ///
+    /// # Errors
+    /// After one the columns are of no use.
+    pub fn decode_into(self, columns: &mut [ColumnBuilder]) -> Result<()> {
+        if columns.len() != self.schema.fields().len() {
+            return Err(Error::internal("a chunk was decoded into another number of columns"));
+        }
+        let mut source = self.source()?;
+        for (column, field) in self.schema.fields().iter().enumerate() {
+            let (earlier, rest) = columns.split_at_mut(column);
+            match field.data_type() {
+                DataType::Dictionary(code, _) => {
+                    rest[0].append_array(self.codes(&mut source, column, code)?)?
+                }
+                _ => rest[0].append(&mut source, self.rows, earlier)?,
+            }
+            if !field.is_nullable() && rest[0].has_nulls() {
+                return Err(refused(arrow_schema::ArrowError::SchemaError(format!(
+                    "\"{}\" has NULLs, and may not",
+                    field.name()
+                ))));
+            }
+        }
+        source.end()
+    }
+}

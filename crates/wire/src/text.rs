@@ -1,0 +1,346 @@
+//! Strings and blobs (protocol.md §11.4).
+//!
+//! They are read from where they lie, with short or long offsets or as views; what goes out are their
+//! lengths and their bytes.
+
+use crate::integers::{DICTIONARY, PLAIN, check_codes, decode_nested, encode_integers};
+use crate::sink::{Sink, too_long};
+use crate::source::Source;
+use crate::word::words;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{ByteArrayType, ByteViewType};
+use arrow_array::{Array, GenericByteArray, GenericByteViewArray};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::DataType;
+use fsst::Compressor;
+use hypostyle_types::{Error, Result};
+use std::fmt;
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(crate) const OFFSETS: u8 = 1;
+pub(crate) const SYMBOLS: u8 = 9;
+
+/// Distinct strings that a dictionary may have.
+const DICTIONARY_MAX: usize = 1 << 15;
+
+/// Strings of a sample.
+const SAMPLE: usize = 256;
+
+/// Fewer bytes are not worth a table of symbols.
+const SYMBOLS_BYTES_MIN: usize = 8 << 10;
+
+/// Bytes that a table of symbols is made from.
+const TRAIN_BYTES: usize = 32 << 10;
+
+/// The code before a byte that stands for itself.
+const ESCAPE: u8 = 255;
+
+/// A table of symbols, which is good for more than the chunk that it was made from.
+#[derive(Clone)]
+pub(crate) struct Symbols(Arc<Compressor>);
+
+impl fmt::Debug for Symbols {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} symbols", self.0.n_symbols())
+    }
+}
+
+/// Strings one behind the other.
+pub(crate) struct Text {
+    pub lengths: Vec<u32>,
+    pub bytes: Buffer,
+}
+
+impl Text {
+    /// The strings of an array of any string or binary type, or `None` for other types.
+    pub fn gather(array: &dyn Array) -> Option<Result<Self>> {
+        Some(match array.data_type() {
+            DataType::Utf8 => Self::of_offsets(array.as_string::<i32>()),
+            DataType::LargeUtf8 => Self::of_offsets(array.as_string::<i64>()),
+            DataType::Binary => Self::of_offsets(array.as_binary::<i32>()),
+            DataType::LargeBinary => Self::of_offsets(array.as_binary::<i64>()),
+            DataType::Utf8View => Self::of_views(array.as_string_view()),
+            DataType::BinaryView => Self::of_views(array.as_binary_view()),
+            _ => return None,
+        })
+    }
+
+    fn of_offsets<T: ByteArrayType>(array: &GenericByteArray<T>) -> Result<Self> {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0].as_usize(), offsets[offsets.len() - 1].as_usize());
+        if u32::try_from(last - first).is_err() {
+            return Err(too_long(last - first));
+        }
+        let lengths =
+            offsets.windows(2).map(|pair| (pair[1].as_usize() - pair[0].as_usize()) as u32).collect();
+        Ok(Self { lengths, bytes: array.values().slice_with_length(first, last - first) })
+    }
+
+    fn of_views<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Result<Self> {
+        let length = |index| if array.is_null(index) { 0 } else { array.views()[index] as u32 };
+        let lengths: Vec<u32> = (0..array.len()).map(length).collect();
+        let total = lengths.iter().map(|length| *length as usize).sum::<usize>();
+        if u32::try_from(total).is_err() {
+            return Err(too_long(total));
+        }
+        let mut bytes = Vec::with_capacity(total);
+        for index in (0..array.len()).filter(|index| lengths[*index] > 0) {
+            let value: &[u8] = array.value(index).as_ref();
+            bytes.extend_from_slice(value);
+        }
+        Ok(Self { lengths, bytes: bytes.into() })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.lengths.iter().map(move |length| {
+            let end = start + *length as usize;
+            let value = &self.bytes[start..end];
+            start = end;
+            value
+        })
+    }
+}
+
+/// Writes an array, and its encoding.
+pub(crate) fn encode_text(sink: &mut Sink, text: Text, nulls: Option<&NullBuffer>) -> Result<u8> {
+    if sink.settings.in_place {
+        sink.array(OFFSETS, nulls)?;
+        sink.buffer(offsets_of(&text.lengths).into_inner().into_inner())?;
+        sink.buffer(text.bytes)?;
+        return Ok(OFFSETS);
+    }
+    if sink.settings.light {
+        if let Some((values, codes)) = to_dictionary(&text) {
+            sink.array(DICTIONARY, nulls)?;
+            sink.head.u32(values.lengths.len() as u32);
+            encode_plain(sink, values, None)?;
+            encode_integers(sink, &codes.into(), false, None, &[])?;
+            return Ok(DICTIONARY);
+        }
+        let uncompressed = sink.settings.compression == crate::compression::Compression::None;
+        if uncompressed && let Some((symbols, codes)) = to_symbols(&text, sink.symbols.take()) {
+            sink.array(SYMBOLS, nulls)?;
+            sink.head.u8(symbols.0.n_symbols() as u8);
+            sink.buffer(symbols.0.symbol_lengths().to_vec().into())?;
+            sink.buffer(
+                symbols.0.symbol_table().iter().map(|symbol| symbol.to_u64()).collect::<Vec<_>>().into(),
+            )?;
+            encode_integers(sink, &text.lengths.into(), false, None, &[])?;
+            sink.buffer(codes.into())?;
+            sink.symbols = Some(symbols);
+            return Ok(SYMBOLS);
+        }
+    }
+    encode_plain(sink, text, nulls)?;
+    Ok(PLAIN)
+}
+
+fn encode_plain(sink: &mut Sink, text: Text, nulls: Option<&NullBuffer>) -> Result<()> {
+    sink.array(PLAIN, nulls)?;
+    encode_integers(sink, &text.lengths.into(), false, None, &[])?;
+    sink.buffer(text.bytes)
+}
+
+pub(crate) fn offsets_of(lengths: &[u32]) -> OffsetBuffer<i64> {
+    OffsetBuffer::from_lengths(lengths.iter().map(|length| *length as usize))
+}
+
+/// The distinct strings and a code for each string, where that is clearly smaller.
+fn to_dictionary(text: &Text) -> Option<(Text, Vec<u32>)> {
+    let rows = text.lengths.len();
+    let most = (rows / 4).min(DICTIONARY_MAX);
+    if most == 0 || looks_distinct(text, most) {
+        return None;
+    }
+    let mut table: Vec<u32> = vec![0; (most * 2).next_power_of_two()];
+    let mask = table.len() - 1;
+    let mut values: Vec<&[u8]> = Vec::new();
+    let mut codes = Vec::with_capacity(rows);
+    let mut before: Option<(&[u8], u32)> = None;
+    for value in text.iter() {
+        if let Some((repeated, code)) = before
+            && repeated == value
+        {
+            codes.push(code);
+            continue;
+        }
+        let mut slot = xxh3_64(value) as usize & mask;
+        let code = loop {
+            match table[slot] {
+                0 if values.len() == most => return None,
+                0 => {
+                    values.push(value);
+                    table[slot] = values.len() as u32;
+                    break values.len() as u32 - 1;
+                }
+                code if values[code as usize - 1] == value => break code - 1,
+                _ => slot = (slot + 1) & mask,
+            }
+        };
+        codes.push(code);
+        before = Some((value, code));
+    }
+    let lengths: Vec<u32> = values.iter().map(|value| value.len() as u32).collect();
+    let bytes: Vec<u8> = values.concat();
+    let code_bits = usize::BITS - (values.len() - 1).leading_zeros();
+    let coded = bytes.len() + lengths.len() * 2 + rows * code_bits as usize / 8;
+    (coded + coded / 8 < text.bytes.len() + rows / 2).then(|| (Text { lengths, bytes: bytes.into() }, codes))
+}
+
+/// Whether a sample has so many distinct strings that all of them cannot have few.
+fn looks_distinct(text: &Text, most: usize) -> bool {
+    let step = (text.lengths.len() / SAMPLE).max(1);
+    let mut hashes: Vec<u64> = text.iter().step_by(step).map(xxh3_64).collect();
+    let sampled = hashes.len();
+    hashes.sort_unstable();
+    hashes.dedup();
+    hashes.len() > most || hashes.len() > sampled / 2 && sampled >= 16
+}
+
+/// The codes by these symbols, or by new ones, where either is clearly smaller.
+fn to_symbols(text: &Text, kept: Option<Symbols>) -> Option<(Symbols, Vec<u8>)> {
+    if text.bytes.len() < SYMBOLS_BYTES_MIN {
+        return None;
+    }
+    let worth_it = |codes: &Vec<u8>| codes.len() < text.bytes.len() - text.bytes.len() / 4;
+    if let Some(symbols) = kept {
+        let codes = symbols.0.compress(&text.bytes);
+        if worth_it(&codes) {
+            return Some((symbols, codes));
+        }
+    }
+    let mean = text.bytes.len() / text.lengths.len().max(1) + 1;
+    let step = (text.lengths.len() * mean / TRAIN_BYTES).max(1);
+    let sample: Vec<&[u8]> = text.iter().step_by(step).filter(|value| !value.is_empty()).collect();
+    let symbols = Symbols(Arc::new(Compressor::train(&sample)));
+    let codes = symbols.0.compress(&text.bytes);
+    worth_it(&codes).then_some((symbols, codes))
+}
+
+/// Strings as they come.
+pub(crate) struct Decoded {
+    pub lengths: Lengths,
+    pub bytes: Buffer,
+}
+
+pub(crate) enum Lengths {
+    Lengths(Vec<u32>),
+    /// One more than there are strings; the first is 0, none is less than the one before, and the last is
+    /// the number of bytes.
+    Offsets(ScalarBuffer<i64>),
+}
+
+/// The strings of an array whose encoding and mask have been read.
+pub(crate) fn decode_text(source: &mut Source<'_>, encoding: u8, count: usize) -> Result<Decoded> {
+    match encoding {
+        PLAIN => {
+            let (lengths, total) = decode_lengths(source, count)?;
+            Ok(Decoded { lengths: Lengths::Lengths(lengths), bytes: source.buffer(total)? })
+        }
+        OFFSETS => {
+            let (offsets, total) = decode_offsets(source, count)?;
+            Ok(Decoded { lengths: Lengths::Offsets(offsets), bytes: source.buffer(total)? })
+        }
+        DICTIONARY => decode_dictionary(source, count),
+        SYMBOLS => decode_symbols(source, count),
+        other => Err(Error::protocol(format!("there is no encoding {other} of strings"))),
+    }
+}
+
+/// Lengths, and their sum.
+pub(crate) fn decode_lengths(source: &mut Source<'_>, count: usize) -> Result<(Vec<u32>, usize)> {
+    let lengths: Vec<u32> = decode_nested(source, count)?;
+    let total = lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
+    Ok((lengths, total as usize))
+}
+
+/// Offsets that begin with 0 and do not decrease, and the last.
+pub(crate) fn decode_offsets(source: &mut Source<'_>, count: usize) -> Result<(ScalarBuffer<i64>, usize)> {
+    let offsets: ScalarBuffer<i64> =
+        words::<u64>(source.buffer((count + 1) * size_of::<i64>())?).into_inner().into();
+    if offsets[0] != 0 || offsets.windows(2).any(|pair| pair[1] < pair[0]) {
+        return Err(Error::protocol("offsets do not begin with 0 and grow"));
+    }
+    let total = offsets[count] as usize;
+    Ok((offsets, total))
+}
+
+fn decode_dictionary(source: &mut Source<'_>, count: usize) -> Result<Decoded> {
+    let values = source.head().u32()? as usize;
+    if values > count {
+        return Err(Error::protocol(format!("{values} distinct values cannot be in {count} elements")));
+    }
+    let distinct = source.within(|source| {
+        let (encoding, mask) = source.array(values)?;
+        if !matches!(mask, crate::source::Mask::None) {
+            return Err(Error::protocol("the values of a dictionary have NULLs"));
+        }
+        decode_text(source, encoding, values)
+    })?;
+    let codes: Vec<u32> = decode_nested(source, count)?;
+    check_codes(&codes, values)?;
+    source.claim(values, size_of::<i64>())?;
+    let offsets = match &distinct.lengths {
+        Lengths::Lengths(lengths) => offsets_of(lengths).into_inner(),
+        Lengths::Offsets(offsets) => offsets.clone(),
+    };
+    source.claim(count, size_of::<u32>())?;
+    let lengths: Vec<u32> =
+        codes.iter().map(|code| (offsets[*code as usize + 1] - offsets[*code as usize]) as u32).collect();
+    let total = lengths.iter().map(|length| *length as usize).sum();
+    source.claim(total, 1)?;
+    let mut bytes = Vec::with_capacity(total);
+    for code in codes {
+        bytes.extend_from_slice(
+            &distinct.bytes[offsets[code as usize] as usize..offsets[code as usize + 1] as usize],
+        );
+    }
+    Ok(Decoded { lengths: Lengths::Lengths(lengths), bytes: bytes.into() })
+}
+
+fn decode_symbols(source: &mut Source<'_>, count: usize) -> Result<Decoded> {
+    let number = usize::from(source.head().u8()?);
+    let symbol_lengths = source.buffer(number)?;
+    let symbol_bytes = source.buffer(number * 8)?;
+    if number > usize::from(ESCAPE) || symbol_lengths.iter().any(|length| !(1..=8).contains(length)) {
+        return Err(Error::protocol("symbols have 1 to 8 bytes, and there are at most 255"));
+    }
+    let (lengths, total) = decode_lengths(source, count)?;
+    let codes = source.buffer_within(total.saturating_mul(2))?;
+    source.claim(total + 8, 1)?;
+    let mut symbols = [([0u8; 8], 0usize); 256];
+    for (symbol, (bytes, length)) in
+        symbols.iter_mut().zip(symbol_bytes.chunks_exact(8).zip(symbol_lengths.iter()))
+    {
+        symbol.0.copy_from_slice(bytes);
+        symbol.1 = usize::from(*length);
+    }
+    let bytes = expand(&symbols, &codes, total)
+        .ok_or_else(|| Error::protocol(format!("codes of symbols do not stand for {total} bytes")))?;
+    Ok(Decoded { lengths: Lengths::Lengths(lengths), bytes: bytes.into() })
+}
+
+/// What codes stand for, if that is `total` bytes. Symbols that do not exist have no length.
+fn expand(symbols: &[([u8; 8], usize); 256], codes: &[u8], total: usize) -> Option<Vec<u8>> {
+    // A symbol is written with all of its 8 bytes; the next one overwrites what was too much.
+    let mut bytes = vec![0; total + 8];
+    let mut at = 0;
+    let mut codes = codes.iter();
+    while let Some(code) = codes.next() {
+        let (symbol, length) = &symbols[usize::from(*code)];
+        if *length == 0 {
+            if *code != ESCAPE {
+                return None;
+            }
+            *bytes.get_mut(at)? = *codes.next()?;
+            at += 1;
+        } else {
+            bytes.get_mut(at..at + 8)?.copy_from_slice(symbol);
+            at += length;
+        }
+    }
+    bytes.truncate(total);
+    (at == total).then_some(bytes)
+}
