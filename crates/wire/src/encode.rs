@@ -321,9 +321,9 @@ pub fn rows_that_fit(batch: &arrow_array::RecordBatch, start: usize, chunk_bytes
     if enough > crate::word::BLOCK { enough / crate::word::BLOCK * crate::word::BLOCK } else { enough }
 }
 
-/// Bytes of a batch before codecs.
-pub(crate) fn bytes_of_batch(batch: &arrow_array::RecordBatch) -> usize {
-    batch.columns().iter().map(|column| bytes_of_rows(column, 0, batch.num_rows())).sum()
+/// Bytes of a column before codecs.
+pub(crate) fn bytes_of(array: &ArrayRef) -> usize {
+    bytes_of_rows(array, 0, array.len())
 }
 
 /// About how many bytes some rows have.

@@ -8,6 +8,7 @@
 
 mod blocks;
 mod builder;
+mod choice;
 mod codec;
 mod compression;
 mod columns;

@@ -37,8 +37,6 @@ pub(crate) struct Sink {
     pub settings: Settings,
     /// The heaviest compression that was used since it was last reset.
     pub compressed_by: u8,
-    /// Bytes before compression, likewise.
-    pub encoded_bytes: usize,
     /// Symbols of the column's chunks before, and after it those of this chunk.
     pub symbols: Option<Symbols>,
     alignment: usize,
@@ -53,13 +51,17 @@ impl Sink {
             head: Writer::default(),
             settings,
             compressed_by: 0,
-            encoded_bytes: 0,
             symbols: None,
             alignment: if settings.in_place { MEMORY_ALIGNMENT } else { FRAME_ALIGNMENT },
             length: 0,
             tail: Vec::new(),
             full: Vec::new(),
         }
+    }
+
+    /// Bytes of the head and the payload so far.
+    pub fn bytes(&self) -> usize {
+        self.head.length() + self.length
     }
 
     /// An array's first two fields and its mask. `nulls` are neither none nor all.
@@ -90,7 +92,6 @@ impl Sink {
 
     pub fn buffer(&mut self, bytes: Buffer) -> Result<()> {
         let length = u32::try_from(bytes.len()).map_err(|_| too_long(bytes.len()))?;
-        self.encoded_bytes += bytes.len();
         match compress(self.settings.compression, &bytes)? {
             Some((number, compressed)) => {
                 self.head.u8(number).u32(length).u32(compressed.len() as u32);

@@ -97,12 +97,12 @@ impl<'a> Source<'a> {
         let length = self.head.u32()? as usize;
         check(length)?;
         let stored = if number == 0 { length } else { self.head.u32()? as usize };
+        if number != 0 {
+            self.claim(length, 1)?;
+        }
         if stored == 0 {
-            return if length == 0 {
-                Ok(Buffer::from(Vec::<u8>::new()))
-            } else {
-                decompress(number, &[], length).map(Buffer::from)
-            };
+            let nothing = if number == 0 { Vec::new() } else { decompress(number, &[], length)? };
+            return Ok(nothing.into());
         }
         let start = self.at.next_multiple_of(self.alignment);
         let end = start.checked_add(stored).filter(|end| *end <= self.payload.len()).ok_or_else(|| {
@@ -118,7 +118,6 @@ impl<'a> Source<'a> {
         if number == 0 {
             return Ok(self.payload.slice_with_length(start, stored));
         }
-        self.claim(length, 1)?;
         Ok(decompress(number, &self.payload[start..end], length)?.into())
     }
 

@@ -3,10 +3,10 @@
 //! What must be done in order is here: numbers, dictionaries, the choice of codecs. What takes time is in an
 //! [`EncodeJob`], which any thread may do.
 
-use crate::codec::{Codec, LZ4, ZSTD};
-use crate::compression::Compression;
+use crate::choice::Chooser;
+use crate::codec::Codec;
 use crate::cursor::Writer;
-use crate::encode::{Columns, canonical, encode_array, encode_codes};
+use crate::encode::{Columns, bytes_of, canonical, encode_array, encode_codes};
 use crate::frame::FrameType;
 use crate::message::{Chosen, ChunkHeader, DictionaryHeader, Place};
 use crate::sink::{Settings, Sink, pad_head, too_long};
@@ -38,8 +38,7 @@ pub struct StreamEncoder {
     query: u32,
     schema: SchemaRef,
     types: Arc<Vec<DataType>>,
-    codec: Codec,
-    accepted: u32,
+    chooser: Chooser,
     next: u64,
     dictionaries: Vec<Option<SentDictionary>>,
     dictionaries_sent: u32,
@@ -68,15 +67,14 @@ pub struct StreamEnd {
 impl StreamEncoder {
     /// `schema` is canonical; `accepted` says what the receiver can undo, as `Hello.codecs`; jobs are done on
     /// `cores` cores.
-    pub fn new(query: u32, schema: SchemaRef, accepted: u32, codec: Codec, _cores: usize) -> Self {
+    pub fn new(query: u32, schema: SchemaRef, accepted: u32, codec: Codec, cores: usize) -> Self {
         let columns = schema.fields().len();
         let types = Arc::new(schema.fields().iter().map(|field| field.data_type().clone()).collect());
         Self {
             query,
             schema,
             types,
-            codec,
-            accepted,
+            chooser: Chooser::new(codec, accepted, cores, columns),
             next: 0,
             dictionaries: (0..columns).map(|_| None).collect(),
             dictionaries_sent: 0,
@@ -90,19 +88,6 @@ impl StreamEncoder {
         }
     }
 
-    fn settings(&self) -> Settings {
-        let accepts = |number: u8| self.accepted & (1 << number) != 0;
-        let compression = match self.codec {
-            Codec::Lz4 if accepts(LZ4) => Compression::Lz4,
-            Codec::Zstd(level) if accepts(ZSTD) => Compression::Zstd(level),
-            _ => Compression::None,
-        };
-        match self.codec {
-            Codec::None => Settings::PLAIN,
-            _ => Settings { compression, ..Settings::LIGHT },
-        }
-    }
-
     /// `batch` may have any types whose canonical ones are the schema's.
     pub fn plan(&mut self, batch: RecordBatch) -> Result<EncodeJob> {
         if batch.num_columns() != self.types.len() {
@@ -112,7 +97,8 @@ impl StreamEncoder {
                 self.types.len()
             )));
         }
-        let settings = self.settings();
+        let raw: Vec<usize> = batch.columns().iter().map(bytes_of).collect();
+        let settings = self.chooser.choose(raw.iter().copied());
         let mut plans = Vec::with_capacity(batch.num_columns());
         for (column, array) in batch.columns().iter().enumerate() {
             let dictionary = match &self.types[column] {
@@ -122,7 +108,12 @@ impl StreamEncoder {
                 }
                 _ => None,
             };
-            plans.push(ColumnPlan { settings, dictionary, symbols: self.symbols[column].clone() });
+            plans.push(ColumnPlan {
+                settings: settings[column],
+                raw: raw[column],
+                dictionary,
+                symbols: self.symbols[column].clone(),
+            });
         }
         let number = self.next;
         self.next += 1;
@@ -146,11 +137,13 @@ impl StreamEncoder {
 
     /// What the sender has measured: the time that it took to put `encoded` into the socket, waiting for credit
     /// not counted. Every chunk must be told that was sent.
-    pub fn sent(&mut self, encoded: &Encoded, _in_socket: Duration) {
+    pub fn sent(&mut self, encoded: &Encoded, in_socket: Duration) {
         self.checksums.insert(encoded.number, encoded.checksum);
         self.raw += encoded.raw_bytes;
         self.sent += encoded.body_bytes() as u64;
+        self.chooser.sent(encoded.body_bytes() as u64, in_socket);
         for (column, measured) in encoded.columns.iter().enumerate() {
+            self.chooser.encoded(column, measured.settings, measured.raw, measured.bytes, measured.time);
             self.encode += measured.time;
             *self.chosen.entry((column as u32, measured.encoding, measured.compression)).or_default() += 1;
             if let Some(symbols) = &measured.symbols {
@@ -187,6 +180,8 @@ impl StreamEncoder {
 
 struct ColumnPlan {
     settings: Settings,
+    /// Bytes before codecs.
+    raw: usize,
     dictionary: Option<DictionaryPlan>,
     symbols: Option<Symbols>,
 }
@@ -210,6 +205,10 @@ pub struct EncodeJob {
 /// What became of a column.
 #[derive(Clone, Debug)]
 struct Measured {
+    settings: Settings,
+    raw: usize,
+    /// In the payload and the head.
+    bytes: usize,
     encoding: u8,
     compression: u8,
     time: Duration,
@@ -280,12 +279,12 @@ impl EncodeJob {
 
     fn run(self, place: Place) -> Result<Encoded> {
         let rows = self.batch.num_rows();
-        let raw_bytes = crate::encode::bytes_of_batch(&self.batch) as u64;
+        let raw_bytes = self.plans.iter().map(|plan| plan.raw as u64).sum();
         let mut frames = Vec::new();
         let mut sink = Sink::new(if place == Place::Frame { Settings::PLAIN } else { Settings::IN_PLACE });
         let mut columns = Vec::with_capacity(self.plans.len());
         for (column, mut plan) in self.plans.into_iter().enumerate() {
-            let start = Instant::now();
+            let (start, before) = (Instant::now(), sink.bytes());
             sink.settings = plan.settings;
             sink.compressed_by = 0;
             sink.symbols = plan.symbols.take();
@@ -310,6 +309,9 @@ impl EncodeJob {
                 }
             };
             columns.push(Measured {
+                settings: plan.settings,
+                raw: plan.raw,
+                bytes: sink.bytes() - before,
                 encoding,
                 compression: sink.compressed_by,
                 time: start.elapsed(),

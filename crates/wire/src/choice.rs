@@ -1,0 +1,326 @@
+//! Which codec each column gets, from what was measured while the transfer runs (design: codecs that are chosen online).
+//!
+//! A stream is a pipeline: cores encode, the link carries, the receiver decodes, and the slowest of them sets the pace. For
+//! each column some candidates are known from its earlier chunks, by their ratio and their time; the others are
+//! guessed from the nearest that is known, a little too well, so that they are tried once where they could pay. Bytes are
+//! weighed against time by a price; of several prices that one is taken whose choices make the fastest pipeline.
+
+use crate::codec::{Codec, LZ4, ZSTD};
+use crate::compression::Compression;
+use crate::sink::Settings;
+use std::time::Duration;
+
+const fn zstd(level: i32, rounded: bool) -> Settings {
+    Settings { compression: Compression::Zstd(level), rounded, ..Settings::LIGHT }
+}
+
+/// A candidate, and what is expected of it until it was tried.
+struct Candidate {
+    settings: Settings,
+    /// Bytes, as a part of what encodings alone leave.
+    ratio: f32,
+    /// Times what encodings alone take.
+    effort: f32,
+}
+
+const CANDIDATES: [Candidate; 10] = [
+    Candidate { settings: Settings::PLAIN, ratio: 2.0, effort: 0.05 },
+    Candidate { settings: Settings::LIGHT, ratio: 1.0, effort: 1.0 },
+    Candidate {
+        settings: Settings { compression: Compression::Lz4, ..Settings::LIGHT },
+        ratio: 0.85,
+        effort: 2.0,
+    },
+    Candidate { settings: zstd(1, false), ratio: 0.65, effort: 4.0 },
+    Candidate { settings: zstd(1, true), ratio: 0.64, effort: 4.0 },
+    Candidate { settings: zstd(3, true), ratio: 0.61, effort: 8.0 },
+    Candidate { settings: zstd(6, true), ratio: 0.58, effort: 20.0 },
+    Candidate { settings: zstd(9, true), ratio: 0.55, effort: 45.0 },
+    Candidate { settings: zstd(9, false), ratio: 0.55, effort: 45.0 },
+    Candidate { settings: zstd(12, true), ratio: 0.52, effort: 90.0 },
+];
+
+const PLAIN: usize = 0;
+const LIGHT: usize = 1;
+
+/// Guesses of encodings alone: the part of the bytes that is left, and nanoseconds a byte.
+const LIGHT_GUESS: Rate = Rate { ratio: 0.4, time: 0.7 };
+
+/// Prices of a byte, as parts of its time on the link: the first, and how many by a factor of a root of two.
+const PRICE_FIRST: f32 = 1.0 / 64.0;
+const PRICES: usize = 27;
+
+/// How much all stages' work counts beside the slowest's: they may share a machine.
+const WORK: f32 = 0.1;
+
+/// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
+const FORGET_CHUNKS: u64 = 32;
+
+/// Measurements of less than this say nothing of a link.
+const LINK_BYTES: u64 = 128 << 10;
+
+/// A link that seems to have become faster may have become idle, so that it is believed slowly.
+const LINK_RISE: f64 = 1.1;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rate {
+    /// Bytes for one before.
+    ratio: f32,
+    /// Nanoseconds for a byte before.
+    time: f32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Column {
+    rates: [Option<Rate>; CANDIDATES.len()],
+    /// Bytes before codecs of a chunk.
+    raw: f32,
+}
+
+impl Column {
+    /// What a candidate is expected to do.
+    fn expect(&self, candidate: usize) -> Rate {
+        if let Some(rate) = self.rates[candidate] {
+            return rate;
+        }
+        if candidate == PLAIN {
+            return Rate { ratio: 1.0, time: 0.05 };
+        }
+        // The heaviest known one that is lighter tells most.
+        let known = (LIGHT..candidate).rev().find_map(|index| self.rates[index].map(|rate| (index, rate)));
+        let (index, rate) = known.unwrap_or((LIGHT, LIGHT_GUESS));
+        Rate {
+            ratio: rate.ratio * CANDIDATES[candidate].ratio / CANDIDATES[index].ratio,
+            time: rate.time * CANDIDATES[candidate].effort / CANDIDATES[index].effort,
+        }
+    }
+}
+
+/// Nanoseconds that a candidate costs each stage.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    encode: f32,
+    send: f32,
+    decode: f32,
+}
+
+impl Cost {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            encode: self.encode + other.encode,
+            send: self.send + other.send,
+            decode: self.decode + other.decode,
+        }
+    }
+
+    fn pipeline(self) -> f32 {
+        self.encode.max(self.send).max(self.decode) + WORK * (self.encode + self.send + self.decode)
+    }
+}
+
+/// What is known of a stream, and what follows.
+pub(crate) struct Chooser {
+    codec: Codec,
+    allowed: Vec<usize>,
+    accepted: u32,
+    cores: f32,
+    columns: Vec<Column>,
+    /// Bytes a second; unknown at first.
+    link: Option<f64>,
+    unjudged: (u64, Duration),
+    chunks: u64,
+}
+
+impl Chooser {
+    pub fn new(codec: Codec, accepted: u32, cores: usize, columns: usize) -> Self {
+        let accepts = |number: u8| accepted & (1 << number) != 0;
+        let allowed = (0..CANDIDATES.len()).filter(|index| match CANDIDATES[*index].settings.compression {
+            Compression::None => true,
+            Compression::Lz4 => accepts(LZ4),
+            Compression::Zstd(_) => accepts(ZSTD),
+        });
+        Self {
+            codec,
+            allowed: allowed.collect(),
+            accepted,
+            cores: cores.max(1) as f32,
+            columns: vec![Column::default(); columns],
+            link: None,
+            unjudged: Default::default(),
+            chunks: 0,
+        }
+    }
+
+    /// For the columns of the next chunk, whose bytes are told.
+    pub fn choose(&mut self, raw: impl Iterator<Item = usize>) -> Vec<Settings> {
+        if self.codec != Codec::Auto {
+            return vec![self.fixed(); self.columns.len()];
+        }
+        let Some(link) = self.link else { return vec![Settings::LIGHT; self.columns.len()] };
+        for (column, raw) in self.columns.iter_mut().zip(raw) {
+            column.raw = raw as f32;
+        }
+        self.chunks += 1;
+        if self.chunks % FORGET_CHUNKS == 0 {
+            self.forget((self.chunks / FORGET_CHUNKS) as usize);
+        }
+        self.best(1e9 / link as f32).into_iter().map(|candidate| CANDIDATES[candidate].settings).collect()
+    }
+
+    fn fixed(&self) -> Settings {
+        let accepts = |number: u8| self.accepted & (1 << number) != 0;
+        match self.codec {
+            Codec::None => Settings::PLAIN,
+            Codec::Lz4 if accepts(LZ4) => Settings { compression: Compression::Lz4, ..Settings::LIGHT },
+            Codec::Zstd(level) if accepts(ZSTD) => zstd(level, false),
+            _ => Settings::LIGHT,
+        }
+    }
+
+    /// One measurement of each column, another candidate's each time.
+    fn forget(&mut self, turn: usize) {
+        for (index, column) in self.columns.iter_mut().enumerate() {
+            column.rates[(turn + index) % CANDIDATES.len()] = None;
+        }
+    }
+
+    /// The candidates that make the fastest pipeline, on a link where a byte takes so many nanoseconds.
+    fn best(&self, link: f32) -> Vec<usize> {
+        let costs: Vec<Vec<Cost>> = self
+            .columns
+            .iter()
+            .map(|column| self.allowed.iter().map(|candidate| self.cost(column, *candidate, link)).collect())
+            .collect();
+        let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
+        let choices = (0..PRICES).map(|step| {
+            let price = price(step);
+            let weight = |cost: &Cost| cost.encode + cost.decode * WORK + cost.send * price;
+            let cheapest = costs.iter().map(|costs| {
+                let costs = costs.iter().enumerate();
+                costs
+                    .min_by(|one, other| weight(one.1).total_cmp(&weight(other.1)))
+                    .expect("plain is always allowed")
+            });
+            let (chosen, chosen_costs): (Vec<usize>, Vec<Cost>) = cheapest.unzip();
+            (chosen_costs.into_iter().fold(Cost::default(), Cost::plus).pipeline(), chosen)
+        });
+        let best = choices.min_by(|one, other| one.0.total_cmp(&other.0)).expect("there are prices");
+        best.1.into_iter().map(|index| self.allowed[index]).collect()
+    }
+
+    fn cost(&self, column: &Column, candidate: usize, link: f32) -> Cost {
+        let rate = column.expect(candidate);
+        // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as encoding is else.
+        let decode = match CANDIDATES[candidate].settings.compression {
+            _ if candidate == PLAIN => 0.05,
+            Compression::None => 0.3,
+            Compression::Lz4 => 0.5,
+            Compression::Zstd(_) => 1.0,
+        };
+        Cost {
+            encode: column.raw * rate.time / self.cores,
+            send: column.raw * rate.ratio * link,
+            decode: column.raw * decode / self.cores,
+        }
+    }
+
+    /// What encoding a column so took.
+    pub fn encoded(&mut self, column: usize, settings: Settings, raw: usize, bytes: usize, time: Duration) {
+        let candidate = CANDIDATES.iter().position(|candidate| candidate.settings == settings);
+        let (Some(candidate), 1..) = (candidate, raw) else { return };
+        let new = Rate { ratio: bytes as f32 / raw as f32, time: time.as_nanos() as f32 / raw as f32 };
+        let kept = &mut self.columns[column].rates[candidate];
+        *kept = Some(kept.map_or(new, |old| Rate {
+            ratio: old.ratio * 0.7 + new.ratio * 0.3,
+            time: old.time * 0.7 + new.time * 0.3,
+        }));
+    }
+
+    /// What the link took.
+    pub fn sent(&mut self, bytes: u64, time: Duration) {
+        self.unjudged.0 += bytes;
+        self.unjudged.1 += time;
+        let (bytes, time) = self.unjudged;
+        if bytes < LINK_BYTES && self.link.is_some() {
+            return;
+        }
+        let seen = (bytes as f64 / time.as_secs_f64().max(1e-9)).clamp(1e3, 2e10);
+        self.link = Some(match self.link {
+            None => seen,
+            Some(link) if seen > link => seen.min(link * LINK_RISE),
+            Some(link) => 2.0 / (1.0 / link + 1.0 / seen),
+        });
+        self.unjudged = Default::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::COMPRESSIONS;
+
+    /// Strings of English: ratio and time of the candidates as they were measured of `l_comment`.
+    fn comment(settings: Settings) -> Rate {
+        let (ratio, time) = match settings.compression {
+            Compression::None if !settings.light => (1.0, 0.02),
+            Compression::None => (0.45, 2.0),
+            Compression::Lz4 => (0.48, 2.5),
+            Compression::Zstd(1) => (0.26, 3.3),
+            Compression::Zstd(3) => (0.245, 7.0),
+            Compression::Zstd(6) => (0.225, 20.0),
+            Compression::Zstd(9) => (0.22, 35.0),
+            Compression::Zstd(_) => (0.21, 70.0),
+        };
+        Rate { ratio, time }
+    }
+
+    /// What is chosen after a while on a link of so many bytes a second.
+    fn settled(link: f64, accepted: u32) -> Settings {
+        let mut chooser = Chooser::new(Codec::Auto, accepted, 2, 1);
+        let raw = 1 << 20;
+        let mut counts: Vec<(Settings, usize)> = Vec::new();
+        for number in 0..100 {
+            let settings = chooser.choose([raw].into_iter())[0];
+            assert!(number > 0 || settings == Settings::LIGHT, "the first chunk is encoded lightly");
+            let rate = comment(settings);
+            let bytes = (raw as f32 * rate.ratio) as usize;
+            let time = Duration::from_secs_f32(raw as f32 * rate.time / 1e9);
+            chooser.encoded(0, settings, raw, bytes, time);
+            chooser.sent(bytes as u64, Duration::from_secs_f64(bytes as f64 / link));
+            match counts.iter_mut().find(|(found, _)| *found == settings) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((settings, 1)),
+            }
+        }
+        let (settings, count) = counts.into_iter().max_by_key(|(_, count)| *count).unwrap();
+        assert!(count > 60, "{settings:?} only {count} times");
+        settings
+    }
+
+    #[test]
+    fn the_slower_the_link_the_heavier_the_codec() {
+        assert_eq!(settled(8e9, COMPRESSIONS).light, false);
+        let level = |link: f64| match settled(link, COMPRESSIONS).compression {
+            Compression::Zstd(level) => level,
+            _ => 0,
+        };
+        assert_eq!(level(2e9), 0);
+        assert_eq!(level(125e6), 1);
+        assert!((6..=12).contains(&level(12.5e6)), "{}", level(12.5e6));
+        assert_eq!(level(1.25e6), 12);
+    }
+
+    #[test]
+    fn nothing_is_chosen_that_the_receiver_cannot_undo() {
+        assert_eq!(settled(1e6, 1).compression, Compression::None);
+        assert_eq!(
+            settled(1e6, 1 | 1 << LZ4).compression,
+            Compression::None,
+            "LZ4 is no better than symbols"
+        );
+        let fixed = |codec, accepted| Chooser::new(codec, accepted, 1, 1).choose([1].into_iter())[0];
+        assert_eq!(fixed(Codec::Zstd(7), 1), Settings::LIGHT);
+        assert_eq!(fixed(Codec::Lz4, COMPRESSIONS).compression, Compression::Lz4);
+        assert_eq!(fixed(Codec::None, COMPRESSIONS), Settings::PLAIN);
+    }
+}
