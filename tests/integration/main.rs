@@ -5,6 +5,8 @@ mod bad_input;
 mod completion;
 mod interrupt;
 mod no_file_is_forgotten;
+mod served;
+mod server;
 mod sql;
 mod stored_results;
 mod tpch;

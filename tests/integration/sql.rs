@@ -1,13 +1,14 @@
-//! Runs `tests/sql/*.slt`, each file over a database in memory and over one on disk.
+//! Runs `tests/sql/*.slt`, each file over a database in memory, over one on disk, and over a server's sockets.
 
+use crate::served::Served;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hypostyle::{Connection, Database, Error, OpenOptions};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use std::path::PathBuf;
 
-struct Embedded(Connection);
+struct Session(Connection);
 
-impl DB for Embedded {
+impl DB for Session {
     type Error = Error;
     type ColumnType = DefaultColumnType;
 
@@ -56,8 +57,8 @@ fn scripts() -> Vec<PathBuf> {
     files
 }
 
-fn run(file: &PathBuf, database: &Database) {
-    let mut runner = Runner::new(|| async { Ok(Embedded(database.connect()?)) });
+fn run(file: &PathBuf, connect: impl Fn() -> hypostyle::Result<Connection>) {
+    let mut runner = Runner::new(|| async { Ok(Session(connect()?)) });
     if let Err(error) = runner.run_file(file) {
         panic!("{}", error.display(false));
     }
@@ -66,7 +67,8 @@ fn run(file: &PathBuf, database: &Database) {
 #[test]
 fn scripts_pass_in_memory() {
     for file in scripts() {
-        run(&file, &Database::in_memory(OpenOptions::default()).unwrap());
+        let database = Database::in_memory(OpenOptions::default()).unwrap();
+        run(&file, || database.connect());
     }
 }
 
@@ -74,6 +76,23 @@ fn scripts_pass_in_memory() {
 fn scripts_pass_on_disk() {
     for file in scripts() {
         let directory = tempfile::tempdir().unwrap();
-        run(&file, &Database::open(directory.path().join("t.hypo"), OpenOptions::default()).unwrap());
+        let database = Database::open(directory.path().join("t.hypo"), OpenOptions::default()).unwrap();
+        run(&file, || database.connect());
+    }
+}
+
+#[test]
+fn scripts_pass_over_a_unix_socket() {
+    for file in scripts() {
+        let served = Served::in_memory();
+        run(&file, || served.connect_unix());
+    }
+}
+
+#[test]
+fn scripts_pass_over_tcp() {
+    for file in scripts() {
+        let served = Served::in_memory();
+        run(&file, || served.connect_tcp());
     }
 }

@@ -6,7 +6,7 @@ use crate::input::parameter;
 use crate::poll;
 use crate::result::QueryResult;
 use arrow::array::RecordBatch;
-use hypostyle::{AppendOptions, Database, Error, ErrorKind, ExternalTable, OpenOptions, TableKind};
+use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, TableKind};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -17,12 +17,12 @@ use std::time::Duration;
 /// How long a thread waits for another's statement before it looks for signals again.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Opens a database directory, or one in memory when `path` is `None`.
+/// Opens a database directory, a server's address, or a database in memory when `target` is `None`.
 #[pyfunction]
-#[pyo3(signature = (path, read_only, threads, memory_limit, temp_directory, allow_network_filesystem))]
+#[pyo3(signature = (target, read_only, threads, memory_limit, temp_directory, allow_network_filesystem))]
 pub fn connect(
     py: Python<'_>,
-    path: Option<PathBuf>,
+    target: Option<PathBuf>,
     read_only: bool,
     threads: Option<usize>,
     memory_limit: Option<&Bound<'_, PyAny>>,
@@ -35,13 +35,7 @@ pub fn connect(
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
         .max(1);
     let inner = py
-        .detach(|| {
-            let database = match path {
-                Some(path) => Database::open(path, options)?,
-                None => Database::in_memory(options)?,
-            };
-            database.connect()
-        })
+        .detach(|| hypostyle::Connection::open(target.as_deref(), options))
         .map_err(|error| to_exception(py, error))?;
     Ok(Connection::new(inner, threads, Arc::new(AtomicUsize::new(0))))
 }
@@ -101,7 +95,13 @@ impl Connection {
 
     #[getter]
     fn path(&self) -> Option<PathBuf> {
-        self.inner.database().path().map(PathBuf::from)
+        self.inner.path().map(PathBuf::from)
+    }
+
+    /// The server's address, of a connection to one.
+    #[getter]
+    fn address(&self) -> Option<String> {
+        self.inner.address().map(ToString::to_string)
     }
 
     #[getter]
@@ -186,7 +186,7 @@ impl Connection {
 
     /// Another session on the same database.
     fn duplicate(&self, py: Python<'_>) -> PyResult<Self> {
-        let inner = py.detach(|| self.inner.database().connect()).map_err(|error| to_exception(py, error))?;
+        let inner = py.detach(|| self.inner.duplicate()).map_err(|error| to_exception(py, error))?;
         Ok(Self::new(inner, self.threads, self.open.clone()))
     }
 
@@ -197,7 +197,11 @@ impl Connection {
                 return Ok(());
             }
             self.inner.close()?;
-            if self.open.fetch_sub(1, Ordering::SeqCst) == 1 { self.inner.database().close() } else { Ok(()) }
+            let last = self.open.fetch_sub(1, Ordering::SeqCst) == 1;
+            match self.inner.database().filter(|_| last) {
+                Some(database) => database.close(),
+                None => Ok(()),
+            }
         })
         .map_err(|error| to_exception(py, error))
     }

@@ -109,7 +109,8 @@ pub fn run(session: &mut Session, line: &str) -> Outcome {
         Command::MaxRows { rows } => session.settings.rows_max = rows,
         Command::MaxWidth { width } => session.settings.width_max = width,
         Command::Databases => {
-            let name = session.connection.database().path().map(|path| path.display().to_string());
+            let path = session.connection.path().map(|path| path.display().to_string());
+            let name = path.or_else(|| session.connection.address().map(ToString::to_string));
             writeln!(session.output, "{}", name.as_deref().unwrap_or("in memory"))?;
         }
         Command::Quit => return Err(Failure::Leave),

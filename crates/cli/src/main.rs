@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod schema;
 mod script;
+mod serve;
 mod session;
 mod shell;
 mod sink;
@@ -24,16 +25,19 @@ mod token;
 
 use failure::{Failure, Outcome};
 use interrupt::Interrupt;
-use options::{Options, Source};
+use options::{Command, Options, Source};
 use session::Session;
 use std::io::{BufReader, Write, stdin};
 
 fn main() -> ! {
     let options = Options::read();
+    if let Some(command) = &options.command {
+        std::process::exit(run_command(command));
+    }
     let outcome = open(&options).map(|mut session| {
         let outcome = run(&mut session, &options);
         // Closed but not dropped: that would wait for threads still busy with an interrupted statement.
-        let closed = session.connection.database().close().map_err(Failure::from);
+        let closed = session.close().map_err(Failure::from);
         std::mem::forget(session);
         outcome.and(closed)
     });
@@ -45,6 +49,20 @@ fn main() -> ! {
         }
     };
     std::process::exit(status)
+}
+
+fn run_command(command: &Command) -> i32 {
+    let result = match command {
+        Command::Serve(options) => serve::run(options),
+        Command::User { name, role } => serve::user(name, role),
+    };
+    match result.map_err(Failure::from) {
+        Ok(()) => 0,
+        Err(failure) => {
+            failure.report();
+            failure.exit_status()
+        }
+    }
 }
 
 fn open(options: &Options) -> Outcome<Session> {

@@ -1,9 +1,10 @@
 //! The command line.
 
 use crate::output::Format;
-use clap::{ArgGroup, CommandFactory, FromArgMatches, Parser};
+use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use hypostyle::OpenOptions;
 use std::io::{IsTerminal, stdin};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -15,6 +16,8 @@ Examples:
   hypostyle --csv -c \"SELECT * FROM 'sales/*.parquet'\" > sales.csv
   hypostyle shop.hypo --parquet top.parquet -c 'SELECT * FROM orders LIMIT 10'
   echo 'SELECT 42' | hypostyle --json
+  hypostyle serve shop.hypo --listen 127.0.0.1:4953 --unix /run/shop.sock
+  hypostyle hypostyle://127.0.0.1/               a shell on a server
 
 Exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted.";
 
@@ -22,8 +25,13 @@ Exit status: 0 done, 1 a statement failed, 2 wrong usage, 130 interrupted.";
 #[derive(Debug, Parser)]
 #[command(name = "hypostyle", version, after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("format").multiple(false))]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Options {
-    /// Directory of the database, made if missing; without it the database is in memory
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
+    /// Directory of the database, made if missing, or a server: hypostyle://user@host:port/,
+    /// hypostyle+unix:///path; without it the database is in memory
     pub database: Option<PathBuf>,
 
     /// Run SQL (or a dot command) and leave; may be repeated
@@ -100,6 +108,105 @@ pub struct Options {
 
     #[arg(skip)]
     ordered: Vec<Source>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve a database to other programs and machines
+    Serve(Box<ServeOptions>),
+    /// Print a user's line for the users' file; the password is read from standard input
+    User {
+        name: String,
+        /// read, write or admin
+        #[arg(long, default_value = "read")]
+        role: String,
+    },
+}
+
+/// How to serve a database.
+#[derive(Debug, Args)]
+pub struct ServeOptions {
+    /// Directory of the database, made if missing, or :memory:
+    pub database: PathBuf,
+
+    /// Address and port for clients, such as 127.0.0.1:4953
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<SocketAddr>,
+
+    /// Path of a Unix socket for clients on this machine, who get results without copies
+    #[arg(long, value_name = "PATH")]
+    pub unix: Option<PathBuf>,
+
+    /// Users, their roles and passwords; `hypostyle user` writes its lines
+    #[arg(long, value_name = "FILE")]
+    pub users: Option<PathBuf>,
+
+    /// The server's certificate chain (PEM); clients from other machines then have to use TLS
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The certificate's key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
+    /// Address and port for /metrics (Prometheus) and /health
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<SocketAddr>,
+
+    /// Clients at a time
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    pub clients_max: usize,
+
+    /// Interrupt statements that run longer
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub statement_timeout: Option<f64>,
+
+    /// End sessions that are idle for longer
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub idle_timeout: Option<f64>,
+
+    /// Refuse every change to the database
+    #[arg(long)]
+    read_only: bool,
+
+    /// Threads for queries [default: all processors]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
+
+    /// Memory for all queries together, such as 4GB, 512MiB or 80%
+    #[arg(long, value_name = "SIZE", value_parser = hypostyle::parse_bytes)]
+    memory_limit: Option<u64>,
+
+    /// Where queries spill when memory is short
+    #[arg(long, value_name = "DIR")]
+    temp_directory: Option<PathBuf>,
+
+    /// What is logged to standard error: off, error, warn, info, debug or trace
+    #[arg(long, value_name = "LEVEL", default_value = "info")]
+    pub log_level: String,
+
+    /// Log in JSON, an object a line
+    #[arg(long)]
+    pub log_json: bool,
+}
+
+impl ServeOptions {
+    pub fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            read_only: self.read_only,
+            threads: self.threads,
+            memory_limit: self.memory_limit,
+            temp_directory: self.temp_directory.clone(),
+            allow_network_filesystem: false,
+        }
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(seconds),
+        _ => Err("give a number of seconds above 0".into()),
+    }
 }
 
 /// Something to run, given with -c or -f.

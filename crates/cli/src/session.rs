@@ -7,7 +7,7 @@ use crate::output::{self, Settings};
 use crate::progress::Display;
 use crate::sink::Sink;
 use crate::token::first_keyword;
-use hypostyle::{Connection, Database, Error, OpenOptions, Poll, QueryResult};
+use hypostyle::{Connection, Error, OpenOptions, Poll, QueryResult};
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ impl Session {
     pub fn open(options: &Options, interrupt: Arc<Interrupt>) -> hypostyle::Result<Self> {
         let open_options = options.open_options();
         let progress = Arc::new(Display::default());
-        let connection = connect(options.database.as_deref(), &open_options)?;
+        let connection = Connection::open(options.database.as_deref(), open_options.clone())?;
         let session = Self {
             connection,
             settings: Settings {
@@ -61,17 +61,28 @@ impl Session {
     }
 
     /// Leaves this database for another, under the same options.
-    pub fn reopen(&mut self, path: Option<&Path>) -> hypostyle::Result<()> {
+    pub fn reopen(&mut self, target: Option<&Path>) -> hypostyle::Result<()> {
         // The old one goes first: it may be the same directory.
-        self.connection.database().close()?;
-        self.connection = connect(path, &self.open_options)?;
+        self.close()?;
+        self.connection = Connection::open(target, self.open_options.clone())?;
         self.listen_to_connection();
         Ok(())
     }
 
-    /// "memory", or the directory's name without its ending.
+    /// Closes the database, or the session with the server.
+    pub fn close(&self) -> hypostyle::Result<()> {
+        match self.connection.database() {
+            Some(database) => database.close(),
+            None => self.connection.close(),
+        }
+    }
+
+    /// "memory", the directory's name without its ending, or the server's address.
     pub fn database_name(&self) -> String {
-        let path = self.connection.database().path();
+        if let Some(address) = self.connection.address() {
+            return address.to_string();
+        }
+        let path = self.connection.path();
         path.and_then(Path::file_stem)
             .map_or_else(|| "memory".into(), |name| name.to_string_lossy().into_owned())
     }
@@ -169,12 +180,4 @@ impl Session {
             ))),
         }
     }
-}
-
-fn connect(path: Option<&Path>, options: &OpenOptions) -> hypostyle::Result<Connection> {
-    let database = match path {
-        Some(path) => Database::open(path, options.clone())?,
-        None => Database::in_memory(options.clone())?,
-    };
-    database.connect()
 }

@@ -78,14 +78,11 @@ impl Connection {
     ///
     /// # Errors
     /// Those of [`Database::open`]; `Connection` when no server answers, `Denied` when it does not let the user in.
-    pub fn open(target: Option<&str>, options: OpenOptions) -> Result<Self> {
-        match target {
-            Some(address) if Address::is_address(address) => {
-                let address = Address::parse(address)?;
-                Ok(Self(Kind::Remote(Remote::open(&address, hypostyle_client::Options::default())?)))
-            }
-            Some(path) => Database::open(path, options)?.connect(),
-            None => Database::in_memory(options)?.connect(),
+    pub fn open(target: Option<&Path>, options: OpenOptions) -> Result<Self> {
+        let Some(target) = target else { return Database::in_memory(options)?.connect() };
+        match target.to_str().filter(|text| Address::is_address(text)) {
+            Some(text) => Self::to_server(&Address::parse(text)?, hypostyle_client::Options::default()),
+            None => Database::open(target, options)?.connect(),
         }
     }
 

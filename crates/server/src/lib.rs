@@ -10,6 +10,7 @@ mod session;
 mod tls;
 mod users;
 
+pub use hypostyle_wire::Role;
 pub use listen::{Addresses, Listening, listen};
 pub use server::{Identity, Limits, RESULT_CODEC, Server};
 pub use tls::server_config;

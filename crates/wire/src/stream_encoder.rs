@@ -263,7 +263,7 @@ impl EncodeJob {
 
     /// Bytes before codecs.
     pub fn raw_bytes(&self) -> usize {
-        crate::encode::bytes_of_batch(&self.batch)
+        self.plans.iter().map(|plan| plan.raw).sum()
     }
 
     /// For a frame.

@@ -6,7 +6,7 @@ from typing import Any
 __version__: str
 
 def connect(
-    path: str | None,
+    target: str | None,
     read_only: bool,
     threads: int | None,
     memory_limit: int | str | None,
@@ -17,6 +17,8 @@ def connect(
 class Connection:
     @property
     def threads(self) -> int: ...
+    @property
+    def address(self) -> str | None: ...
     @property
     def path(self) -> Any | None: ...
     @property

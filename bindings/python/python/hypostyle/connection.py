@@ -43,10 +43,12 @@ def connect(
     temp_directory: str | os.PathLike[str] | None = None,
     allow_network_filesystem: bool = False,
 ) -> "Connection":
-    """Open a database.
+    """Open a database, or connect to a server.
 
     Args:
-        database: a directory, created if missing; `None` or ":memory:" for a database in memory.
+        database: a directory, created if missing; `None` or ":memory:" for a database in memory; or the address of
+            a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path", to which the other arguments do not
+            apply. A password stands in the address or in the environment variable HYPOSTYLE_PASSWORD.
         read_only: refuse every write; the directory must exist.
         threads: threads of queries and conversions; by default, one per processor.
         memory_limit: of queries, in bytes or as "4GB", "512MiB", "80%".
@@ -60,6 +62,7 @@ def connect(
     Raises:
         NotFoundError: read-only, and no such directory.
         CorruptionError, VersionError: the directory is damaged, or of a newer version.
+        ServerConnectionError, DeniedError: no server answers, or it does not let the user in.
     """
     path = None if database is None or database == ":memory:" else os.fspath(database)
     if threads is not None and threads < 1:
@@ -249,6 +252,11 @@ class Connection:
         self._native.close()
 
     @property
+    def address(self) -> str | None:
+        """The server's address, without the password; `None` for a database in this process."""
+        return self._native.address
+
+    @property
     def path(self) -> str | None:
         """The directory of the database, `None` when it is in memory."""
         path = self._native.path
@@ -272,4 +280,4 @@ class Connection:
 
     def __repr__(self) -> str:
         state = " (closed)" if self._native.closed else ""
-        return f"<hypostyle.Connection to {self.path or 'memory'}{state}>"
+        return f"<hypostyle.Connection to {self.address or self.path or 'memory'}{state}>"

@@ -156,6 +156,18 @@ class ClosedError(InterfaceError):
     sqlstate = "08003"
 
 
+class ServerConnectionError(OperationalError):
+    """No server answers, or the connection to it broke."""
+
+    sqlstate = "08006"
+
+
+class DeniedError(OperationalError):
+    """The user may not do this, or was not let in."""
+
+    sqlstate = "42501"
+
+
 # Error kinds of the native module, by name.
 BY_KIND: dict[str, type[Error]] = {
     "Syntax": SqlSyntaxError,
@@ -175,5 +187,7 @@ BY_KIND: dict[str, type[Error]] = {
     "OutOfMemory": OutOfMemoryError,
     "Unsupported": NotSupportedError,
     "Closed": ClosedError,
+    "Connection": ServerConnectionError,
+    "Denied": DeniedError,
     "Internal": InternalError,
 }

@@ -1,0 +1,114 @@
+//! `hypostyle serve`: a database behind sockets, until a signal says stop.
+
+use crate::options::ServeOptions;
+use hypostyle::{Database, Error, ErrorKind, Result};
+use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen, server_config};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Serves until SIGINT or SIGTERM; SIGHUP reads the users' file again.
+pub fn run(options: &ServeOptions) -> Result<()> {
+    log_to_standard_error(options)?;
+    let addresses = Addresses {
+        tcp: options.listen,
+        unix: options.unix.clone(),
+        http: options.metrics,
+    };
+    if addresses.tcp.is_none() && addresses.unix.is_none() {
+        return Err(Error::invalid_input("nobody could connect: give --listen HOST:PORT, --unix PATH, or both"));
+    }
+    let users = options.users.as_deref().map(Users::read).transpose()?;
+    let tls = match (&options.tls_cert, &options.tls_key) {
+        (Some(certificate), Some(key)) => Some(server_config(certificate, key)?),
+        _ => None,
+    };
+    let database = match options.database.to_str() {
+        Some(":memory:") => Database::in_memory(options.open_options())?,
+        _ => Database::open(&options.database, options.open_options())?,
+    };
+    let limits = Limits {
+        clients: options.clients_max,
+        statement_time: options.statement_timeout.map(Duration::from_secs_f64),
+        idle_time: options.idle_timeout.map(Duration::from_secs_f64),
+        ..Limits::default()
+    };
+    let server = Server::new(database.clone(), users, limits, tls)?;
+    let failed = |error: std::io::Error| Error::from_io(&error, "cannot listen for signals");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let _context = runtime.enter();
+    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+    let [mut interrupt, mut terminate, mut hangup] = kinds.map(signal);
+    let (interrupt, terminate, hangup) = (
+        interrupt.as_mut().map_err(|error| failed(std::io::Error::other(error.to_string())))?,
+        terminate.as_mut().map_err(|error| failed(std::io::Error::other(error.to_string())))?,
+        hangup.as_mut().map_err(|error| failed(std::io::Error::other(error.to_string())))?,
+    );
+    let listening = listen(&server, &addresses)?;
+    announce(options, &listening);
+    runtime.block_on(wait(&server, options.users.as_deref(), interrupt, terminate, hangup));
+    tracing::info!("stopping");
+    let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    listening.stop();
+    database.close()
+}
+
+async fn wait(
+    server: &Arc<Server>,
+    users: Option<&Path>,
+    interrupt: &mut Signal,
+    terminate: &mut Signal,
+    hangup: &mut Signal,
+) {
+    loop {
+        tokio::select! {
+            _ = interrupt.recv() => return,
+            _ = terminate.recv() => return,
+            _ = hangup.recv() => match users.map(Users::read) {
+                Some(Ok(users)) => {
+                    server.set_users(users);
+                    tracing::info!("the users' file was read again");
+                }
+                Some(Err(error)) => tracing::error!(%error, "the users stay as they were"),
+                None => {}
+            },
+        }
+    }
+}
+
+/// One line for people and scripts, and a word to systemd.
+fn announce(options: &ServeOptions, listening: &Listening) {
+    let mut places = Vec::new();
+    places.extend(listening.tcp.map(|address| format!("hypostyle://{address}/")));
+    places.extend(options.unix.as_ref().map(|path| format!("hypostyle+unix://{}", path.display())));
+    places.extend(listening.http.map(|address| format!("http://{address}/metrics")));
+    eprintln!("hypostyle serves {} on {}", options.database.display(), places.join(" "));
+    tracing::info!(database = %options.database.display(), places = places.join(" "), "serving");
+    let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+}
+
+fn log_to_standard_error(options: &ServeOptions) -> Result<()> {
+    let level: LevelFilter = options.log_level.parse().map_err(|_| {
+        Error::invalid_input(format!("the log level is off, error, warn, info, debug or trace, not \"{}\"", options.log_level))
+    })?;
+    let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    if options.log_json { log.json().init() } else { log.init() }
+    Ok(())
+}
+
+/// `hypostyle user`: prints the line of the users' file for a user; the password comes from standard input.
+pub fn user(name: &str, role: &str) -> Result<()> {
+    let role = hypostyle_server::Role::from_name(role)
+        .ok_or_else(|| Error::invalid_input(format!("the role is read, write or admin, not \"{role}\"")))?;
+    let mut password = String::new();
+    let failed = |error: std::io::Error| Error::from_io(&error, "cannot read the password");
+    std::io::stdin().read_line(&mut password).map_err(failed)?;
+    let password = password.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(Error::new(ErrorKind::InvalidInput, "give the password as one line on standard input"));
+    }
+    println!("{}", Users::line(name, role, password)?);
+    Ok(())
+}

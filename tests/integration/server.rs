@@ -1,0 +1,520 @@
+//! The server and the client of our own protocol, over real sockets.
+
+use crate::served::{Served, Setup};
+use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::Int64Type;
+use arrow::error::ArrowError;
+use hypostyle::{AppendOptions, Connection, Database, ErrorKind, OpenOptions, Parameters, QueryResult, ScalarValue};
+use hypostyle_server::{Addresses, Limits, Role, Server, Users, listen};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const TYPES: &str = "CREATE TABLE types AS SELECT
+    i, CASE WHEN i % 7 <> 0 THEN i * 1000003 END AS big, CAST(i % 100 AS TINYINT) AS tiny, i % 3 = 0 AS flag,
+    CASE WHEN i % 5 <> 0 THEN CAST(i AS DOUBLE) / 3 END AS ratio, CAST(i / 100.0 AS DECIMAL(15,2)) AS price,
+    CAST(i AS DECIMAL(38,4)) AS wide, DATE '1992-01-01' + CAST(i % 2500 AS INTEGER) AS day,
+    TIMESTAMP '2001-01-01 00:00:00' + CAST(i AS INTEGER) * INTERVAL '1 minute' AS moment,
+    'comment ' || (i * 7919 % 100003) AS text, CASE WHEN i % 4 <> 0 THEN 'mode ' || i % 5 END AS mode,
+    CAST('b' || i AS BLOB) AS bytes, [i, i + 1] AS list, NULL AS nothing
+    FROM generate_series(1, 50000) AS s(i)";
+
+/// One batch with the types that cross the wire.
+fn rows(result: &QueryResult) -> RecordBatch {
+    let batches = result.record_batches().unwrap();
+    let schema = batches.first().map_or(result.schema(), |batch| batch.schema());
+    concat_batches(&schema, &batches).unwrap()
+}
+
+fn assert_same(one: &RecordBatch, other: &RecordBatch, what: &str) {
+    assert_eq!(one.num_rows(), other.num_rows(), "{what}");
+    for (index, (own, remote)) in one.columns().iter().zip(other.columns()).enumerate() {
+        let own: ArrayRef = if own.data_type() == remote.data_type() {
+            own.clone()
+        } else {
+            cast(own, remote.data_type()).unwrap()
+        };
+        assert_eq!(&own, remote, "{what}: column {}", one.schema().field(index).name());
+    }
+}
+
+#[test]
+fn results_are_the_same_by_every_way_and_codec() {
+    let served = Served::on_disk();
+    let embedded = served.database.connect().unwrap();
+    embedded.execute(TYPES).unwrap();
+    let queries = [
+        "SELECT * FROM types",
+        "SELECT * FROM types WHERE i % 3 = 1 ORDER BY i",
+        "SELECT * FROM types LIMIT 0",
+        "SELECT mode, text, count(*) AS n FROM types GROUP BY ALL ORDER BY text, mode",
+        "SELECT 1 AS a, NULL AS b, 'x' AS c",
+    ];
+    let ways: [(&str, Connection); 3] = [
+        ("unix", served.connect_unix().unwrap()),
+        ("unix without descriptors", served.connect_unix_for_chunks().unwrap()),
+        ("tcp", served.connect_tcp().unwrap()),
+    ];
+    for query in queries {
+        let expected = rows(&embedded.execute(query).unwrap());
+        for (way, connection) in &ways {
+            for codec in ["auto", "none", "light", "lz4", "zstd", "zstd:9"] {
+                connection.execute(&format!("SET result_codec = '{codec}'")).unwrap();
+                let result = connection.execute(query).unwrap();
+                assert_same(&expected, &rows(&result), &format!("{query} over {way}, {codec}"));
+            }
+        }
+    }
+    let stored = ways[0].1.execute("SELECT * FROM types").unwrap();
+    assert!(stored.statistics().unwrap().mapped, "a stored table comes as descriptors");
+    let error = ways[2].1.execute("SET result_codec = 'gzip'").err().unwrap();
+    assert!(error.message().contains("gzip"), "{error}");
+}
+
+#[test]
+fn batches_stream_and_an_unread_result_does_not_block_the_next_statement() {
+    let served = Served::in_memory();
+    served.database.connect().unwrap().execute(TYPES).unwrap();
+    for connection in [served.connect_tcp().unwrap(), served.connect_unix().unwrap()] {
+        let first = connection.execute("SELECT i FROM types WHERE i > 0").unwrap();
+        let batch = first.next_batch().unwrap().unwrap();
+        let second = connection.execute("SELECT count(*) FROM types").unwrap();
+        assert_eq!(second.column(0).unwrap().as_primitive::<Int64Type>().value(0), 50_000);
+        let mut count = batch.num_rows();
+        while let Some(batch) = first.next_batch().unwrap() {
+            count += batch.num_rows();
+        }
+        assert_eq!(count, 50_000);
+        // Dropped unread.
+        drop(connection.execute("SELECT * FROM types WHERE i > 0").unwrap());
+        assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+    }
+}
+
+#[test]
+fn a_mapping_outlives_the_table_and_the_server() {
+    let mut served = Served::on_disk();
+    let connection = served.connect_unix().unwrap();
+    connection.execute("CREATE TABLE t AS SELECT i FROM generate_series(1, 100000) AS s(i)").unwrap();
+    let result = connection.execute("SELECT i FROM t").unwrap();
+    assert!(result.is_stored());
+    let private = result.column_private(0).unwrap();
+    connection.execute("DROP TABLE t").unwrap();
+    connection.execute("CHECKPOINT").unwrap();
+    served.stop();
+    served.database.close().unwrap();
+    let sum = |array: &ArrayRef| array.as_primitive::<Int64Type>().values().iter().sum::<i64>();
+    assert_eq!(sum(&result.column(0).unwrap()), 5_000_050_000);
+    assert_eq!(sum(&private), 5_000_050_000);
+    let error = connection.execute("SELECT 1").err().unwrap();
+    assert!(matches!(error.kind(), ErrorKind::Connection | ErrorKind::Closed), "{error:?}");
+}
+
+#[test]
+fn a_cancelled_statement_leaves_the_session_alive() {
+    let served = Served::in_memory();
+    served.database.connect().unwrap().execute(TYPES).unwrap();
+    for connection in [served.connect_tcp().unwrap(), served.connect_unix().unwrap()] {
+        let interrupting = connection.clone();
+        let interrupter = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(300));
+            interrupting.interrupt();
+        });
+        let started = Instant::now();
+        let result = connection.execute("SELECT count(*) FROM types a, types b WHERE a.i * b.i % 7 = 3");
+        let error = result.and_then(|result| result.row_count()).err().unwrap();
+        assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Interrupted, "57014"));
+        assert!(started.elapsed() < Duration::from_secs(20));
+        interrupter.join().unwrap();
+        assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+    }
+}
+
+#[test]
+fn parameters_transactions_and_errors_are_as_embedded() {
+    let served = Served::in_memory();
+    let connection = served.connect_tcp().unwrap();
+    connection.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR)").unwrap();
+    let insert = |a: i32, b: Option<&str>| {
+        let values = vec![ScalarValue::Int32(Some(a)), ScalarValue::Utf8(b.map(Into::into))];
+        connection.execute_with("INSERT INTO t VALUES (?, ?)", Parameters::Positional(values))
+    };
+    assert_eq!(insert(1, Some("x")).unwrap().rows_affected(), Some(1));
+    assert_eq!(insert(2, None).unwrap().rows_affected(), Some(1));
+    let error = insert(1, None).err().unwrap();
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Constraint, "23505"));
+    let named = vec![("who".to_string(), ScalarValue::Int32(Some(2)))];
+    let result = connection.execute_with("SELECT b FROM t WHERE a = $who", Parameters::Named(named)).unwrap();
+    assert!(result.column(0).unwrap().is_null(0));
+
+    assert!(!connection.is_in_transaction());
+    connection.execute("BEGIN").unwrap();
+    assert!(connection.is_in_transaction());
+    connection.execute("DELETE FROM t").unwrap();
+    assert!(connection.execute("SELECT * FROM missing").is_err());
+    assert!(connection.is_transaction_failed());
+    connection.execute("ROLLBACK").unwrap();
+    assert_eq!(connection.table("t").unwrap().row_count().unwrap(), 2);
+    let tables = connection.tables().unwrap();
+    assert_eq!((tables[0].name.as_str(), tables[0].row_count), ("t", Some(2)));
+    assert_eq!(tables[0].columns.len(), 2);
+    // A session that ends rolls back.
+    let other = served.connect_tcp().unwrap();
+    other.execute("BEGIN").unwrap();
+    other.execute("DELETE FROM t").unwrap();
+    other.close().unwrap();
+    assert_eq!(connection.table("t").unwrap().row_count().unwrap(), 2);
+}
+
+fn batches(count: usize, fail_at: Option<usize>) -> Box<dyn arrow::array::RecordBatchReader + Send> {
+    let batch = |number: usize| {
+        let ids = Int64Array::from_iter_values((0..10_000).map(|row| (number * 10_000 + row) as i64));
+        let texts = StringArray::from_iter_values((0..10_000).map(|row| format!("row {row} of {number}")));
+        let columns: [(&str, ArrayRef); 2] = [("id", Arc::new(ids)), ("text", Arc::new(texts))];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    let schema = batch(0).schema();
+    let items = (0..count).map(move |number| match fail_at {
+        Some(at) if at == number => Err(ArrowError::ComputeError("the source broke".into())),
+        _ => Ok(batch(number)),
+    });
+    Box::new(RecordBatchIterator::new(items, schema))
+}
+
+#[test]
+fn appends_are_whole_or_nothing() {
+    let served = Served::on_disk();
+    let create = AppendOptions { create: true, ..AppendOptions::default() };
+    for (name, connection) in [("tcp", served.connect_tcp().unwrap()), ("unix", served.connect_unix().unwrap())] {
+        assert_eq!(connection.append(name, batches(100, None), create).unwrap(), 1_000_000);
+        let sums = connection.execute(&format!("SELECT sum(id), count(DISTINCT text) FROM {name}")).unwrap();
+        assert_eq!(sums.column(0).unwrap().as_primitive::<Int64Type>().value(0), 499_999_500_000);
+        let error = connection.append(name, batches(100, Some(60)), create).unwrap_err();
+        assert!(error.message().contains("the source broke"), "{error}");
+        connection.execute(&format!("CREATE TABLE {name}_key (id BIGINT PRIMARY KEY, text VARCHAR)")).unwrap();
+        connection.execute(&format!("INSERT INTO {name}_key VALUES (15000, 'there')")).unwrap();
+        let keyed = format!("{name}_key");
+        let error = connection.append(&keyed, batches(50, None), AppendOptions::default()).unwrap_err();
+        assert_eq!(error.sqlstate(), "23505", "{error}");
+        let error = connection.append("nowhere", batches(50, None), AppendOptions::default()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnknownName);
+        assert_eq!(connection.table(name).unwrap().row_count().unwrap(), 1_000_000);
+        assert_eq!(connection.table(&keyed).unwrap().row_count().unwrap(), 1);
+    }
+}
+
+#[test]
+fn the_server_asks_for_tables_that_the_client_has() {
+    let served = Served::in_memory();
+    let connection = served.connect_tcp().unwrap();
+    let resolver: hypostyle::TableResolver = Arc::new(|name| match name {
+        "mine" => {
+            let reader = batches(3, None);
+            let schema = reader.schema();
+            Some(Ok(hypostyle::ExternalTable { schema, batches: reader.map(Result::unwrap).collect() }))
+        }
+        "broken" => Some(Err(hypostyle::Error::new(ErrorKind::InvalidInput, "it is broken"))),
+        _ => None,
+    });
+    connection.set_table_resolver(Some(resolver));
+    let result = connection.execute("SELECT count(*), max(id) FROM mine").unwrap();
+    assert_eq!(result.column(1).unwrap().as_primitive::<Int64Type>().value(0), 29_999);
+    assert!(connection.execute("SELECT * FROM broken").err().unwrap().message().contains("it is broken"));
+    assert_eq!(connection.execute("SELECT * FROM nothing").err().unwrap().kind(), ErrorKind::UnknownName);
+    assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+}
+
+fn users() -> Users {
+    let lines = [("ada", Role::Admin, "a"), ("will", Role::Write, "w"), ("rita", Role::Read, "r")]
+        .map(|(name, role, password)| Users::line(name, role, password).unwrap());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("users");
+    std::fs::write(&path, lines.join("\n")).unwrap();
+    Users::read(&path).unwrap()
+}
+
+#[test]
+fn roles_say_what_a_user_may_do() {
+    let served = Served::new(Setup { on_disk: true, users: Some(users()), ..Setup::default() });
+    let connect = |login: &str| served.connect(&format!("hypostyle://{login}@{}/", served.tcp), true);
+    let file = served.directory.path().join("secret.csv");
+    std::fs::write(&file, "a\n1\n").unwrap();
+    let file = file.display();
+    let writer = connect("will:w").unwrap();
+    writer.execute("CREATE TABLE t (a INTEGER)").unwrap();
+    writer.execute("INSERT INTO t VALUES (1)").unwrap();
+    writer.execute("CREATE SEQUENCE s").unwrap();
+
+    let reader = connect("rita:r").unwrap();
+    assert_eq!(reader.table("t").unwrap().row_count().unwrap(), 1);
+    let writing = [
+        "INSERT INTO t VALUES (2)", "UPDATE t SET a = 3", "DELETE FROM t", "TRUNCATE t", "DROP TABLE t",
+        "CREATE TABLE u (a INTEGER)", "CREATE TABLE u AS SELECT 1 AS a", "CREATE VIEW v AS SELECT 1 AS a",
+        "CREATE SCHEMA x", "CREATE SEQUENCE q", "SELECT nextval('s')", "SELECT setval('s', 7)",
+        "ALTER TABLE t ADD COLUMN b INTEGER", "COMMENT ON TABLE t IS 'x'", "VACUUM", "CHECKPOINT",
+        "MERGE INTO t USING t AS s ON t.a = s.a WHEN MATCHED THEN DELETE", "CALL tpch_generate(sf => 0.001)",
+        "INSERT INTO t SELECT * FROM t RETURNING a", "WITH x AS (SELECT 1 AS a) INSERT INTO t SELECT a FROM x",
+        "BEGIN; INSERT INTO t VALUES (2); COMMIT",
+    ];
+    let touching_files = [
+        format!("SELECT * FROM '{file}'"), format!("SELECT * FROM read_csv('{file}')"),
+        format!("COPY t FROM '{file}'"), format!("COPY t TO '{file}'"), format!("ATTACH '{file}.hypo' AS x"),
+        format!("BACKUP DATABASE TO '{file}.backup'"), format!("EXPORT DATABASE '{file}.export'"),
+        format!("CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{file}'"), "SET temp_directory = '/'".into(),
+        "SET memory_limit = '1GB'".into(), "PRAGMA synchronous = off".into(),
+    ];
+    for sql in writing {
+        let error = reader.execute(sql).and_then(|result| result.row_count()).err();
+        let error = error.unwrap_or_else(|| panic!("a reader could {sql}"));
+        assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Denied, "42501"), "{sql}: {error}");
+        if reader.is_in_transaction() {
+            reader.execute("ROLLBACK").unwrap();
+        }
+    }
+    for connection in [&reader, &writer] {
+        for sql in &touching_files {
+            let error = connection.execute(sql).and_then(|result| result.row_count()).err();
+            let error = error.unwrap_or_else(|| panic!("somebody could {sql}"));
+            assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unsupported), "{sql}: {error:?}");
+        }
+    }
+    let error = reader.append("t", batches(1, None), AppendOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+    // What is the session's own is no change of the database.
+    reader.execute("CREATE TEMPORARY TABLE mine AS SELECT * FROM t").unwrap();
+    assert_eq!(reader.table("mine").unwrap().row_count().unwrap(), 1);
+
+    let admin = connect("ada:a").unwrap();
+    assert_eq!(admin.execute(&format!("SELECT * FROM '{file}'")).unwrap().row_count().unwrap(), 1);
+    let sessions = admin.execute("SHOW SESSIONS").unwrap();
+    assert_eq!(sessions.row_count().unwrap(), 3);
+    assert_eq!(reader.execute("SHOW SESSIONS").unwrap().row_count().unwrap(), 1);
+    assert_eq!(reader.execute(&format!("KILL {}", writer.id())).err().unwrap().kind(), ErrorKind::Denied);
+    admin.execute(&format!("KILL {}", writer.id())).unwrap();
+    let error = writer.execute("SELECT 1").err().unwrap();
+    assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Connection), "{error:?}");
+}
+
+#[test]
+fn nobody_gets_in_without_the_password() {
+    let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let refused = |login: &str| {
+        let error = served.connect(&format!("hypostyle://{login}{}/", served.tcp), true).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Denied, "{login}: {error}");
+        error.sqlstate().to_string()
+    };
+    assert_eq!(refused("rita:wrong@"), "28P01");
+    assert_eq!(refused("nobody:r@"), "28P01");
+    assert_eq!(refused("rita@"), "28P01");
+    assert_eq!(refused(""), "28000");
+    let network = Addresses { tcp: Some("0.0.0.0:0".parse().unwrap()), ..Addresses::default() };
+    let open = Server::new(served.database.clone(), None, Limits::default(), None).unwrap();
+    assert_eq!(listen(&open, &network).err().unwrap().kind(), ErrorKind::Denied);
+}
+
+#[test]
+fn tls_is_spoken_and_demanded_where_there_is_a_certificate() {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+    let pem = (certified.cert.pem(), certified.signing_key.serialize_pem());
+    let served = Served::new(Setup { certificate: Some(pem), users: Some(users()), ..Setup::default() });
+    let ca = served.directory.path().join("server.crt");
+    let address = |options: &str| format!("hypostyle://rita:r@127.0.0.1:{}/?{options}", served.tcp.port());
+    let connection = served.connect(&address(&format!("tls=on&tls_ca={}", ca.display())), true).unwrap();
+    let result = connection.execute("SELECT i FROM generate_series(1, 1000000) AS s(i)").unwrap();
+    assert_eq!(result.row_count().unwrap(), 1_000_000);
+    let error = served.connect(&address("tls=on"), true).err().unwrap();
+    assert!(error.message().contains("TLS"), "{error}");
+    let error = served.connect(&address("tls=off"), true).err().unwrap();
+    assert!(error.message().contains("wants TLS"), "{error}");
+    // A server without a certificate.
+    let plain = Served::in_memory();
+    assert!(plain.connect(&format!("hypostyle://{}/?tls=on", plain.tcp), true).is_err());
+    assert!(plain.connect_tcp().is_ok());
+}
+
+/// Passes on so many bytes from the server to one client, then cuts.
+fn relay(server: SocketAddr, bytes: usize) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut upstream = TcpStream::connect(server).unwrap();
+        let (mut from_client, mut to_server) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+        thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
+        let mut left = bytes;
+        let mut buffer = [0; 4096];
+        while left > 0 {
+            let Ok(length @ 1..) = upstream.read(&mut buffer[..left.min(4096)]) else { return };
+            if client.write_all(&buffer[..length]).is_err() {
+                return;
+            }
+            left -= length;
+        }
+        let _closed = client.shutdown(std::net::Shutdown::Both);
+        let _closed = upstream.shutdown(std::net::Shutdown::Both);
+    });
+    address
+}
+
+#[test]
+fn a_connection_cut_anywhere_is_an_error_and_never_a_short_result() {
+    let served = Served::in_memory();
+    served.database.connect().unwrap().execute(TYPES).unwrap();
+    let query = "SELECT i, text FROM types WHERE i <= 300 ORDER BY i";
+    let run = |address: SocketAddr| -> hypostyle::Result<u64> {
+        let connection = served.connect(&format!("hypostyle://{address}/"), true)?;
+        connection.execute("SET result_codec = 'none'")?;
+        connection.execute(query)?.row_count()
+    };
+    assert_eq!(run(served.tcp).unwrap(), 300);
+    let (mut whole, mut cut) = (0, 0);
+    for bytes in (0..400).chain((400..12_000).step_by(37)) {
+        match run(relay(served.tcp, bytes)) {
+            Ok(rows) => {
+                assert_eq!(rows, 300, "cut after {bytes} bytes");
+                whole += 1;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Connection, "cut after {bytes} bytes: {error}");
+                cut += 1;
+            }
+        }
+    }
+    assert!(cut > 400 && whole > 0, "{cut} cut, {whole} whole");
+    assert_eq!(run(served.tcp).unwrap(), 300);
+}
+
+#[test]
+fn hostile_bytes_end_their_connection_and_nothing_else() {
+    let served = Served::in_memory();
+    let hello = b"HYPO\x01\x00\x01\x00";
+    let inputs: [(&str, Vec<u8>); 7] = [
+        ("nothing", Vec::new()),
+        ("HTTP", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec()),
+        ("TLS without a certificate", vec![0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0]),
+        ("another version", b"HYPO\x09\x00\x0a\x00".to_vec()),
+        ("an endless frame", [&hello[..], &[0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0]].concat()),
+        ("an unknown frame", [&hello[..], &[0, 0, 0, 0, 99, 0, 0, 0]].concat()),
+        ("a frame before Hello", [&hello[..], &[4, 0, 0, 0, 5, 0, 0, 0, 1, 0, 0, 0]].concat()),
+    ];
+    for (what, bytes) in &inputs {
+        let mut stream = TcpStream::connect(served.tcp).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(15))).unwrap();
+        stream.write_all(bytes).unwrap();
+        if what == &"nothing" {
+            stream.shutdown(std::net::Shutdown::Write).unwrap();
+        }
+        let mut answer = Vec::new();
+        let read = stream.read_to_end(&mut answer);
+        assert!(read.is_ok() || read.unwrap_err().kind() == std::io::ErrorKind::ConnectionReset, "{what}");
+    }
+    let error = served.connect_tcp().unwrap().execute("SELECT 1").map(drop);
+    assert!(error.is_ok());
+}
+
+#[test]
+fn sixty_four_clients_some_of_them_stalled() {
+    let served = Served::in_memory();
+    served.database.connect().unwrap().execute(TYPES).unwrap();
+    let connections: Vec<Connection> = (0..64)
+        .map(|number| if number % 2 == 0 { served.connect_tcp() } else { served.connect_unix_for_chunks() }.unwrap())
+        .collect();
+    // Every fourth asks and does not read.
+    let stalled: Vec<QueryResult> = connections
+        .iter()
+        .step_by(4)
+        .map(|connection| connection.execute("SELECT a.* FROM types a, range(20) AS r(n) WHERE a.i > 0").unwrap())
+        .collect();
+    let done = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for (number, connection) in connections.iter().enumerate().filter(|(number, _)| number % 4 != 0) {
+            let done = &done;
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let sql = format!("SELECT sum(i), count(*) FROM types WHERE i % 64 = {number}");
+                    let result = connection.execute(&sql).unwrap();
+                    let expected: i64 = (1..=50_000).filter(|i| i % 64 == number as i64).sum();
+                    assert_eq!(result.column(0).unwrap().as_primitive::<Int64Type>().value(0), expected);
+                }
+                done.fetch_add(1, Ordering::SeqCst);
+            });
+        }
+    });
+    assert_eq!(done.load(Ordering::SeqCst), 48);
+    assert_eq!(stalled[0].row_count().unwrap(), 1_000_000);
+}
+
+#[test]
+fn limits_hold() {
+    let limits = Limits {
+        clients: 2,
+        statement_time: Some(Duration::from_millis(300)),
+        idle_time: Some(Duration::from_millis(700)),
+        ..Limits::default()
+    };
+    let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
+    let first = served.connect_tcp().unwrap();
+    first.execute("CREATE TABLE t AS SELECT i FROM generate_series(1, 50000) AS s(i)").unwrap();
+    let second = served.connect_unix().unwrap();
+    let error = served.connect_tcp().err().unwrap();
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Busy, "53300"));
+    let slow = "SELECT count(*) FROM t a, t b WHERE a.i * b.i % 7 = 3";
+    let error = first.execute(slow).and_then(|result| result.row_count()).err().unwrap();
+    assert!(error.message().contains("longer than the 0.3 s"), "{error}");
+    thread::sleep(Duration::from_millis(1500));
+    for connection in [first, second] {
+        let error = connection.execute("SELECT 1").err().unwrap();
+        assert!(error.message().contains("idle"), "{error}");
+    }
+    assert!(served.connect_tcp().is_ok(), "places are given back");
+}
+
+#[test]
+fn metrics_and_health_are_answered() {
+    let served = Served::in_memory();
+    served.connect_tcp().unwrap().execute("SELECT 1").unwrap();
+    let get = |path: &str| {
+        let mut stream = TcpStream::connect(served.http).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(get("/health").ends_with("ok\n"));
+    assert!(get("/metrics").contains("hypostyle_statements_total 1"));
+    assert!(get("/else").starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn a_server_that_stops_ends_what_runs_and_says_so() {
+    let mut served = Served::in_memory();
+    let connection = served.connect_tcp().unwrap();
+    connection.execute("CREATE TABLE t AS SELECT i FROM generate_series(1, 100000) AS s(i)").unwrap();
+    let running = thread::spawn(move || {
+        connection.execute("SELECT count(*) FROM t a, t b WHERE a.i * b.i % 7 = 3").and_then(|result| result.row_count())
+    });
+    thread::sleep(Duration::from_millis(300));
+    let started = Instant::now();
+    served.stop();
+    assert!(started.elapsed() < Duration::from_secs(5));
+    let error = running.join().unwrap().err().unwrap();
+    assert!(error.message().contains("stopping"), "{error}");
+}
+
+/// Of two databases in one process, each behind its own server.
+#[test]
+fn a_server_serves_what_other_connections_have_committed() {
+    let served = Served::on_disk();
+    let path = served.directory.path().join("t.hypo");
+    let other = Database::open(path, OpenOptions::default()).unwrap().connect().unwrap();
+    let remote = served.connect_unix().unwrap();
+    other.execute("CREATE TABLE t (a INTEGER)").unwrap();
+    remote.execute("INSERT INTO t VALUES (1)").unwrap();
+    other.execute("INSERT INTO t VALUES (2)").unwrap();
+    assert_eq!(remote.table("t").unwrap().row_count().unwrap(), 2);
+    assert_eq!(other.table("t").unwrap().row_count().unwrap(), 2);
+}
