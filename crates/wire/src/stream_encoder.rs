@@ -24,8 +24,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// Bytes of a chunk's body before its head: query, place, number, rows, checksum, length of the head.
 const CHUNK_FIELDS: usize = 4 + 1 + 8 + 4 + 8 + 4;
 
-/// The same of a dictionary: query, column, number, values, length of the head.
-const DICTIONARY_FIELDS: usize = 4 + 4 + 4 + 4 + 4;
+/// The same of a dictionary: query, column, number, values, checksum, length of the head.
+const DICTIONARY_FIELDS: usize = 4 + 4 + 4 + 4 + 8 + 4;
 
 /// A column's dictionary that has been sent.
 struct SentDictionary {
@@ -290,6 +290,7 @@ impl EncodeJob {
                             column: column as u32,
                             number: dictionary.number,
                             values: values.len() as u32,
+                            checksum: 0,
                             head: Vec::new(),
                         };
                         frames.push(encode_dictionary(frame, values, values_type, plan.settings)?);
@@ -346,6 +347,7 @@ fn encode_dictionary(
     let (mut head, payload) = sink.finish();
     pad_head(&mut head, DICTIONARY_FIELDS);
     header.head = head.finish();
+    header.checksum = checksum(&payload);
     let mut writer = Writer::default();
     header.write(&mut writer);
     Ok(EncodedFrame { frame_type: FrameType::Dictionary, head: writer.finish(), payload })
@@ -358,6 +360,63 @@ fn checksum(payload: &[Buffer]) -> u64 {
             let mut hash = Xxh3::new();
             pieces.iter().for_each(|piece| hash.update(piece));
             hash.digest()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::common::{ENCODINGS, batch, decode_frames, encoder, expected, made_for_each};
+    use crate::compression::Compression;
+    use crate::{Codec, ColumnBuilder, StreamDecoder, canonical_schema};
+
+    fn every_setting() -> Vec<Settings> {
+        let mut found = vec![Settings::PLAIN, Settings::QUICK, Settings::LIGHT];
+        for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(12)] {
+            for rounded in [false, true] {
+                found.push(Settings { compression, rounded, ..Settings::QUICK });
+            }
+            found.push(Settings { compression, rounded: true, ..Settings::LIGHT });
+            found.push(Settings { compression, ..Settings::PLAIN });
+        }
+        found
+    }
+
+    fn encode_by(batch: &RecordBatch, settings: Settings) -> (SchemaRef, Encoded) {
+        let schema = canonical_schema(&batch.schema()).unwrap();
+        let mut job = encoder(&schema, Codec::Auto).plan(batch.clone()).unwrap();
+        job.plans.iter_mut().for_each(|plan| plan.settings = settings);
+        (schema, job.encode().unwrap())
+    }
+
+    #[test]
+    fn every_setting_comes_back() {
+        for seed in 0..12 {
+            let batch = batch(seed, 1500, seed % 3 == 0);
+            for settings in every_setting() {
+                let (schema, encoded) = encode_by(&batch, settings);
+                let mut decoder = StreamDecoder::new(7, schema.clone());
+                let decoded = decode_frames(&mut decoder, &encoded).unwrap();
+                assert_eq!(decoded, expected(&batch, &schema), "{settings:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_encoding_is_chosen_where_it_is_best() {
+        let batch = made_for_each(3000);
+        let (schema, encoded) = encode_by(&batch, Settings::LIGHT);
+        for (measured, (field, encoding)) in encoded.columns.iter().zip(schema.fields().iter().zip(ENCODINGS))
+        {
+            assert_eq!(measured.encoding, encoding, "{}", field.name());
+        }
+        let mut decoder = StreamDecoder::new(7, schema.clone());
+        let chunk = decoder.chunk(crate::common::body(&encoded.frames[0])).unwrap();
+        let mut builders: Vec<_> = schema.fields().iter().map(|field| ColumnBuilder::new(field)).collect();
+        chunk.decode_into(&mut builders).unwrap();
+        for (builder, column) in builders.into_iter().zip(batch.columns()) {
+            assert_eq!(&builder.finish().unwrap().to_data(), &column.to_data());
         }
     }
 }
