@@ -21,6 +21,7 @@ mod codec;
 mod compression;
 mod cursor;
 mod decode;
+mod dictionary;
 mod encode;
 mod floats;
 mod frame;

@@ -6,6 +6,7 @@
 use crate::choice::Chooser;
 use crate::codec::Codec;
 use crate::cursor::Writer;
+use crate::dictionary::{DictionaryPlan, Send, SentDictionaries, keep_used};
 use crate::encode::{Columns, bytes_of, canonical, encode_array, encode_codes};
 use crate::frame::FrameType;
 use crate::message::{Chosen, ChunkHeader, DictionaryHeader, Place};
@@ -27,12 +28,6 @@ const CHUNK_FIELDS: usize = 4 + 1 + 8 + 4 + 8 + 4;
 /// The same of a dictionary: query, column, number, values, checksum, length of the head.
 const DICTIONARY_FIELDS: usize = 4 + 4 + 4 + 4 + 8 + 4;
 
-/// A column's dictionary that has been sent.
-struct SentDictionary {
-    number: u32,
-    values: ArrayRef,
-}
-
 /// Serial half of encoding a stream: numbers chunks, notices new dictionaries, chooses codecs.
 pub struct StreamEncoder {
     query: u32,
@@ -40,8 +35,9 @@ pub struct StreamEncoder {
     types: Arc<Vec<DataType>>,
     chooser: Chooser,
     next: u64,
-    dictionaries: Vec<Option<SentDictionary>>,
+    dictionaries: Vec<SentDictionaries>,
     dictionaries_sent: u32,
+    rows_expected: u64,
     symbols: Vec<Option<Symbols>>,
     rows: u64,
     checksums: BTreeMap<u64, u64>,
@@ -76,8 +72,9 @@ impl StreamEncoder {
             types,
             chooser: Chooser::new(codec, accepted, cores, columns),
             next: 0,
-            dictionaries: (0..columns).map(|_| None).collect(),
+            dictionaries: (0..columns).map(|_| SentDictionaries::default()).collect(),
             dictionaries_sent: 0,
+            rows_expected: 0,
             symbols: vec![None; columns],
             rows: 0,
             checksums: BTreeMap::new(),
@@ -121,18 +118,17 @@ impl StreamEncoder {
         Ok(EncodeJob { query: self.query, number, types: self.types.clone(), batch, plans })
     }
 
+    /// How many rows will come, where that is known: a large dictionary is sent at once if they pay for it.
+    pub fn expect_rows(&mut self, rows: u64) {
+        self.rows_expected = rows;
+    }
+
     fn plan_dictionary(&mut self, column: usize, array: ArrayRef) -> DictionaryPlan {
-        let values = array.as_any_dictionary().values();
-        if let Some(sent) = &self.dictionaries[column]
-            && sent.values.to_data().ptr_eq(&values.to_data())
-        {
-            return DictionaryPlan { number: sent.number, array, values: None };
-        }
-        let number = self.dictionaries_sent;
-        self.dictionaries_sent += 1;
-        let values = values.clone();
-        self.dictionaries[column] = Some(SentDictionary { number, values: values.clone() });
-        DictionaryPlan { number, array, values: Some(values) }
+        let sent = &mut self.dictionaries_sent;
+        self.dictionaries[column].plan(array, self.rows_expected, || {
+            *sent += 1;
+            *sent - 1
+        })
     }
 
     /// What the sender has measured: the time that it took to put `encoded` into the socket, waiting for credit
@@ -184,13 +180,6 @@ struct ColumnPlan {
     raw: usize,
     dictionary: Option<DictionaryPlan>,
     symbols: Option<Symbols>,
-}
-
-struct DictionaryPlan {
-    number: u32,
-    array: ArrayRef,
-    /// To be sent before.
-    values: Option<ArrayRef>,
 }
 
 /// The encoding of one chunk, which any thread may do.
@@ -284,19 +273,24 @@ impl EncodeJob {
             sink.symbols = plan.symbols.take();
             let encoding = match (&self.types[column], plan.dictionary) {
                 (DataType::Dictionary(code, values_type), Some(dictionary)) => {
-                    if let Some(values) = &dictionary.values {
-                        let frame = DictionaryHeader {
+                    let array = match dictionary.send {
+                        Send::Used => keep_used(&dictionary.array)?,
+                        _ => dictionary.array,
+                    };
+                    if dictionary.send != Send::Nothing {
+                        let values = array.as_any_dictionary().values();
+                        let header = DictionaryHeader {
                             query: self.query,
                             column: column as u32,
                             number: dictionary.number,
-                            values: values.len() as u32,
+                            values: u32::try_from(values.len()).map_err(|_| too_long(values.len()))?,
                             checksum: 0,
                             head: Vec::new(),
                         };
-                        frames.push(encode_dictionary(frame, values, values_type, plan.settings)?);
+                        frames.push(encode_dictionary(header, values, values_type, plan.settings)?);
                     }
                     sink.head.u32(dictionary.number);
-                    encode_codes(&mut sink, &dictionary.array, code.primitive_width().unwrap_or(4))?
+                    encode_codes(&mut sink, &array, code.primitive_width().unwrap_or(4))?
                 }
                 (data_type, _) => {
                     let earlier = Columns { earlier: &self.batch.columns()[..column], types: &self.types };
@@ -338,10 +332,6 @@ fn encode_dictionary(
     values_type: &DataType,
     settings: Settings,
 ) -> Result<EncodedFrame> {
-    u32::try_from(values.len()).map_err(|_| too_long(values.len()))?;
-    if values.null_count() > 0 {
-        return Err(Error::unsupported("a dictionary with NULLs among its values"));
-    }
     let mut sink = Sink::new(Settings { in_place: false, ..settings });
     encode_array(&mut sink, values, values_type, &Columns { earlier: &[], types: &[] })?;
     let (mut head, payload) = sink.finish();

@@ -212,3 +212,28 @@ fn write_golden_files() {
     }
     fs::write(golden("messages"), messages().concat()).unwrap();
 }
+
+#[test]
+#[ignore = "writes seeds for fuzzing"]
+fn write_fuzz_seeds() {
+    let directory = PathBuf::from(std::env::var_os("HYPOSTYLE_FUZZ_SEEDS").expect("where to"));
+    for codec in CODECS {
+        for batch in [batch(11, 20, true), batch(5, 150, false), made_for_each(200)] {
+            for column in 0..batch.num_columns() {
+                // A column that differs from the first needs that.
+                let columns: &[usize] = if column == 0 { &[0] } else { &[0, column] };
+                let some = batch.project(columns).unwrap();
+                let (schema, encoded) = encode(&some, codec);
+                let (header, length) =
+                    ChunkHeader::decode(&encoded.frames[encoded.frames.len() - 1].head).unwrap();
+                assert_eq!(length, encoded.frames[encoded.frames.len() - 1].head.len());
+                let mut writer = Writer::default();
+                write_schema(&mut writer, &schema);
+                writer.u16(header.rows as u16).u8(0).bytes(&header.head);
+                writer.raw(&payload(&encoded.frames[encoded.frames.len() - 1]));
+                let name = format!("{codec}-{}-{}", batch.num_rows(), batch.schema().field(column).name());
+                fs::write(directory.join(name.replace(' ', "-")), writer.finish()).unwrap();
+            }
+        }
+    }
+}
