@@ -5,15 +5,16 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
 
-export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 
 corpus="$HYPOSTYLE_CACHE/fuzz"
 golden=tests/golden/format-v1
-mkdir -p "$corpus"/{superblock,block,log,database,attachments}
+mkdir -p "$corpus"/{superblock,block,log,database,attachments,frame,message,chunk,dictionary}
 cp "$golden/HYPOSTYLE" "$corpus/superblock/golden"
 cp "$golden"/log-* "$golden"/catalog-* "$corpus/log/"
-for target in superblock block log database attachments; do
+HYPOSTYLE_FUZZ_SEEDS="$corpus/chunk" cargo test --locked --quiet -p hypostyle-wire --test golden write_fuzz_seeds -- --ignored
+export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
+for target in superblock block log database attachments frame message chunk dictionary; do
     printf '\n== %s\n' "$target"
     cargo +nightly fuzz run "$target" "$corpus/$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048
 done

@@ -4,6 +4,7 @@
 //! kept as arrays and put together in the end.
 
 use crate::decode::{decode_masked, refused};
+use crate::dictionary::concatenate;
 use crate::encode::integer_type;
 use crate::integers::{EarlierColumns, decode_integers, no_earlier_column};
 use crate::source::{Mask, Source};
@@ -133,6 +134,8 @@ impl ColumnBuilder {
         }
     }
 
+    /// The column. Codes of several dictionaries may have become wider than the field says: the array's type counts.
+    ///
     /// # Errors
     /// When strings that came are not UTF-8.
     pub fn finish(mut self) -> Result<ArrayRef> {
@@ -155,6 +158,9 @@ impl ColumnBuilder {
                 });
             }
             Values::Pieces(pieces) => {
+                if let (DataType::Dictionary(key, _), [_, ..]) = (&self.data_type, pieces.as_slice()) {
+                    return concatenate(key, &pieces);
+                }
                 let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
                 return match pieces.as_slice() {
                     [] => Ok(new_empty_array(&self.data_type)),

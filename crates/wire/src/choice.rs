@@ -11,40 +11,40 @@ use crate::sink::Settings;
 use std::time::Duration;
 
 const fn zstd(level: i32, rounded: bool) -> Settings {
-    Settings { compression: Compression::Zstd(level), rounded, ..Settings::LIGHT }
+    Settings { compression: Compression::Zstd(level), rounded, ..Settings::QUICK }
 }
 
 /// A candidate, and what is expected of it until it was tried.
 struct Candidate {
     settings: Settings,
-    /// Bytes, as a part of what encodings alone leave.
+    /// Bytes, as a part of what fast encodings alone leave.
     ratio: f32,
-    /// Times what encodings alone take.
+    /// Times what fast encodings alone take.
     effort: f32,
 }
 
-const CANDIDATES: [Candidate; 10] = [
+/// From light to heavy. Rounded widths may leave more for a compression to find.
+#[rustfmt::skip]
+const CANDIDATES: [Candidate; 11] = [
     Candidate { settings: Settings::PLAIN, ratio: 2.0, effort: 0.05 },
-    Candidate { settings: Settings::LIGHT, ratio: 1.0, effort: 1.0 },
-    Candidate {
-        settings: Settings { compression: Compression::Lz4, ..Settings::LIGHT },
-        ratio: 0.85,
-        effort: 2.0,
-    },
-    Candidate { settings: zstd(1, false), ratio: 0.65, effort: 4.0 },
-    Candidate { settings: zstd(1, true), ratio: 0.64, effort: 4.0 },
-    Candidate { settings: zstd(3, true), ratio: 0.61, effort: 8.0 },
-    Candidate { settings: zstd(6, true), ratio: 0.58, effort: 20.0 },
-    Candidate { settings: zstd(9, true), ratio: 0.55, effort: 45.0 },
-    Candidate { settings: zstd(9, false), ratio: 0.55, effort: 45.0 },
-    Candidate { settings: zstd(12, true), ratio: 0.52, effort: 90.0 },
+    Candidate { settings: Settings::QUICK, ratio: 1.0, effort: 1.0 },
+    Candidate { settings: Settings::LIGHT, ratio: 0.5, effort: 1.5 },
+    Candidate { settings: Settings { compression: Compression::Lz4, ..Settings::QUICK }, ratio: 0.5, effort: 2.0 },
+    Candidate { settings: zstd(1, false), ratio: 0.3, effort: 4.0 },
+    Candidate { settings: zstd(1, true), ratio: 0.295, effort: 4.0 },
+    Candidate { settings: zstd(3, true), ratio: 0.28, effort: 8.0 },
+    Candidate { settings: zstd(6, true), ratio: 0.265, effort: 20.0 },
+    Candidate { settings: zstd(9, false), ratio: 0.25, effort: 45.0 },
+    Candidate { settings: zstd(9, true), ratio: 0.25, effort: 45.0 },
+    Candidate { settings: zstd(12, false), ratio: 0.24, effort: 90.0 },
 ];
 
 const PLAIN: usize = 0;
-const LIGHT: usize = 1;
+const QUICK: usize = 1;
+const SYMBOLS: usize = 2;
 
-/// Guesses of encodings alone: the part of the bytes that is left, and nanoseconds a byte.
-const LIGHT_GUESS: Rate = Rate { ratio: 0.4, time: 0.7 };
+/// Guesses of fast encodings alone: the part of the bytes that is left, and nanoseconds a byte.
+const QUICK_GUESS: Rate = Rate { ratio: 0.4, time: 0.7 };
 
 /// Prices of a byte, as parts of its time on the link: the first, and how many by a factor of a root of two.
 const PRICE_FIRST: f32 = 1.0 / 64.0;
@@ -86,9 +86,10 @@ impl Column {
         if candidate == PLAIN {
             return Rate { ratio: 1.0, time: 0.05 };
         }
-        // The heaviest known one that is lighter tells most.
-        let known = (LIGHT..candidate).rev().find_map(|index| self.rates[index].map(|rate| (index, rate)));
-        let (index, rate) = known.unwrap_or((LIGHT, LIGHT_GUESS));
+        // The heaviest known one that is lighter tells most; what symbols do to strings tells nothing.
+        let lighter = (QUICK..candidate).rev().filter(|index| *index != SYMBOLS);
+        let known = lighter.filter_map(|index| self.rates[index].map(|rate| (index, rate))).next();
+        let (index, rate) = known.unwrap_or((QUICK, QUICK_GUESS));
         Rate {
             ratio: rate.ratio * CANDIDATES[candidate].ratio / CANDIDATES[index].ratio,
             time: rate.time * CANDIDATES[candidate].effort / CANDIDATES[index].effort,
@@ -156,7 +157,7 @@ impl Chooser {
         if self.codec != Codec::Auto {
             return vec![self.fixed(); self.columns.len()];
         }
-        let Some(link) = self.link else { return vec![Settings::LIGHT; self.columns.len()] };
+        let Some(link) = self.link else { return vec![Settings::QUICK; self.columns.len()] };
         for (column, raw) in self.columns.iter_mut().zip(raw) {
             column.raw = raw as f32;
         }
@@ -171,7 +172,7 @@ impl Chooser {
         let accepts = |number: u8| self.accepted & (1 << number) != 0;
         match self.codec {
             Codec::None => Settings::PLAIN,
-            Codec::Lz4 if accepts(LZ4) => Settings { compression: Compression::Lz4, ..Settings::LIGHT },
+            Codec::Lz4 if accepts(LZ4) => Settings { compression: Compression::Lz4, ..Settings::QUICK },
             Codec::Zstd(level) if accepts(ZSTD) => zstd(level, false),
             _ => Settings::LIGHT,
         }
@@ -263,6 +264,7 @@ mod tests {
     fn comment(settings: Settings) -> Rate {
         let (ratio, time) = match settings.compression {
             Compression::None if !settings.light => (1.0, 0.02),
+            Compression::None if !settings.symbols => (0.9, 0.1),
             Compression::None => (0.45, 2.0),
             Compression::Lz4 => (0.48, 2.5),
             Compression::Zstd(1) => (0.26, 3.3),
@@ -281,7 +283,7 @@ mod tests {
         let mut counts: Vec<(Settings, usize)> = Vec::new();
         for number in 0..100 {
             let settings = chooser.choose([raw].into_iter())[0];
-            assert!(number > 0 || settings == Settings::LIGHT, "the first chunk is encoded lightly");
+            assert!(number > 0 || settings == Settings::QUICK, "the first chunk is encoded lightly");
             let rate = comment(settings);
             let bytes = (raw as f32 * rate.ratio) as usize;
             let time = Duration::from_secs_f32(raw as f32 * rate.time / 1e9);
@@ -320,6 +322,7 @@ mod tests {
         );
         let fixed = |codec, accepted| Chooser::new(codec, accepted, 1, 1).choose([1].into_iter())[0];
         assert_eq!(fixed(Codec::Zstd(7), 1), Settings::LIGHT);
+        assert_eq!(fixed(Codec::Light, COMPRESSIONS), Settings::LIGHT);
         assert_eq!(fixed(Codec::Lz4, COMPRESSIONS).compression, Compression::Lz4);
         assert_eq!(fixed(Codec::None, COMPRESSIONS), Settings::PLAIN);
     }

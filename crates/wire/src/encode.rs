@@ -2,9 +2,8 @@
 //!
 //! Whatever has a canonical type goes as it is; strings are read from where they lie; the rest is cast.
 
-use crate::compression::Compression;
 use crate::floats::{Float, encode_decimals};
-use crate::integers::{Earlier, PLAIN, encode_integers, encode_narrower};
+use crate::integers::{Earlier, PLAIN, encode_inner as encode_lengths, encode_integers, encode_narrower};
 use crate::sink::{Settings, Sink, too_long};
 use crate::text::{OFFSETS, Text, encode_text};
 use crate::word::{Word, words};
@@ -270,7 +269,7 @@ fn encode_lists<O: OffsetSizeTrait>(
     } else {
         sink.array(PLAIN, nulls)?;
         let lengths: Vec<u32> = offsets.lengths().map(|length| length as u32).collect();
-        encode_integers(sink, &lengths.into(), false, None, &[])?;
+        encode_lengths(sink, lengths, false)?;
         PLAIN
     };
     encode_inner(sink, &values, element)?;
@@ -378,7 +377,7 @@ fn view_bytes(views: &[u128], start: usize, rows: usize) -> usize {
 /// One row of parameters (protocol.md §4): its head and its payload.
 pub fn encode_row(batch: &arrow_array::RecordBatch) -> Result<(Vec<u8>, Vec<u8>)> {
     let schema = crate::canonical_schema(&batch.schema())?;
-    let mut sink = Sink::new(Settings { compression: Compression::None, ..Settings::PLAIN });
+    let mut sink = Sink::new(Settings::PLAIN);
     for (array, field) in batch.columns().iter().zip(schema.fields()) {
         encode_inner(&mut sink, array, parameter_type(field))?;
     }

@@ -60,6 +60,38 @@ pub(crate) fn encode_integers<T: Word>(
     }
 }
 
+/// Writes an array that is part of an encoding: packed, constant or plain, so that encodings end somewhere.
+pub(crate) fn encode_inner<T: Word>(sink: &mut Sink, values: Vec<T>, signed: bool) -> Result<()> {
+    let shape =
+        if sink.settings.light { choose_inner(&values, signed, sink.settings.rounded) } else { Shape::Plain };
+    match shape {
+        Shape::Blocks(blocks) => write_blocks(sink, &blocks, &values, signed, None).map(drop),
+        Shape::Constant(value) => {
+            sink.array(CONSTANT, None)?;
+            sink.head.i64(value.extended(signed));
+            Ok(())
+        }
+        _ => {
+            sink.array(PLAIN, None)?;
+            sink.buffer(values.into())
+        }
+    }
+}
+
+fn write_blocks<T: Word>(
+    sink: &mut Sink,
+    blocks: &Blocks<T>,
+    values: &[T],
+    signed: bool,
+    nulls: Option<&NullBuffer>,
+) -> Result<u8> {
+    let encoding = if blocks.is_delta() { DELTA } else { FRAME_OF_REFERENCE };
+    sink.array(encoding, nulls)?;
+    sink.head.i64(blocks.scale());
+    sink.packed(blocks.pack(values, signed))?;
+    Ok(encoding)
+}
+
 /// Writes an array unless it is best plain, and its encoding.
 pub(crate) fn encode_narrower<T: Word>(
     sink: &mut Sink,
@@ -73,13 +105,7 @@ pub(crate) fn encode_narrower<T: Word>(
     }
     let encoding = match choose(values, signed, sink.settings.rounded, earlier) {
         Shape::Plain => return Ok(None),
-        Shape::Blocks(blocks) => {
-            let encoding = if blocks.is_delta() { DELTA } else { FRAME_OF_REFERENCE };
-            sink.array(encoding, nulls)?;
-            sink.head.i64(blocks.scale());
-            sink.buffer(blocks.pack(values, signed))?;
-            encoding
-        }
+        Shape::Blocks(blocks) => write_blocks(sink, &blocks, values, signed, nulls)?,
         Shape::Constant(value) => {
             sink.array(CONSTANT, nulls)?;
             sink.head.i64(value.extended(signed));
@@ -88,50 +114,65 @@ pub(crate) fn encode_narrower<T: Word>(
         Shape::Runs { values, lengths } => {
             sink.array(RUNS, nulls)?;
             sink.head.u32(lengths.len() as u32);
-            encode_integers(sink, &values.into(), signed, None, &[])?;
-            encode_integers(sink, &lengths.into(), false, None, &[])?;
+            encode_inner(sink, values, signed)?;
+            encode_inner(sink, lengths, false)?;
             RUNS
         }
         Shape::Difference { column, left } => {
             sink.array(DIFFERENCE, nulls)?;
             sink.head.u32(column);
-            encode_integers(sink, &left.into(), true, None, &[])?;
+            encode_inner(sink, left, true)?;
             DIFFERENCE
         }
         Shape::Dictionary { values, codes } => {
             sink.array(DICTIONARY, nulls)?;
             sink.head.u32(values.len() as u32);
-            encode_integers(sink, &values.into(), signed, None, &[])?;
-            encode_integers(sink, &codes.into(), false, None, &[])?;
+            encode_inner(sink, values, signed)?;
+            encode_inner(sink, codes, false)?;
             DICTIONARY
         }
     };
     Ok(Some(encoding))
 }
 
-fn choose<T: Word>(values: &[T], signed: bool, rounded: bool, earlier: &[Earlier<T>]) -> Shape<T> {
+/// The first element where nothing follows that differs, or where there is too little to pack.
+fn simple<T: Word>(values: &[T]) -> Option<Shape<T>> {
+    let Some(first) = values.first() else { return Some(Shape::Plain) };
+    if values.iter().all(|value| value == first) {
+        return Some(Shape::Constant(*first));
+    }
+    (values.len() < ENCODE_MIN).then_some(Shape::Plain)
+}
+
+fn choose_blocks<T: Word>(values: &[T], signed: bool, rounded: bool) -> Blocks<T> {
     let sign = if signed { T::SIGN } else { T::from_u64(0) };
-    let Some(first) = values.first() else { return Shape::Plain };
-    if values.len() < ENCODE_MIN {
-        return if values.iter().all(|value| value == first) {
-            Shape::Constant(*first)
-        } else {
-            Shape::Plain
-        };
-    }
-    let changes = values.windows(2).map(|pair| usize::from(pair[0] != pair[1])).sum::<usize>();
-    if changes == 0 {
-        return Shape::Constant(*first);
-    }
-    let mut blocks = Blocks::of_values(values, sign, rounded);
+    let blocks = Blocks::of_values(values, sign, rounded);
     // Differences of what is packed into few bits are hardly narrower, and slower.
     if blocks.width() > 4 {
         let differences = Blocks::of_differences(values, rounded);
         if differences.bytes() + values.len() / 16 < blocks.bytes() {
-            blocks = differences;
+            return differences;
         }
     }
+    blocks
+}
+
+fn blocks_or_plain<T: Word>(blocks: Blocks<T>, values: &[T]) -> Shape<T> {
+    let plain = size_of_val(values);
+    if blocks.bytes() < plain - plain / 16 { Shape::Blocks(blocks) } else { Shape::Plain }
+}
+
+fn choose_inner<T: Word>(values: &[T], signed: bool, rounded: bool) -> Shape<T> {
+    simple(values).unwrap_or_else(|| blocks_or_plain(choose_blocks(values, signed, rounded), values))
+}
+
+fn choose<T: Word>(values: &[T], signed: bool, rounded: bool, earlier: &[Earlier<T>]) -> Shape<T> {
+    if let Some(shape) = simple(values) {
+        return shape;
+    }
+    let blocks = choose_blocks(values, signed, rounded);
     let mut bytes = blocks.bytes().min(size_of_val(values));
+    let changes = values.windows(2).map(|pair| usize::from(pair[0] != pair[1])).sum::<usize>();
     let runs = changes + 1;
     if runs * 3 < values.len() {
         // Runs are about as wide as what they repeat; their lengths seldom need more than a byte.
@@ -154,20 +195,24 @@ fn choose<T: Word>(values: &[T], signed: bool, rounded: bool, earlier: &[Earlier
             return Shape::Dictionary { values: found, codes };
         }
     }
-    if blocks.bytes() < size_of_val(values) - size_of_val(values) / 16 {
-        Shape::Blocks(blocks)
-    } else {
-        Shape::Plain
-    }
+    blocks_or_plain(blocks, values)
 }
 
+/// How long runs are is hard to foresee for a branch, so there is none.
 fn to_runs<T: Word>(values: &[T], runs: usize) -> Shape<T> {
-    let (mut found, mut lengths) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
-    for run in values.chunk_by(|one, other| one == other) {
-        found.push(run[0]);
-        lengths.push(run.len() as u32);
+    let (mut found, mut ends) = (vec![values[0]; runs], vec![0u32; runs]);
+    let (mut run, mut before) = (0, values[0]);
+    for (index, value) in values.iter().enumerate() {
+        run += usize::from(*value != before);
+        found[run] = *value;
+        ends[run] = index as u32 + 1;
+        before = *value;
     }
-    Shape::Runs { values: found, lengths }
+    let mut start = 0;
+    for end in &mut ends {
+        (start, *end) = (*end, *end - start);
+    }
+    Shape::Runs { values: found, lengths: ends }
 }
 
 /// What is left of the earlier column that leaves least, and its size, where that is clearly below `bytes`.

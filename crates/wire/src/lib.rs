@@ -6,6 +6,14 @@
 
 #![forbid(unsafe_code)]
 
+// The tests' batches are shared with those outside of this crate, which know it by its name.
+#[cfg(test)]
+extern crate self as hypostyle_wire;
+
+#[cfg(test)]
+#[path = "../tests/common/mod.rs"]
+mod common;
+
 mod blocks;
 mod builder;
 mod choice;
@@ -14,6 +22,7 @@ mod compression;
 mod columns;
 mod cursor;
 mod decode;
+mod dictionary;
 mod encode;
 mod floats;
 mod frame;

@@ -766,12 +766,15 @@ pub struct DictionaryHeader {
     pub column: u32,
     pub number: u32,
     pub values: u32,
+    /// Of the payload.
+    pub checksum: u64,
     pub head: Vec<u8>,
 }
 
 impl DictionaryHeader {
     pub fn write(&self, to: &mut Writer) {
-        to.u32(self.query).u32(self.column).u32(self.number).u32(self.values).bytes(&self.head);
+        to.u32(self.query).u32(self.column).u32(self.number).u32(self.values);
+        to.u64(self.checksum).bytes(&self.head);
     }
 
     /// The header, and how many bytes of the body it takes.
@@ -782,6 +785,7 @@ impl DictionaryHeader {
             column: from.u32()?,
             number: from.u32()?,
             values: from.u32()?,
+            checksum: from.u64()?,
             head: from.bytes()?.to_vec(),
         };
         Ok((header, body.len() - from.rest().len()))

@@ -18,6 +18,8 @@ const OWN_SLICE_BYTES: usize = 2048;
 pub(crate) struct Settings {
     /// Encodings other than plain.
     pub light: bool,
+    /// Strings as codes of symbols; a compression of the strings themselves does better.
+    pub symbols: bool,
     /// Packed widths are 8, 16, 32 or 64, which leaves more to a compression that follows.
     pub rounded: bool,
     pub compression: Compression,
@@ -26,9 +28,17 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub const PLAIN: Self =
-        Self { light: false, rounded: false, compression: Compression::None, in_place: false };
-    pub const LIGHT: Self = Self { light: true, ..Self::PLAIN };
+    pub const PLAIN: Self = Self {
+        light: false,
+        symbols: false,
+        rounded: false,
+        compression: Compression::None,
+        in_place: false,
+    };
+    /// Encodings that are fast.
+    pub const QUICK: Self = Self { light: true, ..Self::PLAIN };
+    /// All encodings.
+    pub const LIGHT: Self = Self { symbols: true, ..Self::QUICK };
     pub const IN_PLACE: Self = Self { in_place: true, ..Self::PLAIN };
 }
 
@@ -91,8 +101,21 @@ impl Sink {
     }
 
     pub fn buffer(&mut self, bytes: Buffer) -> Result<()> {
+        self.compressed(self.settings.compression, bytes)
+    }
+
+    /// A buffer of packed integers. What little there is left in them, the lowest level finds, too.
+    pub fn packed(&mut self, bytes: Buffer) -> Result<()> {
+        let compression = match self.settings.rounded {
+            true => self.settings.compression,
+            false => self.settings.compression.min(Compression::Zstd(1)),
+        };
+        self.compressed(compression, bytes)
+    }
+
+    fn compressed(&mut self, compression: Compression, bytes: Buffer) -> Result<()> {
         let length = u32::try_from(bytes.len()).map_err(|_| too_long(bytes.len()))?;
-        match compress(self.settings.compression, &bytes)? {
+        match compress(compression, &bytes)? {
             Some((number, compressed)) => {
                 self.head.u8(number).u32(length).u32(compressed.len() as u32);
                 self.compressed_by = self.compressed_by.max(number);

@@ -74,7 +74,14 @@ impl StreamDecoder {
         else {
             return Err(Error::protocol(format!("column {column} has no dictionary")));
         };
-        let mut source = Source::new(&header.head, body.slice(payload), FRAME_ALIGNMENT, self.limit);
+        let payload = body.slice(payload);
+        if header.checksum != xxh3_64(&payload) {
+            return Err(Error::protocol(format!(
+                "dictionary {} is damaged: its checksum is another",
+                header.number
+            )));
+        }
+        let mut source = Source::new(&header.head, payload, FRAME_ALIGNMENT, self.limit);
         let values = decode(&mut source, values, header.values as usize, &NoColumns)?;
         source.end()?;
         if values.null_count() > 0 {

@@ -6,6 +6,7 @@
 use crate::choice::Chooser;
 use crate::codec::Codec;
 use crate::cursor::Writer;
+use crate::dictionary::{DictionaryPlan, Send, SentDictionaries, keep_used};
 use crate::encode::{Columns, bytes_of, canonical, encode_array, encode_codes};
 use crate::frame::FrameType;
 use crate::message::{Chosen, ChunkHeader, DictionaryHeader, Place};
@@ -24,14 +25,8 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// Bytes of a chunk's body before its head: query, place, number, rows, checksum, length of the head.
 const CHUNK_FIELDS: usize = 4 + 1 + 8 + 4 + 8 + 4;
 
-/// The same of a dictionary: query, column, number, values, length of the head.
-const DICTIONARY_FIELDS: usize = 4 + 4 + 4 + 4 + 4;
-
-/// A column's dictionary that has been sent.
-struct SentDictionary {
-    number: u32,
-    values: ArrayRef,
-}
+/// The same of a dictionary: query, column, number, values, checksum, length of the head.
+const DICTIONARY_FIELDS: usize = 4 + 4 + 4 + 4 + 8 + 4;
 
 /// Serial half of encoding a stream: numbers chunks, notices new dictionaries, chooses codecs.
 pub struct StreamEncoder {
@@ -40,8 +35,9 @@ pub struct StreamEncoder {
     types: Arc<Vec<DataType>>,
     chooser: Chooser,
     next: u64,
-    dictionaries: Vec<Option<SentDictionary>>,
+    dictionaries: Vec<SentDictionaries>,
     dictionaries_sent: u32,
+    rows_expected: u64,
     symbols: Vec<Option<Symbols>>,
     rows: u64,
     checksums: BTreeMap<u64, u64>,
@@ -76,8 +72,9 @@ impl StreamEncoder {
             types,
             chooser: Chooser::new(codec, accepted, cores, columns),
             next: 0,
-            dictionaries: (0..columns).map(|_| None).collect(),
+            dictionaries: (0..columns).map(|_| SentDictionaries::default()).collect(),
             dictionaries_sent: 0,
+            rows_expected: 0,
             symbols: vec![None; columns],
             rows: 0,
             checksums: BTreeMap::new(),
@@ -121,18 +118,17 @@ impl StreamEncoder {
         Ok(EncodeJob { query: self.query, number, types: self.types.clone(), batch, plans })
     }
 
+    /// How many rows will come, where that is known: a large dictionary is sent at once if they pay for it.
+    pub fn expect_rows(&mut self, rows: u64) {
+        self.rows_expected = rows;
+    }
+
     fn plan_dictionary(&mut self, column: usize, array: ArrayRef) -> DictionaryPlan {
-        let values = array.as_any_dictionary().values();
-        if let Some(sent) = &self.dictionaries[column]
-            && sent.values.to_data().ptr_eq(&values.to_data())
-        {
-            return DictionaryPlan { number: sent.number, array, values: None };
-        }
-        let number = self.dictionaries_sent;
-        self.dictionaries_sent += 1;
-        let values = values.clone();
-        self.dictionaries[column] = Some(SentDictionary { number, values: values.clone() });
-        DictionaryPlan { number, array, values: Some(values) }
+        let sent = &mut self.dictionaries_sent;
+        self.dictionaries[column].plan(array, self.rows_expected, || {
+            *sent += 1;
+            *sent - 1
+        })
     }
 
     /// What the sender has measured: the time that it took to put `encoded` into the socket, waiting for credit
@@ -184,13 +180,6 @@ struct ColumnPlan {
     raw: usize,
     dictionary: Option<DictionaryPlan>,
     symbols: Option<Symbols>,
-}
-
-struct DictionaryPlan {
-    number: u32,
-    array: ArrayRef,
-    /// To be sent before.
-    values: Option<ArrayRef>,
 }
 
 /// The encoding of one chunk, which any thread may do.
@@ -290,18 +279,24 @@ impl EncodeJob {
             sink.symbols = plan.symbols.take();
             let encoding = match (&self.types[column], plan.dictionary) {
                 (DataType::Dictionary(code, values_type), Some(dictionary)) => {
-                    if let Some(values) = &dictionary.values {
-                        let frame = DictionaryHeader {
+                    let array = match dictionary.send {
+                        Send::Used => keep_used(&dictionary.array)?,
+                        _ => dictionary.array,
+                    };
+                    if dictionary.send != Send::Nothing {
+                        let values = array.as_any_dictionary().values();
+                        let header = DictionaryHeader {
                             query: self.query,
                             column: column as u32,
                             number: dictionary.number,
-                            values: values.len() as u32,
+                            values: u32::try_from(values.len()).map_err(|_| too_long(values.len()))?,
+                            checksum: 0,
                             head: Vec::new(),
                         };
-                        frames.push(encode_dictionary(frame, values, values_type, plan.settings)?);
+                        frames.push(encode_dictionary(header, values, values_type, plan.settings)?);
                     }
                     sink.head.u32(dictionary.number);
-                    encode_codes(&mut sink, &dictionary.array, code.primitive_width().unwrap_or(4))?
+                    encode_codes(&mut sink, &array, code.primitive_width().unwrap_or(4))?
                 }
                 (data_type, _) => {
                     let earlier = Columns { earlier: &self.batch.columns()[..column], types: &self.types };
@@ -343,15 +338,12 @@ fn encode_dictionary(
     values_type: &DataType,
     settings: Settings,
 ) -> Result<EncodedFrame> {
-    u32::try_from(values.len()).map_err(|_| too_long(values.len()))?;
-    if values.null_count() > 0 {
-        return Err(Error::unsupported("a dictionary with NULLs among its values"));
-    }
     let mut sink = Sink::new(Settings { in_place: false, ..settings });
     encode_array(&mut sink, values, values_type, &Columns { earlier: &[], types: &[] })?;
     let (mut head, payload) = sink.finish();
     pad_head(&mut head, DICTIONARY_FIELDS);
     header.head = head.finish();
+    header.checksum = checksum(&payload);
     let mut writer = Writer::default();
     header.write(&mut writer);
     Ok(EncodedFrame { frame_type: FrameType::Dictionary, head: writer.finish(), payload })
@@ -364,6 +356,63 @@ fn checksum(payload: &[Buffer]) -> u64 {
             let mut hash = Xxh3::new();
             pieces.iter().for_each(|piece| hash.update(piece));
             hash.digest()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::common::{ENCODINGS, batch, decode_frames, encoder, expected, made_for_each};
+    use crate::compression::Compression;
+    use crate::{Codec, ColumnBuilder, StreamDecoder, canonical_schema};
+
+    fn every_setting() -> Vec<Settings> {
+        let mut found = vec![Settings::PLAIN, Settings::QUICK, Settings::LIGHT];
+        for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(12)] {
+            for rounded in [false, true] {
+                found.push(Settings { compression, rounded, ..Settings::QUICK });
+            }
+            found.push(Settings { compression, rounded: true, ..Settings::LIGHT });
+            found.push(Settings { compression, ..Settings::PLAIN });
+        }
+        found
+    }
+
+    fn encode_by(batch: &RecordBatch, settings: Settings) -> (SchemaRef, Encoded) {
+        let schema = canonical_schema(&batch.schema()).unwrap();
+        let mut job = encoder(&schema, Codec::Auto).plan(batch.clone()).unwrap();
+        job.plans.iter_mut().for_each(|plan| plan.settings = settings);
+        (schema, job.encode().unwrap())
+    }
+
+    #[test]
+    fn every_setting_comes_back() {
+        for seed in 0..12 {
+            let batch = batch(seed, 1500, seed % 3 == 0);
+            for settings in every_setting() {
+                let (schema, encoded) = encode_by(&batch, settings);
+                let mut decoder = StreamDecoder::new(7, schema.clone());
+                let decoded = decode_frames(&mut decoder, &encoded).unwrap();
+                assert_eq!(decoded, expected(&batch, &schema), "{settings:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_encoding_is_chosen_where_it_is_best() {
+        let batch = made_for_each(3000);
+        let (schema, encoded) = encode_by(&batch, Settings::LIGHT);
+        for (measured, (field, encoding)) in encoded.columns.iter().zip(schema.fields().iter().zip(ENCODINGS))
+        {
+            assert_eq!(measured.encoding, encoding, "{}", field.name());
+        }
+        let mut decoder = StreamDecoder::new(7, schema.clone());
+        let chunk = decoder.chunk(crate::common::body(&encoded.frames[0])).unwrap();
+        let mut builders: Vec<_> = schema.fields().iter().map(|field| ColumnBuilder::new(field)).collect();
+        chunk.decode_into(&mut builders).unwrap();
+        for (builder, column) in builders.into_iter().zip(batch.columns()) {
+            assert_eq!(&builder.finish().unwrap().to_data(), &column.to_data());
         }
     }
 }

@@ -3,7 +3,7 @@
 //! They are read from where they lie, with short or long offsets or as views; what goes out are their
 //! lengths and their bytes.
 
-use crate::integers::{DICTIONARY, PLAIN, check_codes, decode_nested, encode_integers};
+use crate::integers::{DICTIONARY, PLAIN, check_codes, decode_nested, encode_inner};
 use crate::sink::{Sink, too_long};
 use crate::source::Source;
 use crate::word::words;
@@ -32,6 +32,9 @@ const SYMBOLS_BYTES_MIN: usize = 8 << 10;
 
 /// Bytes that a table of symbols is made from.
 const TRAIN_BYTES: usize = 32 << 10;
+
+/// Strings of a dictionary that are not longer are copied with so many bytes.
+const PADDED: usize = 32;
 
 /// The code before a byte that stands for itself.
 const ESCAPE: u8 = 255;
@@ -116,18 +119,19 @@ pub(crate) fn encode_text(sink: &mut Sink, text: Text, nulls: Option<&NullBuffer
             sink.array(DICTIONARY, nulls)?;
             sink.head.u32(values.lengths.len() as u32);
             encode_plain(sink, values, None)?;
-            encode_integers(sink, &codes.into(), false, None, &[])?;
+            encode_inner(sink, codes, false)?;
             return Ok(DICTIONARY);
         }
-        let uncompressed = sink.settings.compression == crate::compression::Compression::None;
-        if uncompressed && let Some((symbols, codes)) = to_symbols(&text, sink.symbols.take()) {
+        if sink.settings.symbols
+            && let Some((symbols, codes)) = to_symbols(&text, sink.symbols.take())
+        {
             sink.array(SYMBOLS, nulls)?;
             sink.head.u8(symbols.0.n_symbols() as u8);
             sink.buffer(symbols.0.symbol_lengths().to_vec().into())?;
             sink.buffer(
                 symbols.0.symbol_table().iter().map(|symbol| symbol.to_u64()).collect::<Vec<_>>().into(),
             )?;
-            encode_integers(sink, &text.lengths.into(), false, None, &[])?;
+            encode_inner(sink, text.lengths, false)?;
             sink.buffer(codes.into())?;
             sink.symbols = Some(symbols);
             return Ok(SYMBOLS);
@@ -139,12 +143,44 @@ pub(crate) fn encode_text(sink: &mut Sink, text: Text, nulls: Option<&NullBuffer
 
 fn encode_plain(sink: &mut Sink, text: Text, nulls: Option<&NullBuffer>) -> Result<()> {
     sink.array(PLAIN, nulls)?;
-    encode_integers(sink, &text.lengths.into(), false, None, &[])?;
+    encode_inner(sink, text.lengths, false)?;
     sink.buffer(text.bytes)
 }
 
 pub(crate) fn offsets_of(lengths: &[u32]) -> OffsetBuffer<i64> {
     OffsetBuffer::from_lengths(lengths.iter().map(|length| *length as usize))
+}
+
+/// What tells a string from others: its length and its first and last bytes, which are all of them up to 16.
+#[derive(Clone, Copy, PartialEq)]
+struct Key {
+    first: u64,
+    last: u64,
+    length: u32,
+}
+
+impl Key {
+    fn new(bytes: &[u8], start: usize, length: u32) -> Self {
+        let word = |at: usize| -> Option<u64> {
+            bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+        };
+        if length >= 8 {
+            let first = word(start).unwrap_or_default();
+            return Self { first, last: word(start + length as usize - 8).unwrap_or_default(), length };
+        }
+        let first = word(start).unwrap_or_else(|| {
+            let mut last_bytes = [0; 8];
+            let rest = &bytes[start..];
+            last_bytes[..rest.len()].copy_from_slice(rest);
+            u64::from_le_bytes(last_bytes)
+        });
+        Self { first: first & ((1 << (8 * length)) - 1), last: 0, length }
+    }
+
+    fn hash(self) -> usize {
+        let mixed = self.first ^ self.last.rotate_left(29) ^ u64::from(self.length) << 56;
+        (mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+    }
 }
 
 /// The distinct strings and a code for each string, where that is clearly smaller.
@@ -156,34 +192,33 @@ fn to_dictionary(text: &Text) -> Option<(Text, Vec<u32>)> {
     }
     let mut table: Vec<u32> = vec![0; (most * 2).next_power_of_two()];
     let mask = table.len() - 1;
-    let mut values: Vec<&[u8]> = Vec::new();
+    let mut values: Vec<(Key, usize)> = Vec::new();
     let mut codes = Vec::with_capacity(rows);
-    let mut before: Option<(&[u8], u32)> = None;
-    for value in text.iter() {
-        if let Some((repeated, code)) = before
-            && repeated == value
-        {
-            codes.push(code);
-            continue;
-        }
-        let mut slot = xxh3_64(value) as usize & mask;
+    let slice = |key: Key, start: usize| &text.bytes[start..start + key.length as usize];
+    let mut start = 0;
+    for length in &text.lengths {
+        let key = Key::new(&text.bytes, start, *length);
+        let mut slot = key.hash() & mask;
         let code = loop {
-            match table[slot] {
-                0 if values.len() == most => return None,
-                0 => {
-                    values.push(value);
-                    table[slot] = values.len() as u32;
-                    break values.len() as u32 - 1;
+            let Some(code) = table[slot].checked_sub(1) else {
+                if values.len() == most {
+                    return None;
                 }
-                code if values[code as usize - 1] == value => break code - 1,
-                _ => slot = (slot + 1) & mask,
+                values.push((key, start));
+                table[slot] = values.len() as u32;
+                break values.len() as u32 - 1;
+            };
+            let (other, other_start) = values[code as usize];
+            if other == key && (key.length <= 16 || slice(other, other_start) == slice(key, start)) {
+                break code;
             }
+            slot = (slot + 1) & mask;
         };
         codes.push(code);
-        before = Some((value, code));
+        start += *length as usize;
     }
-    let lengths: Vec<u32> = values.iter().map(|value| value.len() as u32).collect();
-    let bytes: Vec<u8> = values.concat();
+    let lengths: Vec<u32> = values.iter().map(|(key, _)| key.length).collect();
+    let bytes: Vec<u8> = values.iter().flat_map(|(key, start)| slice(*key, *start)).copied().collect();
     let code_bits = usize::BITS - (values.len() - 1).leading_zeros();
     let coded = bytes.len() + lengths.len() * 2 + rows * code_bits as usize / 8;
     (coded + coded / 8 < text.bytes.len() + rows / 2).then(|| (Text { lengths, bytes: bytes.into() }, codes))
@@ -289,15 +324,45 @@ fn decode_dictionary(source: &mut Source<'_>, count: usize) -> Result<Decoded> {
     source.claim(count, size_of::<u32>())?;
     let lengths: Vec<u32> =
         codes.iter().map(|code| (offsets[*code as usize + 1] - offsets[*code as usize]) as u32).collect();
-    let total = lengths.iter().map(|length| *length as usize).sum();
-    source.claim(total, 1)?;
-    let mut bytes = Vec::with_capacity(total);
-    for code in codes {
-        bytes.extend_from_slice(
-            &distinct.bytes[offsets[code as usize] as usize..offsets[code as usize + 1] as usize],
-        );
-    }
+    let total: usize = lengths.iter().map(|length| *length as usize).sum();
+    source.claim(total + PADDED, 1)?;
+    let longest = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
+    let bytes = match longest {
+        0..=8 => repeat_short::<8>(&offsets, &distinct.bytes, &codes, total),
+        9..=PADDED => repeat_short::<PADDED>(&offsets, &distinct.bytes, &codes, total),
+        _ => {
+            let mut bytes = Vec::with_capacity(total);
+            for code in codes {
+                let (start, end) = (offsets[code as usize] as usize, offsets[code as usize + 1] as usize);
+                bytes.extend_from_slice(&distinct.bytes[start..end]);
+            }
+            bytes
+        }
+    };
     Ok(Decoded { lengths: Lengths::Lengths(lengths), bytes: bytes.into() })
+}
+
+/// The strings of `codes`, none of which is longer than `N`. Each is written with as many bytes, which is faster than to
+/// look how many it has; the next one overwrites what was too much.
+fn repeat_short<const N: usize>(offsets: &[i64], distinct: &[u8], codes: &[u32], total: usize) -> Vec<u8> {
+    let padded: Vec<([u8; N], usize)> = offsets
+        .windows(2)
+        .map(|pair| {
+            let value = &distinct[pair[0] as usize..pair[1] as usize];
+            let mut padded = [0; N];
+            padded[..value.len()].copy_from_slice(value);
+            (padded, value.len())
+        })
+        .collect();
+    let mut bytes = vec![0; total + N];
+    let mut at = 0;
+    for code in codes {
+        let (value, length) = &padded[*code as usize];
+        bytes[at..at + N].copy_from_slice(value);
+        at += length;
+    }
+    bytes.truncate(total);
+    bytes
 }
 
 fn decode_symbols(source: &mut Source<'_>, count: usize) -> Result<Decoded> {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, LargeStringArray, RecordBatch, StringArray};
 use arrow_buffer::Buffer;
@@ -9,8 +10,8 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use common::*;
 use hypostyle_types::Result;
 use hypostyle_wire::{
-    ChunkHeader, Codec, ColumnBuilder, FrameType, Place, StreamDecoder, Writer, canonical_schema, decode_row,
-    encode_row,
+    ChunkHeader, Codec, ColumnBuilder, DictionaryHeader, FrameType, Place, StreamDecoder, Writer,
+    canonical_schema, decode_row, encode_row,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
@@ -352,6 +353,8 @@ fn dictionaries_are_sent_once_and_may_change() {
     decoder.end(end.rows, end.checksum).unwrap();
     let [builder] = builder;
     let column = builder.finish().unwrap();
+    assert_eq!(column.as_dictionary::<Int32Type>().keys().values(), &[0, -1, 2, 1, 1, 3, -1, -1, -1]);
+    assert_eq!(column.as_any_dictionary().values().len(), 4, "z is in both");
     let column = arrow_cast::cast(&column, &DataType::Utf8).unwrap();
     let expected = StringArray::from(vec![
         Some("x"),
@@ -365,6 +368,74 @@ fn dictionaries_are_sent_once_and_may_change() {
         None,
     ]);
     assert_eq!(column.to_data(), expected.to_data());
+}
+
+#[test]
+fn of_a_large_dictionary_only_what_is_used_is_sent_until_it_pays() {
+    let values: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..5000).map(|index| format!("value {index}"))));
+    let batch = words(&values, (0..1000).map(|row| (row % 9 != 0).then_some(row * 3 % 70 * 50)).collect());
+    let schema = canonical_schema(&batch.schema()).unwrap();
+    let mut encoder = encoder(&schema, Codec::Light);
+    let mut decoder = StreamDecoder::new(7, schema.clone());
+    let mut builder = [ColumnBuilder::new(schema.field(0))];
+    let mut sizes = Vec::new();
+    for _ in 0..4 {
+        let encoded = encoder.plan(batch.clone()).unwrap().encode().unwrap();
+        sent(&mut encoder, &encoded);
+        let (chunk, dictionaries) = encoded.frames.split_last().unwrap();
+        for dictionary in dictionaries {
+            decoder.dictionary(body(dictionary)).unwrap();
+        }
+        sizes
+            .push(DictionaryHeader::decode(&body(&encoded.frames[0])).map_or(0, |(header, _)| header.values));
+        decoder.chunk(body(chunk)).unwrap().decode_into(&mut builder).unwrap();
+    }
+    assert_eq!(sizes[..3], [70, 70, 5000]);
+    let [builder] = builder;
+    let column = builder.finish().unwrap();
+    let expected = arrow_select::concat::concat(&[batch.column(0).as_ref(); 4]).unwrap();
+    let text = |array: &ArrayRef| arrow_cast::cast(array, &DataType::Utf8).unwrap();
+    assert_eq!(&text(&column), &text(&expected));
+    let mut other = common::encoder(&schema, Codec::Light);
+    other.expect_rows(4000);
+    let encoded = other.plan(batch).unwrap().encode().unwrap();
+    assert_eq!(DictionaryHeader::decode(&body(&encoded.frames[0])).unwrap().0.values, 5000);
+}
+
+#[test]
+fn nulls_among_the_values_of_a_dictionary_become_nulls() {
+    let values: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None, Some("y")]));
+    let batch = words(&values, vec![Some(2), Some(1), None, Some(0)]);
+    let (schema, encoded) = encode(&batch, Codec::Auto);
+    let decoded = decode_frames(&mut StreamDecoder::new(7, schema), &encoded).unwrap();
+    let text = arrow_cast::cast(decoded.column(0), &DataType::Utf8).unwrap();
+    let expected: ArrayRef = Arc::new(StringArray::from(vec![Some("y"), None, None, Some("x")]));
+    assert_eq!(&text, &expected);
+}
+
+#[test]
+fn codes_become_wider_when_dictionaries_together_need_it() {
+    let code = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8));
+    let schema = Arc::new(Schema::new(vec![Field::new("a", code.clone(), true)]));
+    let canonical = canonical_schema(&schema).unwrap();
+    let mut encoder = encoder(&canonical, Codec::Light);
+    let mut decoder = StreamDecoder::new(7, canonical.clone());
+    let mut builder = [ColumnBuilder::new(canonical.field(0))];
+    let all: Vec<String> = (0..200).map(|index| format!("value {index}")).collect();
+    for half in all.chunks(100) {
+        let text: ArrayRef = Arc::new(StringArray::from(half.to_vec()));
+        let batch =
+            RecordBatch::try_new(schema.clone(), vec![arrow_cast::cast(&text, &code).unwrap()]).unwrap();
+        let encoded = encoder.plan(batch).unwrap().encode().unwrap();
+        decoder.dictionary(body(&encoded.frames[0])).unwrap();
+        decoder.chunk(body(&encoded.frames[1])).unwrap().decode_into(&mut builder).unwrap();
+    }
+    let [builder] = builder;
+    let column = builder.finish().unwrap();
+    assert_eq!(column.as_dictionary::<Int32Type>().values().len(), 200);
+    let expected: ArrayRef = Arc::new(StringArray::from(all));
+    assert_eq!(&arrow_cast::cast(&column, &DataType::Utf8).unwrap(), &expected);
 }
 
 #[test]

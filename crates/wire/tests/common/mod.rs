@@ -292,3 +292,53 @@ pub fn decode_frames(decoder: &mut StreamDecoder, encoded: &Encoded) -> Result<R
 pub fn sent(encoder: &mut StreamEncoder, encoded: &Encoded) {
     encoder.sent(encoded, Duration::from_micros(100));
 }
+
+/// The encodings of [`made_for_each`], in order. The first is what another differs from.
+pub const ENCODINGS: [u8; 11] = [2, 0, 2, 3, 4, 5, 6, 7, 8, 9, 7];
+
+/// Columns for each of which one encoding is best. Golden files have them, so that they do not change.
+pub fn made_for_each(rows: usize) -> RecordBatch {
+    let rows = rows as i64;
+    let base: ArrayRef =
+        Arc::new(Date32Array::from_iter_values((0..rows).map(|row| (row * 7919 % 2500) as i32)));
+    let mut columns = vec![(Field::new("base", DataType::Date32, true), base)];
+    for encoding in &ENCODINGS[1..10] {
+        let array = made_for(*encoding, rows);
+        columns.push((Field::new(format!("encoding {encoding}"), array.data_type().clone(), true), array));
+    }
+    let words = ["", "AIR", "TRUCK", "DELIVER IN PERSON", "Grüße aus der längeren Ferne, die nicht kurz ist"];
+    let words = (0..rows).map(|row| words[(row * row % 7 % 5) as usize]);
+    let words: ArrayRef = Arc::new(LargeStringArray::from_iter_values(words));
+    columns.push((Field::new("words", DataType::LargeUtf8, true), words));
+    batch_of(columns, rows as usize)
+}
+
+/// A column for which one encoding is best.
+fn made_for(encoding: u8, rows: i64) -> ArrayRef {
+    let mut random = Random(5);
+    let mut below = |limit: u64| random.below(limit) as i64;
+    match encoding {
+        0 => Arc::new(Int64Array::from_iter_values((0..rows).map(|_| below(u64::MAX)))),
+        2 => Arc::new(Int64Array::from_iter_values((0..rows).map(|_| -70_000 + 1000 * below(5000)))),
+        3 => {
+            let mut last = i64::MAX - 5000;
+            Arc::new(Int64Array::from_iter_values((0..rows).map(|_| {
+                last = last.wrapping_add(below(9));
+                last
+            })))
+        }
+        4 => Arc::new(UInt16Array::from(vec![u16::MAX; rows as usize])),
+        5 => Arc::new(Int64Array::from_iter_values((0..rows).map(|row| (row / 40 * 7919) % 1009))),
+        6 => Arc::new(Date32Array::from_iter_values(
+            (0..rows).map(|row| (row * 7919 % 2500 + below(20)) as i32),
+        )),
+        7 => Arc::new(Int64Array::from_iter_values((0..rows).map(|_| (below(6) * 7_777_777_777) ^ 0x5555))),
+        8 => Arc::new(Float64Array::from_iter_values((0..rows).map(|row| match row % 100 {
+            7 => f64::NAN,
+            _ => below(100_000) as f64 / 100.0,
+        }))),
+        _ => Arc::new(LargeStringArray::from_iter_values(
+            (0..rows).map(|_| format!("carefully final {} deposits {}", below(1000), below(100_000))),
+        )),
+    }
+}

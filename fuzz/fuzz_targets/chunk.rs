@@ -1,0 +1,64 @@
+//! A chunk of any schema with any head and payload, its checksum being right: an error or rows, and the same whether they
+//! are decoded to a batch or to columns; rows go out and come back as they are.
+#![no_main]
+
+use arrow_buffer::Buffer;
+use arrow_schema::SchemaRef;
+use hypostyle_types::Error;
+use hypostyle_wire::{
+    COMPRESSIONS, ChunkHeader, Codec, ColumnBuilder, FrameType, Place, Reader, StreamDecoder, StreamEncoder, Writer,
+    read_schema,
+};
+use libfuzzer_sys::fuzz_target;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Bytes in memory that a chunk may have; well below libFuzzer's limit.
+const LIMIT: usize = 64 << 20;
+
+/// Schema, rows, whether the payload is in memory, head, payload; seeds are written by the tests of `wire`.
+fn parse(bytes: &[u8]) -> Result<(SchemaRef, u16, bool, &[u8], &[u8]), Error> {
+    let mut reader = Reader::new(bytes);
+    Ok((read_schema(&mut reader)?, reader.u16()?, reader.flag()?, reader.bytes()?, reader.rest()))
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok((schema, rows, in_memory, head, payload)) = parse(bytes) else { return };
+    let place = if in_memory { Place::MemoryFile } else { Place::Frame };
+    let checksum = if in_memory { 0 } else { xxh3_64(payload) };
+    let header =
+        ChunkHeader { query: 1, place, number: 0, rows: rows.into(), checksum, skip: 0, head: head.to_vec() };
+    let mut writer = Writer::default();
+    header.write(&mut writer);
+    writer.raw(payload);
+    let body = writer.finish();
+    let job = || {
+        let mut decoder = StreamDecoder::new(1, schema.clone()).with_limit(LIMIT);
+        match in_memory {
+            true => decoder.mapped_chunk(header.clone(), Buffer::from(payload)).unwrap(),
+            false => decoder.chunk(Buffer::from(body.as_slice())).unwrap(),
+        }
+    };
+    let batch = job().decode();
+    let mut columns: Vec<_> = schema.fields().iter().map(|field| ColumnBuilder::new(field)).collect();
+    let appended = job().decode_into(&mut columns);
+    let appended = appended.and_then(|()| columns.into_iter().map(ColumnBuilder::finish).collect::<Result<Vec<_>, _>>());
+    assert_eq!(batch.is_ok(), appended.is_ok(), "{batch:?} {appended:?}");
+    let (Ok(batch), Ok(columns)) = (batch, appended) else { return };
+    assert_eq!(format!("{:?}", batch.columns()), format!("{columns:?}"));
+    for codec in [Codec::None, Codec::Light, Codec::Zstd(1)] {
+        let mut encoder = StreamEncoder::new(1, schema.clone(), COMPRESSIONS, codec, 1);
+        let encoded = encoder.plan(batch.clone()).unwrap().encode().unwrap();
+        let mut decoder = StreamDecoder::new(1, schema.clone());
+        for frame in encoded.frames {
+            let mut body = frame.head;
+            frame.payload.iter().for_each(|piece| body.extend_from_slice(piece));
+            if frame.frame_type == FrameType::Chunk {
+                let again = decoder.chunk(body.into()).unwrap().decode().unwrap();
+                // NaN is what it was, though it is not the same.
+                assert_eq!(format!("{batch:?}"), format!("{again:?}"));
+            } else {
+                decoder.dictionary(body.into()).unwrap();
+            }
+        }
+    }
+});

@@ -1,0 +1,43 @@
+//! Any bytes as the body of each message: an error, or a message that is the same after a round trip.
+#![no_main]
+
+use hypostyle_wire::{
+    Answer, Append, Ask, Cancel, ChunkHeader, Credit, DictionaryHeader, Done, End, FRAME_HEADER_BYTES, Failure, Hello, Note,
+    Progress, Query, ResultHeader, Resume, TableEntry, Welcome, decode_row,
+};
+use libfuzzer_sys::fuzz_target;
+
+macro_rules! round_trip {
+    ($body:expr, $($message:ty),*) => {$(
+        if let Ok(message) = <$message>::decode($body) {
+            let again = <$message>::decode(&message.frame()[FRAME_HEADER_BYTES..]).unwrap();
+            assert_eq!(format!("{message:?}"), format!("{again:?}"));
+        }
+    )*};
+}
+
+fuzz_target!(|input: (u8, &[u8])| {
+    let (which, body) = input;
+    match which % 8 {
+        0 => round_trip!(body, Hello, Welcome),
+        1 => {
+            round_trip!(body, Query);
+            if let Ok(Query { parameters: Some(parameters), .. }) = Query::decode(body) {
+                let _row = decode_row(parameters.schema, &parameters.head, &parameters.payload);
+            }
+        }
+        2 => round_trip!(body, Append, Answer, Ask),
+        3 => round_trip!(body, ResultHeader),
+        4 => round_trip!(body, Done, Failure),
+        5 => round_trip!(body, Credit, End, Resume, Progress),
+        6 => {
+            let _tables = TableEntry::decode_list(body);
+            let _cancel = Cancel::decode(body);
+            let _note = Note::decode(body);
+        }
+        _ => {
+            let _chunk = ChunkHeader::decode(body);
+            let _dictionary = DictionaryHeader::decode(body);
+        }
+    }
+});
