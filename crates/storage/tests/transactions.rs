@@ -4,7 +4,9 @@ mod common;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch, UInt64Array};
+use arrow_cast::cast;
+use arrow_select::take::take;
 use common::{append, append_to_log, batch, column, create, create_in_log, open};
 use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot};
 use hypostyle_types::{ErrorKind, LogicalType, TableId};
@@ -563,6 +565,20 @@ fn rows_are_gathered_as_if_they_were_in_files() {
                 }
             }
         }
+        // In any order, from the files and from the log.
+        for positions in [vec![], vec![5], vec![150_099, 8, 9, 150_021, 139_999, 1], vec![150_030, 150_031]] {
+            let rank = |position: &u64| position - table.deleted().rank(*position);
+            let rows: UInt64Array = positions.iter().map(rank).collect();
+            let found = table.rows_at(&columns, &positions.clone().into()).unwrap();
+            for (index, found) in found.iter().enumerate() {
+                let column_data = &table.columns()[index];
+                let plain = cast(&column(&snapshot, "t", index), &column_data.entry().logical_type.arrow_type());
+                let expected = take(&plain.unwrap(), &rows, None).unwrap();
+                common::assert_same(found, &expected, column_data.field().name());
+            }
+        }
+        let error = table.rows_at(&columns, &vec![150_100].into()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
     }
 }
 
