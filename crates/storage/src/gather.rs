@@ -5,7 +5,7 @@
 
 use crate::column::{ColumnData, ColumnWriter, GenerationFiles};
 use crate::table::TableData;
-use crate::transaction::in_parallel;
+use crate::transaction::{PARALLEL_CELLS_MIN, in_parallel};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow_schema::ArrowError;
@@ -42,9 +42,21 @@ impl TableData {
     ///
     /// # Errors
     /// `Corrupt` when what is read is damaged; `Internal` for a position past the end.
-    pub fn rows_at(&self, columns: &[usize], positions: &UInt64Array) -> Result<Vec<ArrayRef>> {
+    pub fn rows_at(
+        &self,
+        columns: &[usize],
+        positions: &UInt64Array,
+        threads: usize,
+    ) -> Result<Vec<ArrayRef>> {
         let places = self.places(positions)?;
-        columns.iter().map(|index| self.column_at(*index, &places)).collect()
+        let threads = if positions.len() * columns.len() < PARALLEL_CELLS_MIN { 1 } else { threads };
+        let gathered = Mutex::new(vec![None; columns.len()]);
+        in_parallel(columns.iter().enumerate().collect(), threads, |(place, index)| {
+            let column = self.column_at(*index, &places)?;
+            gathered.lock()[place] = Some(column);
+            Ok(())
+        })?;
+        Ok(gathered.into_inner().into_iter().flatten().collect())
     }
 
     fn places(&self, positions: &UInt64Array) -> Result<Places> {

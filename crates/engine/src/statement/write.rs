@@ -134,10 +134,11 @@ impl Assigned {
         table: &TableData,
         positions: &UInt64Array,
         given: &RecordBatch,
+        threads: usize,
     ) -> Result<RecordBatch> {
         let kept: Vec<usize> =
             (0..self.places.len()).filter(|column| self.places[*column].is_none()).collect();
-        let mut stored = table.rows_at(&kept, positions)?.into_iter();
+        let mut stored = table.rows_at(&kept, positions, threads)?.into_iter();
         let mut columns = Vec::with_capacity(self.places.len());
         for (column, place) in table.columns().iter().zip(&self.places) {
             let field = engine_field(table, column);
@@ -336,8 +337,9 @@ impl Session {
         assigned: &Assigned,
         changed: ChangedRows,
     ) -> Result<Vec<(UInt64Array, RecordBatch)>> {
+        let threads = self.engine.options().threads;
         let whole = |(positions, given): (&UInt64Array, &RecordBatch)| {
-            assigned.complete(&target.data, positions, given)
+            assigned.complete(&target.data, positions, given, threads)
         };
         let rows = changed.places.iter().zip(&changed.rows).map(whole).collect::<Result<Vec<_>>>()?;
         Ok(changed.places.into_iter().zip(self.as_rows_of(target, rows)?).collect())
