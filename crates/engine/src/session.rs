@@ -269,6 +269,7 @@ impl Session {
             context.register_udaf(function);
         }
         function::register_aliases(&context);
+        function::register_version(&context);
         scope.bind(context.state_weak_ref());
         let sequences = Sequences::new(scope.clone(), &context);
         Ok(Arc::new(Self {
@@ -329,6 +330,7 @@ impl Session {
             return self.start();
         }
         self.start_counting();
+        self.scope.read_only.store(false, Ordering::Relaxed);
         self.take_attached()?;
         for named in self.scope.databases.write().iter_mut() {
             named.snapshot = named.database.unpinned_snapshot()?;
@@ -339,6 +341,8 @@ impl Session {
     /// Shows the session what has been committed, or what its transaction sees.
     pub(crate) fn refresh(&self) -> Result<()> {
         let mut transaction = self.transaction.lock();
+        let read_only = transaction.as_ref().is_some_and(|explicit| explicit.read_only);
+        self.scope.read_only.store(read_only, Ordering::Relaxed);
         if transaction.is_none() {
             self.take_attached()?;
         }

@@ -331,7 +331,16 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
 fn task_context(state: &SessionState) -> Arc<TaskContext> {
     let (config, runtime) = (state.config().clone(), state.runtime_env().clone());
     let id = state.session_id().to_string();
-    Arc::new(TaskContext::new(None, id, config, HashMap::new(), HashMap::new(), HashMap::new(), HashMap::new(), runtime))
+    Arc::new(TaskContext::new(
+        None,
+        id,
+        config,
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime,
+    ))
 }
 
 /// The query with its subqueries unnested, if it can be planned in no other way.
