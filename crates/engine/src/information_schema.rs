@@ -1,5 +1,5 @@
-//! `information_schema`: DataFusion's, but for `columns`, which tells our SQL types and defaults, and `sequences`
-//! (ISO/IEC 9075-11).
+//! `information_schema`: DataFusion's, but for `tables` and `columns`, which tell comments, our SQL types and defaults,
+//! `views`, which has those that cannot be planned, too, and `sequences` (ISO/IEC 9075-11).
 
 use crate::catalog::Databases;
 use crate::scope::Scope;
@@ -36,6 +36,27 @@ struct Row {
     generated: Option<String>,
     nullable: bool,
     data_type: LogicalType,
+    comment: Option<String>,
+}
+
+/// One row of `information_schema.tables` or `views`.
+struct Relation {
+    database: String,
+    schema: String,
+    name: String,
+    /// Of a view.
+    sql: Option<String>,
+    comment: Option<String>,
+}
+
+fn text_of<T>(rows: &[T], value: fn(&T) -> Option<&str>) -> ArrayRef {
+    Arc::new(rows.iter().map(value).collect::<StringArray>())
+}
+
+fn in_memory<const COLUMNS: usize>(columns: [(&str, ArrayRef); COLUMNS]) -> Result<MemTable> {
+    let columns = columns.into_iter().map(|(name, array)| (name, array, true));
+    let batch = RecordBatch::try_from_iter_with_nullable(columns)?;
+    MemTable::try_new(batch.schema(), vec![vec![batch]])
 }
 
 impl InformationSchema {
@@ -62,6 +83,7 @@ impl InformationSchema {
                         generated: column.generated.clone(),
                         nullable: column.nullable,
                         data_type: column.logical_type.clone(),
+                        comment: column.comment.clone(),
                     });
                 }
             }
@@ -83,11 +105,67 @@ impl InformationSchema {
                         nullable: field.is_nullable(),
                         data_type: LogicalType::from_arrow(field)
                             .map_err(|error| DataFusionError::External(Box::new(error)))?,
+                        comment: None,
                     });
                 }
             }
         }
         Ok(rows)
+    }
+
+    /// The tables and views that there are, but for those of this schema.
+    fn relations(&self) -> Vec<Relation> {
+        let mut relations = Vec::new();
+        for named in self.scope.databases.read().iter() {
+            let catalog = named.snapshot.catalog();
+            relations.extend(catalog.tables.iter().map(|table| Relation {
+                database: named.name.clone(),
+                schema: table.schema.clone(),
+                name: table.name.clone(),
+                sql: None,
+                comment: table.comment.clone(),
+            }));
+            relations.extend(catalog.views.iter().map(|view| Relation {
+                database: named.name.clone(),
+                schema: view.schema.clone(),
+                name: view.name.clone(),
+                sql: Some(view.sql.clone()),
+                comment: None,
+            }));
+        }
+        relations
+    }
+
+    fn tables(&self) -> Result<MemTable> {
+        let mut relations = self.relations();
+        for database in self.databases.catalog_names() {
+            relations.extend(self.table_names().into_iter().map(|name| Relation {
+                database: database.clone(),
+                schema: INFORMATION_SCHEMA.into(),
+                name,
+                sql: Some(String::new()),
+                comment: None,
+            }));
+        }
+        let kind = |row: &Relation| Some(if row.sql.is_some() { "VIEW" } else { "BASE TABLE" });
+        in_memory([
+            ("table_catalog", text_of(&relations, |row| Some(&row.database))),
+            ("table_schema", text_of(&relations, |row| Some(&row.schema))),
+            ("table_name", text_of(&relations, |row| Some(&row.name))),
+            ("table_type", text_of(&relations, kind)),
+            ("table_comment", text_of(&relations, |row| row.comment.as_deref())),
+        ])
+    }
+
+    fn views(&self) -> Result<MemTable> {
+        let mut views = self.relations();
+        views.retain(|relation| relation.sql.is_some());
+        in_memory([
+            ("table_catalog", text_of(&views, |row| Some(&row.database))),
+            ("table_schema", text_of(&views, |row| Some(&row.schema))),
+            ("table_name", text_of(&views, |row| Some(&row.name))),
+            ("definition", text_of(&views, |row| row.sql.as_deref())),
+        ])
     }
 
     fn sequences(&self) -> Result<MemTable> {
@@ -126,7 +204,7 @@ impl InformationSchema {
         let number = |value: fn(&Row) -> Option<u64>| -> ArrayRef {
             Arc::new(rows.iter().map(value).collect::<UInt64Array>())
         };
-        let columns: [(&str, ArrayRef); 17] = [
+        in_memory([
             ("table_catalog", text(|row| Some(row.database.clone()))),
             ("table_schema", text(|row| Some(row.schema.clone()))),
             ("table_name", text(|row| Some(row.table.clone()))),
@@ -147,11 +225,8 @@ impl InformationSchema {
                 text(|row| Some(if row.generated.is_some() { "ALWAYS" } else { "NEVER" }.to_string())),
             ),
             ("generation_expression", text(|row| row.generated.clone())),
-        ];
-        let batch = RecordBatch::try_from_iter_with_nullable(
-            columns.into_iter().map(|(name, array)| (name, array, true)),
-        )?;
-        MemTable::try_new(batch.schema(), vec![vec![batch]])
+            ("column_comment", text(|row| row.comment.clone())),
+        ])
     }
 }
 
@@ -216,6 +291,8 @@ impl SchemaProvider for InformationSchema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         match name {
             "columns" => Ok(Some(Arc::new(self.columns().await?))),
+            "tables" => Ok(Some(Arc::new(self.tables()?))),
+            "views" => Ok(Some(Arc::new(self.views()?))),
             SEQUENCES => Ok(Some(Arc::new(self.sequences()?))),
             other => self.inner.table(other).await,
         }

@@ -1,7 +1,7 @@
 //! nextval, currval, lastval and setval, and the values that a session has taken.
 
 use crate::identity::Privileges;
-use crate::scope::{Name, Named, Scope};
+use crate::scope::{Name, Named, Scope, TEMPORARY};
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
@@ -12,11 +12,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_storage::{SequenceState, unknown_sequence};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The parts of a sequence's name in a text, as in `nextval('name')`.
 pub(crate) fn sequence_name(text: &str) -> Vec<String> {
@@ -57,7 +58,7 @@ impl Sequences {
     /// # Errors
     /// `UnknownName`; `InvalidInput` when the sequence has no more; `ReadOnly`, `DiskFull`, `Io`.
     pub fn next(&self, name: &Name, count: u64) -> Result<Vec<i64>> {
-        self.privileges.check_write()?;
+        self.check_writable(name, "nextval")?;
         let Named { database, snapshot, .. } = self.scope.database(&name.database)?;
         let values = database.next_values(&snapshot, &name.schema, &name.name, count)?;
         if let Some(last) = values.last() {
@@ -87,8 +88,24 @@ impl Sequences {
         self.current(&last)
     }
 
-    fn set(&self, name: &Name, state: SequenceState) -> Result<()> {
+    /// Refuses to change a sequence in a read-only transaction, but for one of a temporary table.
+    fn check_writable(&self, name: &Name, function: &str) -> Result<()> {
+        if name.database == TEMPORARY {
+            return Ok(());
+        }
         self.privileges.check_write()?;
+        if self.scope.read_only.load(Ordering::Relaxed) {
+            let message = format!(
+                "the transaction is read-only; {function} cannot change the sequence \"{}\"",
+                name.name
+            );
+            return Err(Error::new(ErrorKind::ReadOnly, message).with_sqlstate("25006"));
+        }
+        Ok(())
+    }
+
+    fn set(&self, name: &Name, state: SequenceState) -> Result<()> {
+        self.check_writable(name, "setval")?;
         let Named { database, snapshot, .. } = self.scope.database(&name.database)?;
         database.set_sequence(&snapshot, &name.schema, &name.name, state)?;
         if state.is_called {

@@ -323,6 +323,7 @@ impl Session {
             context.register_udaf(function);
         }
         function::register_aliases(&context);
+        function::register_version(&context);
         scope.bind(context.state_weak_ref());
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
@@ -449,6 +450,7 @@ impl Session {
             return self.start();
         }
         self.start_counting();
+        self.scope.read_only.store(false, Ordering::Relaxed);
         self.take_attached()?;
         for named in self.scope.databases.write().iter_mut() {
             named.snapshot = named.database.unpinned_snapshot()?;
@@ -459,6 +461,8 @@ impl Session {
     /// Shows the session what has been committed, or what its transaction sees.
     pub(crate) fn refresh(&self) -> Result<()> {
         let mut transaction = self.transaction.lock();
+        let read_only = transaction.as_ref().is_some_and(|explicit| explicit.read_only);
+        self.scope.read_only.store(read_only, Ordering::Relaxed);
         if transaction.is_none() {
             self.take_attached()?;
         }

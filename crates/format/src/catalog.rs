@@ -5,7 +5,7 @@
 
 use crate::SCHEMA_MAIN;
 use crate::block::{BlockRecord, hexadecimal};
-use crate::sequence::{SequenceEntry, SequenceState};
+use crate::sequence::{SequenceEntry, SequenceOwner, SequenceState};
 use hypostyle_types::{
     ColumnId, Error, ErrorKind, Generation, LogicalType, NAME_BYTES_MAX, Result, TABLE_COLUMNS_MAX, TableId,
     Version,
@@ -380,6 +380,12 @@ impl Catalog {
 
     pub fn sequence(&self, schema: &str, name: &str) -> Option<&SequenceEntry> {
         self.sequences.iter().find(|sequence| sequence.schema == schema && sequence.name == name)
+    }
+
+    /// The sequence that a column owns.
+    pub fn sequence_of(&self, table: TableId, column: ColumnId) -> Option<&SequenceEntry> {
+        let owner = Some(SequenceOwner { table, column });
+        self.sequences.iter().find(|sequence| sequence.owner == owner)
     }
 
     /// The sequences that are dropped with a table.

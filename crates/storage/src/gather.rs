@@ -5,9 +5,13 @@
 
 use crate::column::{ColumnData, ColumnWriter, GenerationFiles};
 use crate::table::TableData;
-use crate::transaction::in_parallel;
-use arrow_array::{Array, ArrayRef, BooleanArray};
+use crate::transaction::{PARALLEL_CELLS_MIN, in_parallel};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array};
+use arrow_schema::ArrowError;
+use arrow_select::concat::concat;
 use arrow_select::filter::filter;
+use arrow_select::take::take;
 use hypostyle_format::ColumnEntry;
 use hypostyle_io::Store;
 use hypostyle_types::{ColumnId, Error, Result};
@@ -25,7 +29,88 @@ struct Piece {
     kept: Option<BooleanArray>,
 }
 
+/// Where the rows at some positions lie.
+struct Places {
+    /// Rows of the files, then those of each batch of the tail.
+    rows: Vec<UInt64Array>,
+    /// Where each position's row is, of those in the order of `rows`; `None` when that is the order that is wanted.
+    order: Option<UInt64Array>,
+}
+
 impl TableData {
+    /// Some columns, by their places, of the rows at some positions, in the order of these, as plain arrays.
+    ///
+    /// # Errors
+    /// `Corrupt` when what is read is damaged; `Internal` for a position past the end.
+    pub fn rows_at(
+        &self,
+        columns: &[usize],
+        positions: &UInt64Array,
+        threads: usize,
+    ) -> Result<Vec<ArrayRef>> {
+        let places = self.places(positions)?;
+        let threads = if positions.len() * columns.len() < PARALLEL_CELLS_MIN { 1 } else { threads };
+        let gathered = Mutex::new(vec![None; columns.len()]);
+        in_parallel(columns.iter().enumerate().collect(), threads, |(place, index)| {
+            let column = self.column_at(*index, &places)?;
+            gathered.lock()[place] = Some(column);
+            Ok(())
+        })?;
+        Ok(gathered.into_inner().into_iter().flatten().collect())
+    }
+
+    fn places(&self, positions: &UInt64Array) -> Result<Places> {
+        let mut starts = vec![0, self.rows_in_files()];
+        for batch in self.beyond_files().tail.batches() {
+            starts.push(starts[starts.len() - 1] + batch.num_rows() as u64);
+        }
+        let mut rows: Vec<Vec<u64>> = vec![Vec::new(); starts.len() - 1];
+        let mut found = Vec::with_capacity(positions.len());
+        for position in positions.values() {
+            if *position >= self.positions() {
+                return Err(Error::internal("a row past the end of its table is read"));
+            }
+            let source = starts.partition_point(|start| start <= position) - 1;
+            found.push((source, rows[source].len() as u64));
+            rows[source].push(position - starts[source]);
+        }
+        let mut first = vec![0; rows.len()];
+        for source in 1..rows.len() {
+            first[source] = first[source - 1] + rows[source - 1].len() as u64;
+        }
+        let order: Vec<u64> = found.into_iter().map(|(source, row)| first[source] + row).collect();
+        let as_wanted = order.is_sorted();
+        Ok(Places {
+            rows: rows.into_iter().map(UInt64Array::from).collect(),
+            order: (!as_wanted).then(|| order.into()),
+        })
+    }
+
+    fn column_at(&self, index: usize, places: &Places) -> Result<ArrayRef> {
+        let column = &self.columns()[index];
+        let (in_files, in_tail) = places.rows.split_at(1);
+        let tail = self.beyond_files().tail.batches().iter().map(|batch| batch.column(index).clone());
+        let mut pieces: Vec<(ArrayRef, &UInt64Array)> =
+            tail.zip(in_tail).filter(|(_, rows)| !rows.is_empty()).collect();
+        if pieces.is_empty() || !in_files[0].is_empty() {
+            runs(in_files[0].values()).try_for_each(|rows| column.verify_rows(rows))?;
+            pieces.insert(0, (column.array()?, &in_files[0]));
+        }
+        let gather = || -> Result<ArrayRef, ArrowError> {
+            let pieces = pieces.iter().map(|(stored, rows)| plain_rows(stored, rows));
+            let pieces = pieces.collect::<Result<Vec<_>, _>>()?;
+            let joined = match pieces.as_slice() {
+                [only] => only.clone(),
+                several => concat(&several.iter().map(AsRef::as_ref).collect::<Vec<&dyn Array>>())?,
+            };
+            match &places.order {
+                Some(order) => take(&joined, order, None),
+                None => Ok(joined),
+            }
+        };
+        gather().map_err(|error| Error::internal(format!("cannot gather rows: {error}")))
+    }
+
     /// Some columns, by their places, of the rows `rows` of those that are not deleted, in order, as columns of a
     /// table in memory.
     ///
@@ -133,5 +218,18 @@ impl TableData {
             start = end;
         }
         Err(Error::internal("a row past the end of its table is gathered"))
+    }
+}
+
+/// Runs of rows that follow each other.
+fn runs(rows: &[u64]) -> impl Iterator<Item = Range<u64>> {
+    rows.chunk_by(|one, next| one + 1 == *next).map(|run| run[0]..run[0] + run.len() as u64)
+}
+
+/// Some rows of a stored array, without its dictionary.
+fn plain_rows(stored: &ArrayRef, rows: &UInt64Array) -> Result<ArrayRef, ArrowError> {
+    match stored.as_any_dictionary_opt() {
+        Some(dictionary) => take(dictionary.values(), &take(dictionary.keys(), rows, None)?, None),
+        None => take(stored, rows, None),
     }
 }

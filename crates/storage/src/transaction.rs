@@ -33,7 +33,7 @@ use std::sync::Arc;
 const APPEND_ROWS: usize = 256 * 1024;
 
 /// Cells below which more threads cost more than they bring.
-const PARALLEL_CELLS_MIN: usize = 64 * 1024;
+pub(crate) const PARALLEL_CELLS_MIN: usize = 64 * 1024;
 
 /// More bytes of rows than this go to the column files instead of the log.
 const LOG_ROWS_BYTES_MAX: usize = 256 << 10;
@@ -130,6 +130,15 @@ struct InFiles {
     rows: u64,
     /// The definition or all files have changed, too.
     replaced: Option<Replaced>,
+    /// A change among those of definitions tells of `absorbed` already.
+    renamed: bool,
+}
+
+impl InFiles {
+    /// The rows that the next change is to tell of.
+    fn untold(&self) -> u64 {
+        if self.renamed { 0 } else { self.absorbed }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -426,7 +435,7 @@ impl Transaction {
             Some(in_files) => in_files.rows += rows,
             none => {
                 let (before, absorbed) = (entry.rows, absorbed_rows);
-                *none = Some(InFiles { before, absorbed, rows, replaced: None, entry });
+                *none = Some(InFiles { before, absorbed, rows, replaced: None, renamed: false, entry });
             }
         }
         self.writers.insert(id, columns);
@@ -516,9 +525,17 @@ impl Transaction {
     }
 
     fn replace(&mut self, id: TableId, entry: TableEntry, how: Replaced) -> Result<()> {
+        let old = self.entry(id)?;
+        let renamed = (&old.schema, &old.name) != (&entry.schema, &entry.name);
         let change = Change::ReplaceTable { table: entry.clone(), absorbed: 0, compacted: false };
         Arc::make_mut(&mut self.staged.catalog).apply_change(&change)?;
         if let Some(in_files) = self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut()) {
+            if renamed {
+                // In its turn: what is created later may have the old name, and what was dropped earlier had the new.
+                let (table, absorbed) = (entry.clone(), in_files.untold());
+                self.staged.changes.push(Change::ReplaceTable { table, absorbed, compacted: false });
+                in_files.renamed = true;
+            }
             in_files.entry = Arc::new(entry);
             in_files.replaced = Some(how);
         }
@@ -818,15 +835,25 @@ impl Staged {
         Ok((commit, inserted))
     }
 
-    /// A table that is dropped must be as it was.
+    /// A table that is dropped or renamed must be as it was.
     fn check_definition(&self, change: &Change, base: &Snapshot, latest: &Snapshot) -> Result<()> {
-        let Change::DropTable { id } = change else { return Ok(()) };
-        let id = *id;
-        let (Some(before), Some(now)) = (base.table_by_id(id), latest.table_by_id(id)) else { return Ok(()) };
-        if now.beyond_files().moved > base.version() {
-            return Err(conflict(&before.entry().name, "was altered or compacted"));
+        let id = match change {
+            Change::DropTable { id } => *id,
+            Change::ReplaceTable { table, .. } => table.id,
+            _ => return Ok(()),
+        };
+        let Some(before) = base.table_by_id(id) else { return Ok(()) };
+        let name = &before.entry().name;
+        match (change, latest.table_by_id(id)) {
+            (Change::ReplaceTable { .. }, None) => Err(conflict(name, "was dropped")),
+            (Change::ReplaceTable { .. }, Some(now)) if !now.is_unchanged_since(before) => {
+                Err(conflict(name, "was changed"))
+            }
+            (_, Some(now)) if now.beyond_files().moved > base.version() => {
+                Err(conflict(name, "was altered or compacted"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 
@@ -882,7 +909,7 @@ impl StagedTable {
                     {
                         return Err(conflict(&before.entry().name, "was changed"));
                     }
-                    let (table, absorbed) = (entry.as_ref().clone(), in_files.absorbed);
+                    let (table, absorbed) = (entry.as_ref().clone(), in_files.untold());
                     Change::ReplaceTable { table, absorbed, compacted: how == Replaced::Compacted }
                 }
             });

@@ -301,3 +301,39 @@ fn what_an_abandoned_append_took_is_given_back() {
         assert_same(&column(&snapshot, "t", index), &expected, field.name());
     }
 }
+
+#[test]
+fn a_first_null_comes_after_sealed_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let values = |range: std::ops::Range<i64>| {
+        let numbers: ArrayRef = Arc::new(range.clone().map(Some).collect::<Int64Array>());
+        let texts: ArrayRef = Arc::new(LargeStringArray::from_iter_values(range.map(|n| n.to_string())));
+        common::batch(vec![("n", numbers), ("s", texts)])
+    };
+    let nulls = || {
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(-1)]));
+        let texts: ArrayRef = Arc::new(LargeStringArray::from(vec![None, Some("x")]));
+        common::batch(vec![("n", numbers), ("s", texts)])
+    };
+    let database = common::open(&path);
+    // In one piece, in a later one, and just behind a block.
+    common::create(&database, "a", &[values(0..70_000), nulls(), values(0..70_000)]).unwrap();
+    let later = common::create(&database, "b", &[values(0..140_000)]).unwrap();
+    common::append(&database, later, &nulls()).unwrap();
+    let behind = common::create(&database, "c", &[values(0..65_536)]).unwrap();
+    common::append(&database, behind, &nulls()).unwrap();
+    drop(database);
+    let snapshot = common::open(&path).snapshot().unwrap();
+    let damages = snapshot.check(|_| true);
+    assert!(damages.is_empty(), "{damages:?}");
+    // A bit that is lost is found.
+    let file = fs::read_dir(path.join(format!("columns/{later}"))).unwrap();
+    let file = file.map(|file| file.unwrap().path()).find(|path| path.to_string_lossy().contains("validity"));
+    let file = file.unwrap();
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[100] ^= 4;
+    fs::write(&file, bytes).unwrap();
+    let damages = common::open(&path).snapshot().unwrap().check(|_| true);
+    assert_eq!(damages.len(), 1, "{damages:?}");
+}

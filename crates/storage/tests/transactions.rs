@@ -4,7 +4,9 @@ mod common;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch, UInt64Array};
+use arrow_cast::cast;
+use arrow_select::take::take;
 use common::{append, append_to_log, batch, column, create, create_in_log, open};
 use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot};
 use hypostyle_types::{ErrorKind, LogicalType, TableId};
@@ -563,6 +565,21 @@ fn rows_are_gathered_as_if_they_were_in_files() {
                 }
             }
         }
+        // In any order, from the files and from the log.
+        for positions in [vec![], vec![5], vec![150_099, 8, 9, 150_021, 139_999, 1], vec![150_030, 150_031]] {
+            let rank = |position: &u64| position - table.deleted().rank(*position);
+            let rows: UInt64Array = positions.iter().map(rank).collect();
+            let found = table.rows_at(&columns, &positions.clone().into(), 2).unwrap();
+            for (index, found) in found.iter().enumerate() {
+                let column_data = &table.columns()[index];
+                let plain =
+                    cast(&column(&snapshot, "t", index), &column_data.entry().logical_type.arrow_type());
+                let expected = take(&plain.unwrap(), &rows, None).unwrap();
+                common::assert_same(found, &expected, column_data.field().name());
+            }
+        }
+        let error = table.rows_at(&columns, &vec![150_100].into(), 1).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Internal);
     }
 }
 
@@ -689,4 +706,53 @@ fn rows_that_wait_for_the_files_of_a_table_are_bounded() {
     again.append(id, &many).unwrap();
     again.commit().unwrap();
     assert_eq!(database.snapshot().unwrap().table_by_id(id).unwrap().rows(), 400_010);
+}
+
+#[test]
+fn a_name_that_is_given_away_is_free() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create_in_log(&database, "t", &[numbers(0..3)]).unwrap();
+    delete(&database, id, &[1]).unwrap();
+    let name = |to: &'static str| {
+        move |table: &mut hypostyle_storage::TableEntry| {
+            table.name = to.into();
+            Ok(())
+        }
+    };
+    let renamed = || {
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        transaction.append(id, &numbers([3])).unwrap();
+        transaction.alter_table(id, name("u")).unwrap();
+        let columns = common::columns_of(&numbers([7]));
+        let new = transaction.create_table("main", "t", columns).unwrap();
+        transaction.append(new, &numbers([7])).unwrap();
+        transaction.append(id, &numbers([4])).unwrap();
+        (transaction, new)
+    };
+    // What others have done meanwhile is not lost.
+    let (overtaken, _) = renamed();
+    append_to_log(&database, id, &numbers([9])).unwrap();
+    assert_eq!(overtaken.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    let (mut transaction, new) = renamed();
+    assert_eq!(values(&transaction.snapshot().unwrap()), [7]);
+    transaction.commit().unwrap();
+    // And the names are swapped.
+    let mut transaction = database.begin(1).unwrap().of_statements();
+    transaction.alter_table(id, name("between")).unwrap();
+    transaction.alter_table(new, name("u")).unwrap();
+    transaction.alter_table(id, name("t")).unwrap();
+    assert_eq!(values(&transaction.snapshot().unwrap()), [0, 2, 9, 3, 4]);
+    let snapshot = transaction.commit().unwrap();
+    assert_eq!(values(&snapshot), [0, 2, 9, 3, 4]);
+    drop((snapshot, database));
+    for _ in 0..2 {
+        let reopened = open(&path);
+        let snapshot = reopened.snapshot().unwrap();
+        assert_eq!(values(&snapshot), [0, 2, 9, 3, 4]);
+        assert_eq!(column(&snapshot, "u", 0).as_primitive::<Int64Type>().values(), &[7]);
+        assert!(snapshot.check(|_| true).is_empty());
+        reopened.checkpoint().unwrap();
+    }
 }

@@ -51,7 +51,8 @@ pub(crate) struct ScanExec {
     /// Row ranges of each partition.
     partitions: Arc<[Vec<Range<u64>>]>,
     rows: u64,
-    statistics: Arc<Statistics>,
+    /// Read by the optimizer only, which not every query meets.
+    statistics: Arc<OnceLock<Arc<Statistics>>>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     /// Opened by the first partition that runs.
@@ -90,14 +91,6 @@ impl ScanExec {
     ) -> Self {
         let rows = partitions.iter().map(|ranges| live_rows(&table, ranges)).sum();
         let fields: Vec<Field> = projection.iter().map(|index| table_schema.field(*index).clone()).collect();
-        let mut statistics = table_statistics(&table, &projection, &fields);
-        if rows != table.rows() || !conjuncts.is_empty() {
-            statistics = statistics.to_inexact();
-        }
-        statistics.num_rows = match conjuncts.is_empty() {
-            true => Precision::Exact(rows as usize),
-            false => Precision::Inexact(rows as usize),
-        };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::new(Schema::new(fields))),
             Partitioning::UnknownPartitioning(partitions.len()),
@@ -112,7 +105,7 @@ impl ScanExec {
             conjuncts,
             partitions,
             rows,
-            statistics: Arc::new(statistics),
+            statistics: Arc::default(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
             opened: Arc::default(),
@@ -131,6 +124,22 @@ impl ScanExec {
             conjuncts.push(Conjunct::new(filter.clone(), &self.table_schema)?);
         }
         Ok(self.with(self.projection.clone(), conjuncts))
+    }
+
+    fn statistics(&self) -> &Arc<Statistics> {
+        self.statistics.get_or_init(|| {
+            let schema = self.properties.eq_properties.schema();
+            let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone()).collect();
+            let mut statistics = table_statistics(&self.table, &self.projection, &fields);
+            if self.rows != self.table.rows() || !self.conjuncts.is_empty() {
+                statistics = statistics.to_inexact();
+            }
+            statistics.num_rows = match self.conjuncts.is_empty() {
+                true => Precision::Exact(self.rows as usize),
+                false => Precision::Inexact(self.rows as usize),
+            };
+            Arc::new(statistics)
+        })
     }
 
     fn open(&self) -> Result<Arc<Opened>> {
@@ -331,11 +340,11 @@ impl ExecutionPlan for ScanExec {
         args: &StatisticsArgs,
     ) -> Result<Arc<Statistics>> {
         match args.partition() {
-            None => Ok(self.statistics.clone()),
+            None => Ok(self.statistics().clone()),
             Some(partition) => {
                 let ranges = self.partitions.get(partition).map(Vec::as_slice).unwrap_or_default();
                 let rows = live_rows(&self.table, ranges);
-                let mut statistics = self.statistics.as_ref().clone().to_inexact();
+                let mut statistics = self.statistics().as_ref().clone().to_inexact();
                 statistics.num_rows = Precision::Exact(rows as usize);
                 Ok(Arc::new(statistics))
             }

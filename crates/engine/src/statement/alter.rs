@@ -1,5 +1,6 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
+use super::DONE;
 use super::complete::mentions;
 use super::constraint::Declared;
 use super::ddl::{DeclaredColumn, fold, identity, last_of, new_column};
@@ -22,8 +23,6 @@ use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 
 /// Times that a compaction is tried again when others have written meanwhile.
 const ATTEMPTS: usize = 5;
-
-const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 impl Session {
     pub(super) fn alter_table(&self, alter: AlterTable) -> Result<Outcome> {
@@ -325,8 +324,8 @@ impl Session {
             ))
             .with_sqlstate("55000"));
         }
-        let owner = Some(SequenceOwner { table: table.id, column: column.id });
-        if !writer.catalog().sequences.iter().any(|sequence| sequence.owner == owner) {
+        if writer.catalog().sequence_of(table.id, column.id).is_none() {
+            let owner = Some(SequenceOwner { table: table.id, column: column.id });
             let mut new = NewColumn::new(&column.name, column.logical_type.clone(), false);
             new.identity = Some(how);
             let name = (table.schema.as_str(), table.name.as_str());

@@ -1,5 +1,6 @@
 //! ATTACH and DETACH, USE, and the database of a session's temporary tables.
 
+use super::DONE;
 use super::ddl::{fold, parts_of};
 use crate::scope::{Named, OWN_DATABASE, TEMPORARY};
 use crate::session::{Outcome, Session};
@@ -13,8 +14,6 @@ use std::sync::Arc;
 
 /// The path of a new database in memory.
 const IN_MEMORY: &str = ":memory:";
-
-const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 impl Session {
     /// `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine.

@@ -1,5 +1,6 @@
 //! BACKUP DATABASE TO, EXPORT DATABASE and IMPORT DATABASE.
 
+use super::DONE;
 use super::{quoted, split_statements};
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -11,8 +12,6 @@ use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-
-const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 const SCHEMA_FILE: &str = "schema.sql";
 const LOAD_FILE: &str = "load.sql";

@@ -2,7 +2,7 @@
 //! columns that are generated from the others.
 
 use super::parse;
-use super::sequence::{next_value, next_value_in, sequence_of_default};
+use super::sequence::{next_value, next_value_in, sequence_of_default, within};
 use super::write::Target;
 use crate::error::from_datafusion;
 use crate::scan::{engine_array, engine_type};
@@ -20,7 +20,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, visit_expressions};
-use hypostyle_storage::{Catalog, ColumnEntry, Identity, NewColumn, SequenceOwner, TableEntry, convert};
+use hypostyle_storage::{Catalog, ColumnEntry, Identity, NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -33,15 +33,11 @@ pub(crate) fn default_of(
     column: &ColumnEntry,
 ) -> Option<String> {
     if column.identity.is_some() {
-        let owner = Some(SequenceOwner { table: table.id, column: column.id });
-        let sequence = catalog.sequences.iter().find(|sequence| sequence.owner == owner)?;
+        let sequence = catalog.sequence_of(table.id, column.id)?;
         return Some(next_value_in(database, (&sequence.schema, &sequence.name)));
     }
     let default = column.default.clone()?;
-    Some(match sequence_of_default(&default) {
-        Some((schema, name)) => next_value_in(database, (&schema, &name)),
-        None => default,
-    })
+    Some(within(database, default))
 }
 
 /// Refuses values for a column that makes its own.
@@ -281,10 +277,7 @@ impl Session {
         let default = match column.identity {
             None => column.default.clone(),
             // The sequence is there before the column.
-            Some(_) => {
-                let owner = SequenceOwner { table: table.id, column: table.next_column_id };
-                catalog.sequences.iter().find(|sequence| sequence.owner == Some(owner)).map(next_value)
-            }
+            Some(_) => catalog.sequence_of(table.id, table.next_column_id).map(next_value),
         };
         let (expression, logical_type) = (column.generated.as_deref(), &column.logical_type);
         let filling =

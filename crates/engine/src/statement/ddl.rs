@@ -1,5 +1,6 @@
 //! CREATE and DROP of tables, views and schemas.
 
+use super::DONE;
 use super::constraint::Declared;
 use super::names::name_columns;
 use super::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
@@ -18,8 +19,6 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::sync::Arc;
-
-const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 /// The parts of a name, folded to lower case unless quoted, as DataFusion reads them.
 pub(super) fn parts_of(object: &ObjectName) -> Result<Vec<String>> {

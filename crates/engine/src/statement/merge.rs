@@ -2,7 +2,7 @@
 
 use super::ddl::{fold, last_of};
 use super::referential::Modification;
-use super::write::{ChangedRows, Target, assigned_columns, refuse, value_or_default};
+use super::write::{Assigned, ChangedRows, Target, refuse, value_or_default};
 use super::{parse, quoted};
 use crate::error::from_datafusion;
 use crate::scan::POSITION;
@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind,
-    MergeInsertKind, OnConflict, OnConflictAction, TableFactor,
+    ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
+    OnConflict, OnConflictAction, TableFactor,
 };
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
@@ -26,7 +26,8 @@ const NUMBER: &str = "__number";
 /// What one clause of MERGE does.
 enum Clause {
     Inserts(Vec<RecordBatch>),
-    Changes(ChangedRows),
+    Deletes(ChangedRows),
+    Updates { updated: Vec<(UInt64Array, RecordBatch)>, positions: RoaringTreemap, found: u64 },
 }
 
 /// What becomes of a table's rows, and how many of them.
@@ -110,17 +111,18 @@ impl Session {
         let mut changes = self.new_keys(target, keys)?;
         let condition =
             update.selection.as_ref().map(|selection| format!(" WHERE {selection}")).unwrap_or_default();
+        let assigned = Assigned::of(target, &update.assignments)?;
         let sql = format!(
-            "SELECT {} AS {}, {} FROM {} JOIN {INCOMING} AS excluded ON {}{condition}",
+            "SELECT {} AS {}{} FROM {} JOIN {INCOMING} AS excluded ON {}{condition}",
             target.position(),
             quoted(POSITION),
-            updated_values(target, &update.assignments)?,
+            assigned.values,
             target.source(),
             matches(target, key, "excluded"),
         );
-        let ChangedRows { positions, rows, places, .. } = self.changed_rows(&sql, &Parameters::None, true)?;
-        changes.count += positions.len();
-        changes.modification.updated = places.into_iter().zip(self.as_rows_of(target, rows)?).collect();
+        let changed = self.changed_rows(&sql, &Parameters::None, true)?;
+        changes.count += changed.positions.len();
+        changes.modification.updated = self.updated_rows(target, &assigned, changed)?;
         Ok(changes)
     }
 
@@ -155,14 +157,17 @@ impl Session {
                     changes.count += count_rows(&rows);
                     changes.modification.inserted.extend(rows);
                 }
-                Clause::Changes(ChangedRows { positions, rows, places, found }) => {
+                Clause::Deletes(ChangedRows { positions, found, .. }) => {
                     matched += found;
                     changes.count += positions.len();
                     changed |= &positions;
-                    if matches!(clause.action, MergeAction::Delete { .. }) {
-                        changes.modification.deleted |= positions;
-                    }
-                    changes.modification.updated.extend(places.into_iter().zip(rows));
+                    changes.modification.deleted |= positions;
+                }
+                Clause::Updates { updated, positions, found } => {
+                    matched += found;
+                    changes.count += positions.len();
+                    changed |= positions;
+                    changes.modification.updated.extend(updated);
                 }
             }
         }
@@ -202,7 +207,7 @@ impl Session {
             }
         };
         let inserts = kind == MergeClauseKind::NotMatched;
-        let values = match &clause.action {
+        match &clause.action {
             MergeAction::Insert(insert) if inserts => {
                 let MergeInsertKind::Values(values) = &insert.kind else {
                     return Err(Error::unsupported("INSERT ROW is not supported; list the values"));
@@ -214,30 +219,30 @@ impl Session {
                         "MERGE inserts one row of VALUES for each row",
                     ));
                 };
-                inserted_values(target, &columns, row)?
+                let values = inserted_values(target, &columns, row)?;
+                let rows = self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters)?;
+                Ok(Clause::Inserts(rows))
             }
-            MergeAction::Update(update) if !inserts => updated_values(target, &update.assignments)?,
+            MergeAction::Update(update) if !inserts => {
+                let assigned = Assigned::of(target, &update.assignments)?;
+                let (position, name) = (target.position(), quoted(POSITION));
+                let sql = format!("SELECT {position} AS {name}{} FROM {from}", assigned.values);
+                let changed = self.changed_rows(&sql, parameters, true)?;
+                let (positions, found) = (changed.positions.clone(), changed.found);
+                let updated = self.updated_rows(target, &assigned, changed)?;
+                Ok(Clause::Updates { updated, positions, found })
+            }
             MergeAction::Delete { .. } if !inserts => {
                 let sql = format!("SELECT {} FROM {from}", target.position());
-                return Ok(Clause::Changes(self.changed_rows(&sql, parameters, false)?));
+                Ok(Clause::Deletes(self.changed_rows(&sql, parameters, false)?))
             }
-            other => {
-                return Err(Error::new(
-                    ErrorKind::Syntax,
-                    format!(
-                        "WHEN {kind} THEN {other}: rows that are matched are updated or deleted, others inserted"
-                    ),
-                ));
-            }
-        };
-        if inserts {
-            let rows = self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters)?;
-            return Ok(Clause::Inserts(rows));
+            other => Err(Error::new(
+                ErrorKind::Syntax,
+                format!(
+                    "WHEN {kind} THEN {other}: rows that are matched are updated or deleted, others inserted"
+                ),
+            )),
         }
-        let sql = format!("SELECT {} AS {}, {values} FROM {from}", target.position(), quoted(POSITION));
-        let mut changed = self.changed_rows(&sql, parameters, true)?;
-        changed.rows = self.as_rows_of(target, changed.rows)?;
-        Ok(Clause::Changes(changed))
     }
 
     /// The rows that a query gives, as rows of a table.
@@ -314,24 +319,6 @@ fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
         );
     }
     MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)
-}
-
-/// The columns of a row after SET, in the table's order.
-pub(super) fn updated_values(target: &Target, assignments: &[Assignment]) -> Result<String> {
-    let mut values: Vec<String> =
-        target.names().map(|name| format!("{}.{name}", quoted(&target.alias))).collect();
-    let mut assigned = vec![false; values.len()];
-    for assignment in assignments {
-        for (name, value) in assigned_columns(assignment)? {
-            let column = target.column(&name)?;
-            if std::mem::replace(&mut assigned[column], true) {
-                return Err(Error::new(ErrorKind::Syntax, format!("column \"{name}\" is assigned twice"))
-                    .with_sqlstate("42601"));
-            }
-            values[column] = value_or_default(target, column, Some(&value))?;
-        }
-    }
-    Ok(with_names(target, values))
 }
 
 fn inserted_values(target: &Target, columns: &[String], row: &[Expr]) -> Result<String> {

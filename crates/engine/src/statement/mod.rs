@@ -3,6 +3,7 @@
 mod alter;
 mod attach;
 mod backup;
+mod column;
 mod complete;
 mod constraint;
 mod copy;
@@ -41,6 +42,7 @@ use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
+use column::AlterMaker;
 use complete::refuse_given;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
@@ -59,6 +61,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use values::ValuesInsert;
 
+/// The outcome of a statement that gives nothing, not even a number of rows.
+const DONE: Outcome = Outcome::Done { rows_affected: None };
+
 impl Session {
     /// Runs the statements of a text and gives the outcome of the last. Parameters go to the last.
     ///
@@ -76,7 +81,7 @@ impl Session {
             }
         }
         let statements = split_statements(sql);
-        let mut outcome = Outcome::Done { rows_affected: None };
+        let mut outcome = DONE;
         for (index, statement) in statements.iter().enumerate() {
             if index > 0 {
                 self.finish(outcome)?;
@@ -110,11 +115,12 @@ impl Session {
             ["IMPORT", "DATABASE", ..] => self.import_database(sql),
             ["CREATE", "SEQUENCE", ..] => self.create_sequence(sql),
             ["ALTER", "SEQUENCE", ..] => self.alter_sequence(sql),
+            ["ALTER", "TABLE", ..] if let Some(alter) = AlterMaker::of(sql) => self.alter_maker(&alter),
             ["PRAGMA", ..] => self.pragma(sql),
             ["CHECKPOINT", ..] => {
                 self.identity.privileges.check_write()?;
                 self.scope.current_database()?.database.checkpoint()?;
-                Ok(Outcome::Done { rows_affected: None })
+                Ok(DONE)
             }
             _ => {
                 let statement = parse(&number_placeholders(sql, parameters)?)?;

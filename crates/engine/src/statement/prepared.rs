@@ -1,6 +1,7 @@
 //! PREPARE, EXECUTE and DEALLOCATE. What is kept is the statement and not its plan, which would go on reading the
 //! tables as they were.
 
+use super::DONE;
 use super::ddl::{fold, last_of};
 use super::parse;
 use super::types::logical_type;
@@ -11,8 +12,6 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Statement};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, did_you_mean};
-
-const DONE: Outcome = Outcome::Done { rows_affected: None };
 
 /// A statement under a name of the session.
 #[derive(Clone, Debug)]

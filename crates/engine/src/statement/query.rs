@@ -17,6 +17,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
 use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::{
     DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp,
@@ -26,6 +27,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{OnInsert, TableObject};
 use hypostyle_storage::{Snapshot, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -303,7 +305,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
     }
     if let Some(physical) = direct_plan(state, &plan)? {
         let schema = physical.schema();
-        let batches = collect(physical, state.task_ctx()).await.map_err(from_datafusion)?;
+        let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
         return Ok(Outcome::Batches { schema, batches });
     }
     let physical = match plan_query(state, &plan, &schema).await {
@@ -323,6 +325,22 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
             Ok(Outcome::Stream { schema, stream })
         }
     }
+}
+
+/// What running a plan needs that was made here; the state's own would have copies of all functions.
+fn task_context(state: &SessionState) -> Arc<TaskContext> {
+    let (config, runtime) = (state.config().clone(), state.runtime_env().clone());
+    let id = state.session_id().to_string();
+    Arc::new(TaskContext::new(
+        None,
+        id,
+        config,
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        HashMap::new(),
+        runtime,
+    ))
 }
 
 /// The query with its subqueries unnested, if it can be planned in no other way.

@@ -1,15 +1,15 @@
 //! CREATE, ALTER and DROP SEQUENCE. The parser knows some of it, in one order of the clauses; PostgreSQL takes any.
 
+use super::DONE;
 use super::complete::visit;
 use super::ddl::{fold, missing, parts_of};
-use super::quoted;
-use super::syntax;
+use super::{parse_expression, quoted, syntax};
 use crate::scope::Name;
 use crate::sequence::sequence_name;
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
     DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, SequenceOptions,
-    Value,
+    Value, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -21,8 +21,7 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::borrow::Cow;
-
-const DONE: Outcome = Outcome::Done { rows_affected: None };
+use std::ops::ControlFlow;
 
 /// The clauses of a definition; what is not there stays or has its default.
 #[derive(Clone, Debug, Default)]
@@ -331,8 +330,11 @@ pub(super) fn sequence_of_default(sql: &str) -> Option<(String, String)> {
 
 /// [`next_value`] for statements, whose names may be looked for in another database.
 pub(super) fn next_value_in(database: &str, (schema, name): (&str, &str)) -> String {
-    let name = [database, schema, name].map(quoted).join(".");
-    format!("nextval('{}')", name.replace('\'', "''"))
+    format!("nextval('{}')", full_name(database, schema, name).replace('\'', "''"))
+}
+
+fn full_name(database: &str, schema: &str, name: &str) -> String {
+    [database, schema, name].map(quoted).join(".")
 }
 
 /// A column that takes values from a sequence of its own: an identity column, or one of a SERIAL type.
@@ -398,27 +400,53 @@ pub(super) fn create_table_of(
 /// Functions whose first argument is a sequence.
 const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
 
+/// The sequence's name in a call of nextval, currval or setval.
+fn named_sequence(expr: &mut Expr) -> Option<&mut String> {
+    if let Expr::Function(function) = expr
+        && OF_SEQUENCES.iter().any(|known| function.name.to_string().eq_ignore_ascii_case(known))
+        && let FunctionArguments::List(list) = &mut function.args
+        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = list.args.first_mut()
+        && let Value::SingleQuotedString(text) = &mut value.value
+    {
+        return Some(text);
+    }
+    None
+}
+
 /// Whether an expression has a call of nextval, currval or setval for a sequence.
 fn uses(sql: &str, schema: &str, name: &str) -> bool {
     visit(sql, |expr| {
-        if let Expr::Function(function) = expr
-            && let FunctionArguments::List(list) = &function.args
-            && OF_SEQUENCES.iter().any(|known| function.name.to_string().eq_ignore_ascii_case(known))
-            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = list.args.first()
-            && let Value::SingleQuotedString(text) = &value.value
-        {
-            within_database(&sequence_name(text)) == (schema.to_string(), name.to_string())
-        } else {
-            false
-        }
+        named_sequence(&mut expr.clone())
+            .is_some_and(|text| within_database(&sequence_name(text)) == (schema.into(), name.into()))
     })
+}
+
+/// A default for statements, whose names may be looked for in another database than the one that has it.
+pub(super) fn within(database: &str, default: String) -> String {
+    if let Some((schema, name)) = sequence_of_default(&default) {
+        return next_value_in(database, (&schema, &name));
+    }
+    let lower = default.to_ascii_lowercase();
+    if !OF_SEQUENCES.iter().any(|function| lower.contains(function)) {
+        return default;
+    }
+    // What cannot be read is for the planner to refuse.
+    let Ok(mut expression) = parse_expression(&default) else { return default };
+    let _all = visit_expressions_mut(&mut expression, |expr| {
+        if let Some(text) = named_sequence(expr) {
+            let (schema, name) = within_database(&sequence_name(text));
+            *text = full_name(database, &schema, &name);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    expression.to_string()
 }
 
 /// The columns that take values of a sequence: by their defaults, or as its identity.
 fn users(catalog: &Catalog, sequence: &SequenceEntry) -> Vec<(TableId, ColumnId)> {
     let uses = |table: &TableEntry, column: &ColumnEntry| {
-        let owner = Some(SequenceOwner { table: table.id, column: column.id });
-        column.identity.is_some() && sequence.owner == owner
+        let own = || catalog.sequence_of(table.id, column.id);
+        column.identity.is_some() && own().is_some_and(|own| own == sequence)
             || column.default.as_ref().is_some_and(|default| uses(default, &sequence.schema, &sequence.name))
     };
     let columns =

@@ -1,6 +1,7 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and how a statement that writes finds its transaction
 //! (docs/transactions.md).
 
+use super::DONE;
 use crate::scope::{Named, TEMPORARY};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
@@ -12,13 +13,11 @@ use hypostyle_types::{Error, ErrorKind, Result};
 /// Times that a statement outside a transaction is tried again after a conflict.
 const ATTEMPTS: usize = 50;
 
-const DONE: Outcome = Outcome::Done { rows_affected: None };
-
 /// The transaction that BEGIN began.
 pub(crate) struct Explicit {
     /// One for each database, by its name.
     transactions: Vec<(String, Transaction)>,
-    read_only: bool,
+    pub read_only: bool,
     /// With a savepoint for each database.
     savepoints: Vec<(String, Vec<Savepoint>)>,
     /// The message of the error that aborted it.

@@ -4,12 +4,11 @@
 use super::complete::{default_of, refuse_given};
 use super::constraint::referring;
 use super::ddl::last_of;
-use super::merge::updated_values;
 use super::referential::Modification;
 use super::{parse, quoted};
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
-use crate::scan::{POSITION, StoredTable};
+use crate::scan::{POSITION, StoredTable, engine_array, engine_field};
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
@@ -99,6 +98,64 @@ impl Target {
     }
 }
 
+/// The columns that SET gives values.
+pub(super) struct Assigned {
+    /// SQL text of the values under the names of their columns, behind other items of a SELECT.
+    pub values: String,
+    /// For each column of the table, the place of its value, if it is given one.
+    places: Vec<Option<usize>>,
+}
+
+impl Assigned {
+    pub fn of(target: &Target, assignments: &[Assignment]) -> Result<Self> {
+        let mut assigned = Self { values: String::new(), places: vec![None; target.columns().len()] };
+        let mut count = 0;
+        for assignment in assignments {
+            for (name, value) in assigned_columns(assignment)? {
+                let column = target.column(&name)?;
+                if assigned.places[column].replace(count).is_some() {
+                    return Err(Error::new(
+                        ErrorKind::Syntax,
+                        format!("column \"{name}\" is assigned twice"),
+                    )
+                    .with_sqlstate("42601"));
+                }
+                count += 1;
+                let value = value_or_default(target, column, Some(&value))?;
+                assigned.values.push_str(&format!(", {value} AS {}", quoted(&name)));
+            }
+        }
+        Ok(assigned)
+    }
+
+    /// Whole rows: the given values, and in the other columns those that are stored at the rows' positions.
+    fn complete(
+        &self,
+        table: &TableData,
+        positions: &UInt64Array,
+        given: &RecordBatch,
+        threads: usize,
+    ) -> Result<RecordBatch> {
+        let kept: Vec<usize> =
+            (0..self.places.len()).filter(|column| self.places[*column].is_none()).collect();
+        let mut stored = table.rows_at(&kept, positions, threads)?.into_iter();
+        let mut columns = Vec::with_capacity(self.places.len());
+        for (column, place) in table.columns().iter().zip(&self.places) {
+            let field = engine_field(table, column);
+            let values = match place {
+                Some(place) => given.column(*place).clone(),
+                None => {
+                    let values = stored.next().ok_or_else(|| Error::internal("a column was not read"))?;
+                    engine_array(&values, field.data_type()).map_err(from_datafusion)?
+                }
+            };
+            columns.push((field.name().clone(), values, true));
+        }
+        RecordBatch::try_from_iter_with_nullable(columns)
+            .map_err(|error| Error::internal(format!("cannot arrange the changed rows: {error}")))
+    }
+}
+
 impl Session {
     pub(super) fn target(&self, name: &ObjectName, alias: Option<String>) -> Result<Target> {
         let Name { database, schema, name } = self.resolve(name)?;
@@ -169,7 +226,7 @@ impl Session {
     pub(super) fn update(&self, update: Update, parameters: &Parameters) -> Result<Outcome> {
         refuse(update.limit.is_some(), "UPDATE with LIMIT")?;
         let target = self.target_of(&update.table)?;
-        let values = updated_values(&target, &update.assignments)?;
+        let assigned = Assigned::of(&target, &update.assignments)?;
         let from = match &update.from {
             None => String::new(),
             Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
@@ -178,17 +235,18 @@ impl Session {
         };
         let condition = update.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
         let sql = format!(
-            "SELECT {} AS {}, {} FROM {}{from}{condition}",
+            "SELECT {} AS {}{} FROM {}{from}{condition}",
             target.position(),
             quoted(POSITION),
-            values,
+            assigned.values,
             target.source(),
         );
-        let ChangedRows { positions, rows, places, .. } = self.changed_rows(&sql, parameters, true)?;
-        let updated = places.into_iter().zip(self.as_rows_of(&target, rows)?).collect();
+        let changed = self.changed_rows(&sql, parameters, true)?;
+        let count = changed.positions.len();
+        let updated = self.updated_rows(&target, &assigned, changed)?;
         let modification = Modification { updated, ..Modification::default() };
         self.write(&target.database, |writer| self.modify(writer, target.id, &modification))?;
-        self.returning(&target, update.returning, modification.rows(), positions.len())
+        self.returning(&target, update.returning, modification.rows(), count)
     }
 
     pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
@@ -269,6 +327,22 @@ impl Session {
             Ok(())
         })?;
         Ok(changed)
+    }
+
+    /// The positions of changed rows, and what they become: what a query gave, and for all other columns what is
+    /// stored, which is read only now, at those positions.
+    pub(super) fn updated_rows(
+        &self,
+        target: &Target,
+        assigned: &Assigned,
+        changed: ChangedRows,
+    ) -> Result<Vec<(UInt64Array, RecordBatch)>> {
+        let threads = self.engine.options().threads;
+        let whole = |(positions, given): (&UInt64Array, &RecordBatch)| {
+            assigned.complete(&target.data, positions, given, threads)
+        };
+        let rows = changed.places.iter().zip(&changed.rows).map(whole).collect::<Result<Vec<_>>>()?;
+        Ok(changed.places.into_iter().zip(self.as_rows_of(target, rows)?).collect())
     }
 
     /// Values as a table's rows, in the engine's types, with the generated columns computed.
@@ -353,7 +427,7 @@ pub(super) fn in_types_of(target: &Target, values: &RecordBatch) -> Result<Recor
     let mut fields = Vec::new();
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (column, array) in target.data.columns().iter().zip(values.columns()) {
-        let field = crate::scan::engine_field(&target.data, column);
+        let field = engine_field(&target.data, column);
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let array = cast_with_options(array, field.data_type(), &options).map_err(|error| {
             Error::invalid_input(format!(
