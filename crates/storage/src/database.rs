@@ -12,12 +12,11 @@ use hypostyle_format::{
 };
 use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Store, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::Thread;
 use uuid::Uuid;
 
 pub(crate) const SUPERBLOCK: &str = "HYPOSTYLE";
@@ -87,6 +86,8 @@ pub struct Database {
     /// Locked only by who has the turn to sync; `None` in memory.
     sync_lock: Option<LockFile>,
     syncing: Mutex<Syncing>,
+    /// Told when a turn to sync ends.
+    turn_ended: Condvar,
     /// A version that is known to be durable.
     durable: AtomicU64,
     synchronous: Mutex<Synchronous>,
@@ -109,20 +110,6 @@ struct Syncing {
     reached: Position,
     /// A thread has the turn, or waits for other processes to end theirs.
     has_turn: bool,
-    /// Threads that wait, and up to where the log must be durable for them.
-    waiting: Vec<(Position, Thread)>,
-}
-
-impl Syncing {
-    /// Those who need not wait any more, and one of the others, to have the next turn: to wake all of them each time
-    /// costs more than what they have to do.
-    fn take_woken(&mut self) -> Vec<Thread> {
-        let is_served = |(position, _): &mut (Position, Thread)| *position <= self.reached;
-        let mut woken: Vec<Thread> =
-            self.waiting.extract_if(.., is_served).map(|(_, thread)| thread).collect();
-        woken.extend(self.waiting.pop().map(|(_, thread)| thread));
-        woken
-    }
 }
 
 /// The turn to sync the log, of one thread in all processes. Those that wait for it find, most often, that another
@@ -136,12 +123,8 @@ impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
         // First, because the next thread of this process takes it by the same descriptor.
         self.lock = None;
-        let woken = {
-            let mut syncing = self.database.syncing.lock();
-            syncing.has_turn = false;
-            syncing.take_woken()
-        };
-        woken.iter().for_each(Thread::unpark);
+        self.database.syncing.lock().has_turn = false;
+        self.database.turn_ended.notify_all();
     }
 }
 
@@ -273,7 +256,8 @@ impl Database {
             committer: Mutex::new(committer),
             lock_file,
             sync_lock,
-            syncing: Mutex::new(Syncing { reached: position, has_turn: false, waiting: Vec::new() }),
+            syncing: Mutex::new(Syncing { reached: position, has_turn: false }),
+            turn_ended: Condvar::new(),
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -609,22 +593,15 @@ impl Database {
 
     /// `None` when the log is durable up to a position, by then.
     fn turn_to_sync(&self, position: Position) -> Result<Option<SyncTurn<'_>>> {
-        let this = std::thread::current();
-        loop {
-            let mut syncing = self.syncing.lock();
-            // A thread may wake for no reason; who is chosen for the next turn must be one that waits.
-            syncing.waiting.retain(|(_, other)| other.id() != this.id());
-            if syncing.reached >= position {
-                return Ok(None);
-            }
-            if !syncing.has_turn {
-                syncing.has_turn = true;
-                break;
-            }
-            syncing.waiting.push((position, this.clone()));
-            drop(syncing);
-            std::thread::park();
+        let mut syncing = self.syncing.lock();
+        while syncing.has_turn && syncing.reached < position {
+            self.turn_ended.wait(&mut syncing);
         }
+        if syncing.reached >= position {
+            return Ok(None);
+        }
+        syncing.has_turn = true;
+        drop(syncing);
         let mut turn = SyncTurn { database: self, lock: None };
         turn.lock = self.lock_turn(position)?;
         Ok(Some(turn))
