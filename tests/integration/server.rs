@@ -5,7 +5,9 @@ use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchIterat
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
-use hypostyle::{AppendOptions, Connection, Database, ErrorKind, OpenOptions, Parameters, QueryResult, ScalarValue};
+use hypostyle::{
+    AppendOptions, Connection, Database, ErrorKind, OpenOptions, Parameters, QueryResult, ScalarValue,
+};
 use hypostyle_server::{Addresses, Limits, Role, Server, Users, listen};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -189,13 +191,17 @@ fn batches(count: usize, fail_at: Option<usize>) -> Box<dyn arrow::array::Record
 fn appends_are_whole_or_nothing() {
     let served = Served::on_disk();
     let create = AppendOptions { create: true, ..AppendOptions::default() };
-    for (name, connection) in [("tcp", served.connect_tcp().unwrap()), ("unix", served.connect_unix().unwrap())] {
+    for (name, connection) in
+        [("tcp", served.connect_tcp().unwrap()), ("unix", served.connect_unix().unwrap())]
+    {
         assert_eq!(connection.append(name, batches(100, None), create).unwrap(), 1_000_000);
         let sums = connection.execute(&format!("SELECT sum(id), count(DISTINCT text) FROM {name}")).unwrap();
         assert_eq!(sums.column(0).unwrap().as_primitive::<Int64Type>().value(0), 499_999_500_000);
         let error = connection.append(name, batches(100, Some(60)), create).unwrap_err();
         assert!(error.message().contains("the source broke"), "{error}");
-        connection.execute(&format!("CREATE TABLE {name}_key (id BIGINT PRIMARY KEY, text VARCHAR)")).unwrap();
+        connection
+            .execute(&format!("CREATE TABLE {name}_key (id BIGINT PRIMARY KEY, text VARCHAR)"))
+            .unwrap();
         connection.execute(&format!("INSERT INTO {name}_key VALUES (15000, 'there')")).unwrap();
         let keyed = format!("{name}_key");
         let error = connection.append(&keyed, batches(50, None), AppendOptions::default()).unwrap_err();
@@ -252,20 +258,40 @@ fn roles_say_what_a_user_may_do() {
     let reader = connect("rita:r").unwrap();
     assert_eq!(reader.table("t").unwrap().row_count().unwrap(), 1);
     let writing = [
-        "INSERT INTO t VALUES (2)", "UPDATE t SET a = 3", "DELETE FROM t", "TRUNCATE t", "DROP TABLE t",
-        "CREATE TABLE u (a INTEGER)", "CREATE TABLE u AS SELECT 1 AS a", "CREATE VIEW v AS SELECT 1 AS a",
-        "CREATE SCHEMA x", "CREATE SEQUENCE q", "SELECT nextval('s')", "SELECT setval('s', 7)",
-        "ALTER TABLE t ADD COLUMN b INTEGER", "COMMENT ON TABLE t IS 'x'", "VACUUM", "CHECKPOINT",
-        "MERGE INTO t USING t AS s ON t.a = s.a WHEN MATCHED THEN DELETE", "CALL tpch_generate(sf => 0.001)",
-        "INSERT INTO t SELECT * FROM t RETURNING a", "WITH x AS (SELECT 1 AS a) INSERT INTO t SELECT a FROM x",
+        "INSERT INTO t VALUES (2)",
+        "UPDATE t SET a = 3",
+        "DELETE FROM t",
+        "TRUNCATE t",
+        "DROP TABLE t",
+        "CREATE TABLE u (a INTEGER)",
+        "CREATE TABLE u AS SELECT 1 AS a",
+        "CREATE VIEW v AS SELECT 1 AS a",
+        "CREATE SCHEMA x",
+        "CREATE SEQUENCE q",
+        "SELECT nextval('s')",
+        "SELECT setval('s', 7)",
+        "ALTER TABLE t ADD COLUMN b INTEGER",
+        "COMMENT ON TABLE t IS 'x'",
+        "VACUUM",
+        "CHECKPOINT",
+        "MERGE INTO t USING t AS s ON t.a = s.a WHEN MATCHED THEN DELETE",
+        "CALL tpch_generate(sf => 0.001)",
+        "INSERT INTO t SELECT * FROM t RETURNING a",
+        "WITH x AS (SELECT 1 AS a) INSERT INTO t SELECT a FROM x",
         "BEGIN; INSERT INTO t VALUES (2); COMMIT",
     ];
     let touching_files = [
-        format!("SELECT * FROM '{file}'"), format!("SELECT * FROM read_csv('{file}')"),
-        format!("COPY t FROM '{file}'"), format!("COPY t TO '{file}'"), format!("ATTACH '{file}.hypo' AS x"),
-        format!("BACKUP DATABASE TO '{file}.backup'"), format!("EXPORT DATABASE '{file}.export'"),
-        format!("CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{file}'"), "SET temp_directory = '/'".into(),
-        "SET memory_limit = '1GB'".into(), "PRAGMA synchronous = off".into(),
+        format!("SELECT * FROM '{file}'"),
+        format!("SELECT * FROM read_csv('{file}')"),
+        format!("COPY t FROM '{file}'"),
+        format!("COPY t TO '{file}'"),
+        format!("ATTACH '{file}.hypo' AS x"),
+        format!("BACKUP DATABASE TO '{file}.backup'"),
+        format!("EXPORT DATABASE '{file}.export'"),
+        format!("CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{file}'"),
+        "SET temp_directory = '/'".into(),
+        "SET memory_limit = '1GB'".into(),
+        "PRAGMA synchronous = off".into(),
     ];
     for sql in writing {
         let error = reader.execute(sql).and_then(|result| result.row_count()).err();
@@ -421,13 +447,17 @@ fn sixty_four_clients_some_of_them_stalled() {
     let served = Served::in_memory();
     served.database.connect().unwrap().execute(TYPES).unwrap();
     let connections: Vec<Connection> = (0..64)
-        .map(|number| if number % 2 == 0 { served.connect_tcp() } else { served.connect_unix_for_chunks() }.unwrap())
+        .map(|number| {
+            if number % 2 == 0 { served.connect_tcp() } else { served.connect_unix_for_chunks() }.unwrap()
+        })
         .collect();
     // Every fourth asks and does not read.
     let stalled: Vec<QueryResult> = connections
         .iter()
         .step_by(4)
-        .map(|connection| connection.execute("SELECT a.* FROM types a, range(20) AS r(n) WHERE a.i > 0").unwrap())
+        .map(|connection| {
+            connection.execute("SELECT a.* FROM types a, range(20) AS r(n) WHERE a.i > 0").unwrap()
+        })
         .collect();
     let done = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -495,7 +525,9 @@ fn a_server_that_stops_ends_what_runs_and_says_so() {
     let connection = served.connect_tcp().unwrap();
     connection.execute("CREATE TABLE t AS SELECT i FROM generate_series(1, 100000) AS s(i)").unwrap();
     let running = thread::spawn(move || {
-        connection.execute("SELECT count(*) FROM t a, t b WHERE a.i * b.i % 7 = 3").and_then(|result| result.row_count())
+        connection
+            .execute("SELECT count(*) FROM t a, t b WHERE a.i * b.i % 7 = 3")
+            .and_then(|result| result.row_count())
     });
     thread::sleep(Duration::from_millis(300));
     let started = Instant::now();

@@ -12,13 +12,11 @@ use tracing_subscriber::filter::LevelFilter;
 /// Serves until SIGINT or SIGTERM; SIGHUP reads the users' file again.
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
-    let addresses = Addresses {
-        tcp: options.listen,
-        unix: options.unix.clone(),
-        http: options.metrics,
-    };
+    let addresses = Addresses { tcp: options.listen, unix: options.unix.clone(), http: options.metrics };
     if addresses.tcp.is_none() && addresses.unix.is_none() {
-        return Err(Error::invalid_input("nobody could connect: give --listen HOST:PORT, --unix PATH, or both"));
+        return Err(Error::invalid_input(
+            "nobody could connect: give --listen HOST:PORT, --unix PATH, or both",
+        ));
     }
     let users = options.users.as_deref().map(Users::read).transpose()?;
     let tls = match (&options.tls_cert, &options.tls_key) {
@@ -91,10 +89,17 @@ fn announce(options: &ServeOptions, listening: &Listening) {
 
 fn log_to_standard_error(options: &ServeOptions) -> Result<()> {
     let level: LevelFilter = options.log_level.parse().map_err(|_| {
-        Error::invalid_input(format!("the log level is off, error, warn, info, debug or trace, not \"{}\"", options.log_level))
+        Error::invalid_input(format!(
+            "the log level is off, error, warn, info, debug or trace, not \"{}\"",
+            options.log_level
+        ))
     })?;
     let log = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
-    if options.log_json { log.json().init() } else { log.init() }
+    if options.log_json {
+        log.json().init()
+    } else {
+        log.init()
+    }
     Ok(())
 }
 

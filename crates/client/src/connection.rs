@@ -9,7 +9,9 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{Capabilities, FrameType, Progress, QueryKind, ResultHeader, Role, TableEntry, Transaction};
+use hypostyle_wire::{
+    Capabilities, FrameType, Progress, QueryKind, ResultHeader, Role, TableEntry, Transaction,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -123,7 +125,12 @@ impl Connection {
     ///
     /// # Errors
     /// The first failing statement's; those before it have taken effect.
-    pub fn execute(&self, sql: &str, parameters: Option<&RecordBatch>, names: &[String]) -> Result<QueryResult> {
+    pub fn execute(
+        &self,
+        sql: &str,
+        parameters: Option<&RecordBatch>,
+        names: &[String],
+    ) -> Result<QueryResult> {
         let parameters = match parameters {
             None => None,
             Some(row) => {
@@ -140,7 +147,12 @@ impl Connection {
         self.query(QueryKind::Table, name, None)
     }
 
-    fn query(&self, kind: QueryKind, text: &str, parameters: Option<wire::Parameters>) -> Result<QueryResult> {
+    fn query(
+        &self,
+        kind: QueryKind,
+        text: &str,
+        parameters: Option<wire::Parameters>,
+    ) -> Result<QueryResult> {
         let mut link = self.link()?;
         if text.len() as u64 + 1024 > u64::from(link.frame_bytes_max) {
             return Err(Error::invalid_input(format!(

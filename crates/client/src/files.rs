@@ -34,7 +34,8 @@ impl MappedColumns {
         if columns.iter().any(|nodes| nodes.first().map(|node| node.elements) < end) {
             return Err(Error::protocol("a column's files have fewer rows than the result"));
         }
-        let name = |(index, descriptor)| File::from_descriptor(descriptor, &format!("file {index} of the result"));
+        let name =
+            |(index, descriptor)| File::from_descriptor(descriptor, &format!("file {index} of the result"));
         let files = descriptors.into_iter().enumerate().map(name).collect();
         let (skip, rows) = (header.skip as usize, header.rows as usize);
         Ok(Self { schema, files, columns, skip, rows })
@@ -71,7 +72,8 @@ impl MappedColumns {
             let nulls = unsafe { NullBuffer::new_unchecked(bits, node.nulls as usize) };
             builder = builder.nulls(Some(nulls));
         }
-        let buffers = node.buffers.iter().map(|region| self.map(region, private)).collect::<Result<Vec<_>>>()?;
+        let buffers =
+            node.buffers.iter().map(|region| self.map(region, private)).collect::<Result<Vec<_>>>()?;
         match data_type {
             DataType::LargeUtf8 | DataType::LargeBinary => {
                 check_last_offset(buffers[0].typed_data::<i64>()[length].into(), node.buffers[1].length)?;
@@ -97,7 +99,8 @@ impl MappedColumns {
                 let heap = self.map(heap, private)?;
                 let values = ArrayDataBuilder::new(values.as_ref().clone()).len(count);
                 // SAFETY: as below.
-                builder = builder.add_child_data(unsafe { values.add_buffer(offsets).add_buffer(heap).build_unchecked() });
+                builder = builder
+                    .add_child_data(unsafe { values.add_buffer(offsets).add_buffer(heap).build_unchecked() });
             }
             DataType::LargeList(element) | DataType::FixedSizeList(element, _) => {
                 builder = builder.add_child_data(self.read(element.data_type(), nodes, private)?);

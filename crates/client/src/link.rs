@@ -4,7 +4,9 @@ use crate::connection::{Hook, Resolver};
 use hypostyle_transport::{Frame, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{Answer, Ask, Codec, Done, End, Failure, FrameType, Progress, StreamEncoder, Transaction, rows_that_fit};
+use hypostyle_wire::{
+    Answer, Ask, Codec, Done, End, Failure, FrameType, Progress, StreamEncoder, Transaction, rows_that_fit,
+};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -46,7 +46,8 @@ pub fn log_in(address: &Address, options: &Options) -> Result<(Transport, Welcom
 
 fn open(address: &Address) -> Result<Socket> {
     let failed = |error: &std::io::Error| {
-        Error::new(ErrorKind::Connection, format!("cannot connect to {address}: {error}")).with_sqlstate("08001")
+        Error::new(ErrorKind::Connection, format!("cannot connect to {address}: {error}"))
+            .with_sqlstate("08001")
     };
     match &address.place {
         Place::Unix(path) => UnixStream::connect(path).map(Socket::Unix).map_err(|error| failed(&error)),
@@ -66,7 +67,8 @@ fn open(address: &Address) -> Result<Socket> {
 
 fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
     let Place::Tcp { host, .. } = &address.place else { return Ok(None) };
-    let is_loopback = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|host| host.is_loopback());
+    let is_loopback =
+        host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|host| host.is_loopback());
     if address.tls == Tls::Off || (address.tls == Tls::Auto && is_loopback) {
         return Ok(None);
     }
@@ -87,12 +89,14 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         }
     }
-    let failed = |why: String| Error::new(ErrorKind::Connection, format!("TLS: {why}")).with_sqlstate("08001");
-    let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| failed(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let failed =
+        |why: String| Error::new(ErrorKind::Connection, format!("TLS: {why}")).with_sqlstate("08001");
+    let config =
+        rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
     let name = ServerName::try_from(host.clone()).map_err(|error| failed(error.to_string()))?;
     let connection = rustls::ClientConnection::new(Arc::new(config), name);
     connection.map(Some).map_err(|error| failed(error.to_string()))
@@ -131,7 +135,8 @@ fn introduce(
             FrameType::Error => return Err(Failure::decode(&frame.body)?.error),
             FrameType::Challenge => {
                 let exchange = exchange.as_ref().filter(|_| signature.is_none());
-                let exchange = exchange.ok_or_else(|| Error::protocol("a challenge that was not asked for"))?;
+                let exchange =
+                    exchange.ok_or_else(|| Error::protocol("a challenge that was not asked for"))?;
                 let (proof, expected) = exchange.proof(&Note::decode(&frame.body)?.0)?;
                 signature = Some(expected);
                 transport.send(&Note(proof).frame(FrameType::Response), hook)?;

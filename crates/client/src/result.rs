@@ -11,7 +11,9 @@ use hypostyle_io::File;
 use hypostyle_transport::Frame;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{ChunkHeader, Chosen, DecodeJob, Done, FrameType, Place, ResultHeader, StreamDecoder, Times};
+use hypostyle_wire::{
+    Chosen, ChunkHeader, DecodeJob, Done, FrameType, Place, ResultHeader, StreamDecoder, Times,
+};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
@@ -206,15 +208,19 @@ impl State {
         if self.taken < crate::connection::WINDOW_BYTES / 4 {
             return Ok(());
         }
-        let credit = wire::Credit { query, bytes: std::mem::take(&mut self.taken), received: self.decoder.next() };
+        let credit =
+            wire::Credit { query, bytes: std::mem::take(&mut self.taken), received: self.decoder.next() };
         link.send(&credit.frame())
     }
 }
 
 fn map_all(file: &OwnedFd) -> Result<Buffer> {
-    let file = File::from_descriptor(file.as_fd().try_clone_to_owned().map_err(|error| {
-        Error::from_io(&error, "cannot take a result in memory")
-    })?, "a result in memory");
+    let file = File::from_descriptor(
+        file.as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| Error::from_io(&error, "cannot take a result in memory"))?,
+        "a result in memory",
+    );
     // Sealed or not, it is a server's that runs as our own user.
     Ok(Buffer::from(bytes::Bytes::from_owner(file.map(file.length()?)?)))
 }
@@ -395,7 +401,8 @@ impl QueryResult {
                 }
             };
             drop(sender);
-            let panicked = |_| vec![(0, Err(Error::internal("a chunk could not be decoded; please report it")))];
+            let panicked =
+                |_| vec![(0, Err(Error::internal("a chunk could not be decoded; please report it")))];
             let decoded: Vec<_> =
                 workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(panicked)).collect();
             (received, decoded)
@@ -427,7 +434,9 @@ impl QueryResult {
         match arrays.as_slice() {
             [] => Ok(new_empty_array(self.schema.field(index).data_type())),
             [_] => Ok(batches[0].column(index).clone()),
-            many => concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}"))),
+            many => {
+                concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}")))
+            }
         }
     }
 }

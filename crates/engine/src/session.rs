@@ -30,9 +30,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -384,11 +384,12 @@ impl Session {
 
     fn activity(&self) -> Activity {
         let statement = self.statement.lock().clone();
-        let state = match (self.running.is_locked(), self.transaction.try_lock().is_none_or(|open| open.is_some())) {
-            (true, _) => "active",
-            (false, true) => "idle in transaction",
-            (false, false) => "idle",
-        };
+        let state =
+            match (self.running.is_locked(), self.transaction.try_lock().is_none_or(|open| open.is_some())) {
+                (true, _) => "active",
+                (false, true) => "idle in transaction",
+                (false, false) => "idle",
+            };
         Activity {
             session: self.id,
             identity: self.identity.clone(),

@@ -31,6 +31,6 @@ pub use hypostyle_engine::{
     ExternalTable, Identity, Parameters, Poll, PollHook, Privileges, Progress, SettingCheck, TableResolver,
     parse_bytes, split_statements, statement_is_complete,
 };
-pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles};
+pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use result::{QueryResult, StoredFiles};

@@ -5,8 +5,8 @@ use crate::observer::{Observed, Operation, tell};
 use hypostyle_types::{Error, Result};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io::{IoSlice, Write};
-use std::os::unix::fs::FileExt;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// An open file. Clones share the descriptor; no operation uses a cursor, so threads may share it.

@@ -47,7 +47,17 @@ impl Metrics {
         let rows_received = counter("rows_received", "Rows appended by clients");
         let sessions = Gauge::default();
         registry.register("sessions", "Sessions open now", sessions.clone());
-        Self { registry, sessions, accepted, refused, statements, errors, rows_sent, bytes_sent, rows_received }
+        Self {
+            registry,
+            sessions,
+            accepted,
+            refused,
+            statements,
+            errors,
+            rows_sent,
+            bytes_sent,
+            rows_received,
+        }
     }
 
     /// The OpenMetrics text.

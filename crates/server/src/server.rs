@@ -122,7 +122,9 @@ impl Server {
         if self.users.read().is_none() && !address.ip().is_loopback() {
             return Err(Error::new(
                 ErrorKind::Denied,
-                format!("{address} can be reached from the network, and there are no users; give --users FILE"),
+                format!(
+                    "{address} can be reached from the network, and there are no users; give --users FILE"
+                ),
             ));
         }
         Ok(())
@@ -187,7 +189,15 @@ impl Server {
     ) -> Result<Guest> {
         let connection = self.connect(&identity)?;
         let session = connection.id();
-        Ok(Guest { identity, connection, capabilities, codecs, frame_bytes_max, session, key: random(KEY_BYTES)? })
+        Ok(Guest {
+            identity,
+            connection,
+            capabilities,
+            codecs,
+            frame_bytes_max,
+            session,
+            key: random(KEY_BYTES)?,
+        })
     }
 
     /// A salt for a user that there is not: always the same, and nobody can tell that it is made up.

@@ -65,7 +65,11 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> R
         session.say_last(error);
     }
     session.link.lock().transport.close();
-    tracing::info!(session = guest.session, error = result.as_ref().err().map(tracing::field::display), "session ends");
+    tracing::info!(
+        session = guest.session,
+        error = result.as_ref().err().map(tracing::field::display),
+        "session ends"
+    );
     result
 }
 
@@ -110,9 +114,11 @@ impl Session {
                 self.conclude(number, result)
             }
             // Of a statement that is over: they were on the way.
-            FrameType::Credit | FrameType::Cancel | FrameType::Chunk | FrameType::Dictionary | FrameType::End => {
-                Ok(())
-            }
+            FrameType::Credit
+            | FrameType::Cancel
+            | FrameType::Chunk
+            | FrameType::Dictionary
+            | FrameType::End => Ok(()),
             other => Err(Error::protocol(format!("a {other:?} frame is not expected here"))),
         }
     }
@@ -171,7 +177,10 @@ impl Session {
         if frame.len() > self.frame_bytes_max as usize {
             return Err(Error::new(
                 ErrorKind::InvalidInput,
-                format!("the catalog takes {} bytes, more than the client accepts; query information_schema", frame.len()),
+                format!(
+                    "the catalog takes {} bytes, more than the client accepts; query information_schema",
+                    frame.len()
+                ),
             )
             .with_sqlstate("54000"));
         }
@@ -196,8 +205,7 @@ impl Session {
         }
         drop(link);
         self.server.metrics.errors.inc();
-        let failure =
-            wire::Failure { query: number, error, fatal: false, transaction: self.transaction() };
+        let failure = wire::Failure { query: number, error, fatal: false, transaction: self.transaction() };
         self.link.lock().send(&failure.frame())
     }
 

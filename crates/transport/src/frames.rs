@@ -4,7 +4,9 @@ use crate::Hook;
 use crate::socket::{Socket, Stop, closed, failed};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};
-use hypostyle_wire::{FRAME_HEADER_BYTES, FrameHeader, FrameType, HANDSHAKE_BYTES_MAX, PREFACE_BYTES, Preface};
+use hypostyle_wire::{
+    FRAME_HEADER_BYTES, FrameHeader, FrameType, HANDSHAKE_BYTES_MAX, PREFACE_BYTES, Preface,
+};
 use rustls::Connection;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind as IoErrorKind, IoSlice, Read, Write};
@@ -84,8 +86,11 @@ impl Transport {
     pub fn first_byte(&mut self, hook: Hook<'_>) -> Result<u8> {
         loop {
             let mut byte = [0; 1];
-            match rustix::net::recv(&self.socket, &mut byte, rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT)
-            {
+            match rustix::net::recv(
+                &self.socket,
+                &mut byte,
+                rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT,
+            ) {
                 Ok((_, 0)) => return Err(closed()),
                 Ok(_) => return Ok(byte[0]),
                 Err(rustix::io::Errno::AGAIN) => self.wait(false, hook)?,

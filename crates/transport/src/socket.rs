@@ -126,7 +126,8 @@ impl Socket {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-            let error = Error::internal(format!("{} descriptors do not go with one frame", descriptors.len()));
+            let error =
+                Error::internal(format!("{} descriptors do not go with one frame", descriptors.len()));
             return Err(Stop::Failed(error));
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
@@ -142,8 +143,7 @@ impl Socket {
     /// Waits until it can be read, or written if that is wanted, or the interval is over.
     pub(crate) fn wait(&self, writable: bool) -> Result<()> {
         let wanted = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let interval =
-            Timespec { tv_sec: 0, tv_nsec: WAIT_INTERVAL.subsec_nanos().into() };
+        let interval = Timespec { tv_sec: 0, tv_nsec: WAIT_INTERVAL.subsec_nanos().into() };
         match poll(&mut [PollFd::new(self, wanted)], Some(&interval)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(failed(&errno.into())),

@@ -90,11 +90,12 @@ fn read_node(
     };
     let fits = validity.is_none_or(|mask| mask.length == elements.div_ceil(8))
         && shape.fits(elements, &buffers)
-        && dictionary.is_none_or(|(values, offsets, _)| {
-            values <= ELEMENTS_MAX && offsets.length == (values + 1) * 8
-        });
+        && dictionary
+            .is_none_or(|(values, offsets, _)| values <= ELEMENTS_MAX && offsets.length == (values + 1) * 8);
     if !fits {
-        return Err(Error::protocol(format!("the files of a {data_type} array are not those of {elements} elements")));
+        return Err(Error::protocol(format!(
+            "the files of a {data_type} array are not those of {elements} elements"
+        )));
     }
     nodes.push(FileNode { elements, nulls, validity, buffers, dictionary });
     let (children, exact): (Vec<&DataType>, Option<u64>) = match data_type {
@@ -185,10 +186,8 @@ mod tests {
         ];
         let fields: Vec<&Field> = fields.iter().collect();
         let mask = FileNode { nulls: 1, validity: Some(region(1, 5)), ..plain(2, vec![region(24, 0)]) };
-        let coded = FileNode {
-            dictionary: Some((1, region(16, 3), region(2, 4))),
-            ..plain(2, vec![region(2, 2)])
-        };
+        let coded =
+            FileNode { dictionary: Some((1, region(16, 3), region(2, 4))), ..plain(2, vec![region(2, 2)]) };
         let columns = vec![
             vec![mask, plain(5, vec![region(20, 1)])],
             vec![coded],

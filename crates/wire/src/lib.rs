@@ -18,8 +18,8 @@ mod blocks;
 mod builder;
 mod choice;
 mod codec;
-mod compression;
 mod columns;
+mod compression;
 mod cursor;
 mod decode;
 mod dictionary;
@@ -50,7 +50,7 @@ pub use message::{
     TableEntry, Times, Transaction, Welcome,
 };
 pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};
-pub use stream_decoder::{stream_checksum, DecodeJob, StreamDecoder};
+pub use stream_decoder::{DecodeJob, StreamDecoder, stream_checksum};
 pub use stream_encoder::{EncodeJob, Encoded, EncodedFrame, StreamEncoder, StreamEnd};
 
 /// The version of the protocol that this crate speaks.

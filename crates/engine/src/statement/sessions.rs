@@ -11,15 +11,20 @@ impl Session {
     /// A row for each session of the engine; only one's own without the right to see the others'.
     pub(super) fn show_sessions(&self) -> Result<Outcome> {
         let all = self.identity.privileges.machine;
-        let sessions: Vec<Activity> =
-            self.engine.activities().into_iter().filter(|activity| all || activity.session == self.id).collect();
+        let sessions: Vec<Activity> = self
+            .engine
+            .activities()
+            .into_iter()
+            .filter(|activity| all || activity.session == self.id)
+            .collect();
         let text = |value: fn(&Activity) -> Option<&str>| -> ArrayRef {
             Arc::new(sessions.iter().map(value).collect::<StringArray>())
         };
         let columns = [
             (
                 "session_id",
-                Arc::new(sessions.iter().map(|activity| activity.session).collect::<UInt64Array>()) as ArrayRef,
+                Arc::new(sessions.iter().map(|activity| activity.session).collect::<UInt64Array>())
+                    as ArrayRef,
             ),
             ("user_name", text(|activity| Some(&activity.identity.user))),
             ("client", text(|activity| Some(&activity.identity.client))),
@@ -28,7 +33,9 @@ impl Session {
             ("statement", text(|activity| activity.statement.as_deref())),
             (
                 "seconds",
-                Arc::new(sessions.iter().map(|activity| activity.elapsed.as_secs_f64()).collect::<Float64Array>()),
+                Arc::new(
+                    sessions.iter().map(|activity| activity.elapsed.as_secs_f64()).collect::<Float64Array>(),
+                ),
             ),
             (
                 "rows_done",
@@ -44,7 +51,12 @@ impl Session {
     pub(super) fn kill_session(&self, sql: &str) -> Result<Outcome> {
         let words = leading_words(sql);
         let only_query = words.get(1).is_some_and(|word| word == "QUERY");
-        let usage = || Error::new(ErrorKind::Syntax, "write KILL session_id or KILL QUERY session_id; SHOW SESSIONS lists them");
+        let usage = || {
+            Error::new(
+                ErrorKind::Syntax,
+                "write KILL session_id or KILL QUERY session_id; SHOW SESSIONS lists them",
+            )
+        };
         let id = sql.trim_end().trim_end_matches(';').split_whitespace().last();
         let id: u64 = id.and_then(|id| id.parse().ok()).ok_or_else(usage)?;
         let missing = || {

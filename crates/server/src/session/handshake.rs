@@ -73,12 +73,7 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Re
         return Err(Error::new(ErrorKind::Closed, message));
     }
     let (role, last) = authenticate(server, transport, &hello, hook)?;
-    let identity = Identity {
-        user: hello.user,
-        role,
-        client: hello.client,
-        peer: transport.socket().peer(),
-    };
+    let identity = Identity { user: hello.user, role, client: hello.client, peer: transport.socket().peer() };
     let descriptors = match transport.socket().is_unix() {
         true => Capabilities::DESCRIPTORS,
         false => Capabilities::default(),

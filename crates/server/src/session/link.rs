@@ -123,7 +123,10 @@ impl Link {
         Err(match &self.reason {
             Some(Reason::TooLong(limit)) => Error::new(
                 ErrorKind::Interrupted,
-                format!("the statement ran longer than the {} s that this server allows", limit.as_secs_f64()),
+                format!(
+                    "the statement ran longer than the {} s that this server allows",
+                    limit.as_secs_f64()
+                ),
             ),
             Some(Reason::Stopping) => stopping(),
             Some(Reason::Gone(error)) => error.clone(),

@@ -60,7 +60,9 @@ impl Rows {
                     self.decoder.end(end.rows, end.checksum)?;
                     return Ok(None);
                 }
-                other => return Err(Error::protocol(format!("a {other:?} frame among the rows of an append"))),
+                other => {
+                    return Err(Error::protocol(format!("a {other:?} frame among the rows of an append")));
+                }
             }
         }
     }
@@ -88,9 +90,8 @@ impl RecordBatchReader for Rows {
 /// All rows of a table that the client has.
 pub fn table(link: &mut Link, query: u32, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
     let mut decoder = StreamDecoder::new(query, schema.clone());
-    let grant = |link: &mut Link, bytes, received| {
-        link.send(&wire::Credit { query, bytes, received }.frame())
-    };
+    let grant =
+        |link: &mut Link, bytes, received| link.send(&wire::Credit { query, bytes, received }.frame());
     grant(link, WINDOW_BYTES, 0)?;
     let mut batches = Vec::new();
     loop {

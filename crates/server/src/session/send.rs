@@ -187,7 +187,11 @@ impl Sending<'_> {
                 let pieces: Vec<&[u8]> = frame.payload.iter().map(|piece| piece.as_slice()).collect();
                 let file = File::sealed(&pieces)?;
                 self.flush()?;
-                let header = FrameHeader { length: frame.head.len() as u32, frame_type: FrameType::Chunk, descriptors: 1 };
+                let header = FrameHeader {
+                    length: frame.head.len() as u32,
+                    frame_type: FrameType::Chunk,
+                    descriptors: 1,
+                };
                 self.link().send_pieces(&[&header.encode(), &frame.head], &[file.as_fd()])?;
                 continue;
             }
@@ -253,7 +257,11 @@ impl Sending<'_> {
 }
 
 fn encode(job: EncodeJob, in_memory: bool) -> Result<Encoded> {
-    if in_memory && job.raw_bytes() as u64 >= MAPPED_BYTES_MIN { job.encode_for_memory() } else { job.encode() }
+    if in_memory && job.raw_bytes() as u64 >= MAPPED_BYTES_MIN {
+        job.encode_for_memory()
+    } else {
+        job.encode()
+    }
 }
 
 /// The files of a stored result, if it is large enough and they are few enough to be passed.

@@ -464,12 +464,7 @@ pub struct DictionaryFiles {
     pub heap: BufferFile,
 }
 
-fn node_files(
-    files: &GenerationFiles,
-    number: usize,
-    shape: &Node,
-    entry: &NodeEntry,
-) -> Result<NodeFiles> {
+fn node_files(files: &GenerationFiles, number: usize, shape: &Node, entry: &NodeEntry) -> Result<NodeFiles> {
     let buffer = |role, length| -> Result<BufferFile> {
         let file = if length > 0 { Some(files.open(number, role)?) } else { None };
         Ok(BufferFile { file, length })
