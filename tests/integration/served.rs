@@ -5,13 +5,11 @@ use hypostyle::{Connection, Database, OpenOptions, Result};
 use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 
 pub struct Served {
     pub database: Database,
-    pub server: Arc<Server>,
     listening: Option<Listening>,
     pub tcp: SocketAddr,
     pub http: SocketAddr,
@@ -58,7 +56,7 @@ impl Served {
         let addresses = Addresses { tcp: Some(any_port), unix: Some(unix.clone()), http: Some(any_port) };
         let listening = listen(&server, &addresses).unwrap();
         let (tcp, http) = (listening.tcp.unwrap(), listening.http.unwrap());
-        Self { database, server, listening: Some(listening), tcp, http, unix, directory }
+        Self { database, listening: Some(listening), tcp, http, unix, directory }
     }
 
     pub fn stop(&mut self) {

@@ -20,7 +20,7 @@ const TYPES: &str = "CREATE TABLE types AS SELECT
     i, CASE WHEN i % 7 <> 0 THEN i * 1000003 END AS big, CAST(i % 100 AS TINYINT) AS tiny, i % 3 = 0 AS flag,
     CASE WHEN i % 5 <> 0 THEN CAST(i AS DOUBLE) / 3 END AS ratio, CAST(i / 100.0 AS DECIMAL(15,2)) AS price,
     CAST(i AS DECIMAL(38,4)) AS wide, DATE '1992-01-01' + CAST(i % 2500 AS INTEGER) AS day,
-    TIMESTAMP '2001-01-01 00:00:00' + CAST(i AS INTEGER) * INTERVAL '1 minute' AS moment,
+    CAST(to_timestamp(978307200 + i * 60) AS TIMESTAMP) AS moment,
     'comment ' || (i * 7919 % 100003) AS text, CASE WHEN i % 4 <> 0 THEN 'mode ' || i % 5 END AS mode,
     CAST('b' || i AS BLOB) AS bytes, [i, i + 1] AS list, NULL AS nothing
     FROM generate_series(1, 50000) AS s(i)";
