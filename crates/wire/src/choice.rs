@@ -162,7 +162,7 @@ impl Chooser {
             column.raw = raw as f32;
         }
         self.chunks += 1;
-        if self.chunks % FORGET_CHUNKS == 0 {
+        if self.chunks.is_multiple_of(FORGET_CHUNKS) {
             self.forget((self.chunks / FORGET_CHUNKS) as usize);
         }
         self.best(1e9 / link as f32).into_iter().map(|candidate| CANDIDATES[candidate].settings).collect()
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_slower_the_link_the_heavier_the_codec() {
-        assert_eq!(settled(8e9, COMPRESSIONS).light, false);
+        assert!(!settled(8e9, COMPRESSIONS).light);
         let level = |link: f64| match settled(link, COMPRESSIONS).compression {
             Compression::Zstd(level) => level,
             _ => 0,

@@ -23,6 +23,7 @@ mod cursor;
 mod decode;
 mod dictionary;
 mod encode;
+mod files_head;
 mod floats;
 mod frame;
 mod integers;
@@ -40,6 +41,7 @@ pub use codec::{COMPRESSIONS, Codec};
 pub use cursor::{Reader, Writer};
 pub use decode::decode_row;
 pub use encode::{encode_row, rows_that_fit};
+pub use files_head::{FileSlice, FilesHead};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{
     Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, DictionaryHeader, Done, End,

@@ -89,7 +89,7 @@ impl Sink {
 
     pub fn bits(&mut self, bits: &BooleanBuffer) -> Result<()> {
         let bytes = bits.len().div_ceil(8);
-        if bits.offset() % 8 == 0 && bits.len() % 8 == 0 {
+        if bits.offset().is_multiple_of(8) && bits.len().is_multiple_of(8) {
             return self.buffer(bits.inner().slice_with_length(bits.offset() / 8, bytes));
         }
         // Bits behind the last one would tell what a neighbour holds.

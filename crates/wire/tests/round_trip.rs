@@ -6,8 +6,8 @@ use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use common::*;
 use hypostyle_wire::{
-    ChunkHeader, Codec, ColumnBuilder, FrameType, StreamDecoder, canonical_schema, decode_row, encode_row,
-    rows_that_fit,
+    ChunkHeader, Codec, ColumnBuilder, DecodeJob, EncodeJob, Encoded, FrameType, StreamDecoder,
+    StreamEncoder, canonical_schema, decode_row, encode_row, rows_that_fit,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -104,6 +104,17 @@ fn a_row_of_parameters_comes_back() {
     }
     let schema = Arc::new(Schema::empty());
     assert_eq!(decode_row(schema, &[], &[]).unwrap().num_rows(), 1);
+}
+
+#[test]
+fn jobs_may_be_done_by_any_thread() {
+    fn is_send<T: Send + 'static>() {}
+    is_send::<EncodeJob>();
+    is_send::<Encoded>();
+    is_send::<DecodeJob>();
+    is_send::<StreamEncoder>();
+    is_send::<StreamDecoder>();
+    is_send::<ColumnBuilder>();
 }
 
 #[test]
