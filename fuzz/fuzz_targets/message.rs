@@ -8,12 +8,12 @@ use hypostyle_wire::{
 use libfuzzer_sys::fuzz_target;
 
 macro_rules! round_trip {
-    ($body:expr, $($message:ty),*) => {$(
+    ($body:expr, $($message:ty),*) => {{$(
         if let Ok(message) = <$message>::decode($body) {
             let again = <$message>::decode(&message.frame()[FRAME_HEADER_BYTES..]).unwrap();
             assert_eq!(format!("{message:?}"), format!("{again:?}"));
         }
-    )*};
+    )*}};
 }
 
 fuzz_target!(|input: (u8, &[u8])| {

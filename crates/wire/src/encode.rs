@@ -99,7 +99,9 @@ impl Columns<'_> {
         let earlier = self.earlier.iter().zip(self.types).enumerate().rev();
         earlier
             .filter(|(_, (array, data_type))| {
-                integer_type(data_type).is_some_and(|(bytes, _)| bytes == T::BYTES) && array.null_count() == 0
+                integer_type(data_type).is_some_and(|(bytes, _)| bytes == T::BYTES)
+                    && array.data_type() == *data_type
+                    && array.null_count() == 0
             })
             .take(EARLIER_MAX)
             .map(|(column, (array, _))| Earlier {

@@ -23,6 +23,7 @@ mod cursor;
 mod decode;
 mod dictionary;
 mod encode;
+mod encode_job;
 mod files_head;
 mod floats;
 mod frame;
@@ -41,6 +42,7 @@ pub use codec::{COMPRESSIONS, Codec};
 pub use cursor::{Reader, Writer};
 pub use decode::decode_row;
 pub use encode::{encode_row, rows_that_fit};
+pub use encode_job::{EncodeJob, Encoded, EncodedFrame};
 pub use files_head::{FileSlice, FilesHead};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{
@@ -50,7 +52,7 @@ pub use message::{
 };
 pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};
 pub use stream_decoder::{DecodeJob, StreamDecoder};
-pub use stream_encoder::{EncodeJob, Encoded, EncodedFrame, StreamEncoder, StreamEnd};
+pub use stream_encoder::{StreamEncoder, StreamEnd};
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;

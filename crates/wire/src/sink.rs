@@ -5,6 +5,7 @@ use crate::cursor::Writer;
 use crate::text::Symbols;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use hypostyle_types::{Error, Result};
+use std::time::Duration;
 
 /// From where buffers begin, in a frame and in a memory file.
 pub(crate) const FRAME_ALIGNMENT: usize = 16;
@@ -49,6 +50,8 @@ pub(crate) struct Sink {
     pub compressed_by: u8,
     /// Symbols of the column's chunks before, and after it those of this chunk.
     pub symbols: Option<Symbols>,
+    /// Time that finding new symbols took.
+    pub setup: Duration,
     alignment: usize,
     length: usize,
     tail: Vec<u8>,
@@ -62,6 +65,7 @@ impl Sink {
             settings,
             compressed_by: 0,
             symbols: None,
+            setup: Duration::ZERO,
             alignment: if settings.in_place { MEMORY_ALIGNMENT } else { FRAME_ALIGNMENT },
             length: 0,
             tail: Vec::new(),

@@ -16,6 +16,7 @@ use fsst::Compressor;
 use hypostyle_types::{Error, Result};
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) const OFFSETS: u8 = 1;
@@ -123,7 +124,7 @@ pub(crate) fn encode_text(sink: &mut Sink, text: Text, nulls: Option<&NullBuffer
             return Ok(DICTIONARY);
         }
         if sink.settings.symbols
-            && let Some((symbols, codes)) = to_symbols(&text, sink.symbols.take())
+            && let Some((symbols, codes)) = to_symbols(&text, sink.symbols.take(), &mut sink.setup)
         {
             sink.array(SYMBOLS, nulls)?;
             sink.head.u8(symbols.0.n_symbols() as u8);
@@ -235,7 +236,7 @@ fn looks_distinct(text: &Text, most: usize) -> bool {
 }
 
 /// The codes by these symbols, or by new ones, where either is clearly smaller.
-fn to_symbols(text: &Text, kept: Option<Symbols>) -> Option<(Symbols, Vec<u8>)> {
+fn to_symbols(text: &Text, kept: Option<Symbols>, setup: &mut Duration) -> Option<(Symbols, Vec<u8>)> {
     if text.bytes.len() < SYMBOLS_BYTES_MIN {
         return None;
     }
@@ -246,10 +247,12 @@ fn to_symbols(text: &Text, kept: Option<Symbols>) -> Option<(Symbols, Vec<u8>)> 
             return Some((symbols, codes));
         }
     }
+    let start = Instant::now();
     let mean = text.bytes.len() / text.lengths.len().max(1) + 1;
     let step = (text.lengths.len() * mean / TRAIN_BYTES).max(1);
     let sample: Vec<&[u8]> = text.iter().step_by(step).filter(|value| !value.is_empty()).collect();
     let symbols = Symbols(Arc::new(Compressor::train(&sample)));
+    *setup += start.elapsed();
     let codes = symbols.0.compress(&text.bytes);
     worth_it(&codes).then_some((symbols, codes))
 }
