@@ -7,8 +7,8 @@ use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use hypostyle_types::Error;
 use hypostyle_wire::{
-    COMPRESSIONS, ChunkHeader, Codec, ColumnBuilder, FrameType, Place, Reader, StreamDecoder, StreamEncoder, Writer,
-    read_schema,
+    COMPRESSIONS, ChunkHeader, Codec, ColumnBuilder, FrameType, Place, Reader, StreamDecoder, StreamEncoder,
+    Writer, read_schema,
 };
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::xxh3_64;
@@ -42,7 +42,8 @@ fuzz_target!(|bytes: &[u8]| {
     let batch = job().decode();
     let mut columns: Vec<_> = schema.fields().iter().map(|field| ColumnBuilder::new(field)).collect();
     let appended = job().decode_into(&mut columns);
-    let appended = appended.and_then(|()| columns.into_iter().map(ColumnBuilder::finish).collect::<Result<Vec<_>, _>>());
+    let appended =
+        appended.and_then(|()| columns.into_iter().map(ColumnBuilder::finish).collect::<Result<Vec<_>, _>>());
     let (batch, columns) = match (batch, appended) {
         (Ok(batch), Ok(columns)) => (batch, columns),
         (Err(_), Err(_)) => return,
