@@ -310,10 +310,14 @@ pub fn rows_that_fit(batch: &arrow_array::RecordBatch, start: usize, chunk_bytes
     let fits = |rows: usize| {
         batch.columns().iter().map(|column| bytes_of_rows(column, start, rows)).sum::<usize>() <= chunk_bytes
     };
-    if rows <= 1 || fits(rows) {
-        return rows;
+    // From below, so that what it costs is in proportion to the chunk and not to the batch.
+    let (mut enough, mut too_many) = (rows.min(1), rows.min(crate::word::BLOCK));
+    while fits(too_many) {
+        if too_many == rows {
+            return rows;
+        }
+        (enough, too_many) = (too_many, rows.min(too_many * 2));
     }
-    let (mut enough, mut too_many) = (1, rows);
     while too_many - enough > 1 {
         let middle = enough + (too_many - enough) / 2;
         if fits(middle) { enough = middle } else { too_many = middle }
