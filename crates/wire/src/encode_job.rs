@@ -2,7 +2,7 @@
 
 use crate::cursor::Writer;
 use crate::dictionary::{DictionaryPlan, Send, keep_used};
-use crate::encode::{Columns, encode_array, encode_codes};
+use crate::encode::{Columns, encode_alone, encode_array, encode_codes};
 use crate::frame::FrameType;
 use crate::message::{ChunkHeader, DictionaryHeader, Place};
 use crate::sink::{Settings, Sink, pad_head, too_long};
@@ -204,7 +204,7 @@ fn encode_dictionary(
     settings: Settings,
 ) -> Result<EncodedFrame> {
     let mut sink = Sink::new(Settings { in_place: false, ..settings });
-    encode_array(&mut sink, values, values_type, &Columns { earlier: &[], types: &[] })?;
+    encode_alone(&mut sink, values, values_type)?;
     let (mut head, payload) = sink.finish();
     pad_head(&mut head, DICTIONARY_FIELDS);
     header.head = head.finish();

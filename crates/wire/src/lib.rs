@@ -29,19 +29,20 @@ mod floats;
 mod frame;
 mod integers;
 mod message;
+mod row;
 mod schema;
 mod sink;
+mod size;
 mod source;
 mod stream_decoder;
 mod stream_encoder;
 mod text;
+mod text_decode;
 mod word;
 
 pub use builder::ColumnBuilder;
 pub use codec::{COMPRESSIONS, Codec};
 pub use cursor::{Reader, Writer};
-pub use decode::decode_row;
-pub use encode::{encode_row, rows_that_fit};
 pub use encode_job::{EncodeJob, Encoded, EncodedFrame};
 pub use files_head::{FileSlice, FilesHead};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
@@ -50,7 +51,9 @@ pub use message::{
     Failure, Hello, Note, Parameters, Place, Progress, Query, QueryKind, ResultHeader, Resume, Role,
     TableEntry, Times, Transaction, Welcome,
 };
+pub use row::{decode_row, encode_row};
 pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};
+pub use size::rows_that_fit;
 pub use stream_decoder::{DecodeJob, StreamDecoder};
 pub use stream_encoder::{StreamEncoder, StreamEnd};
 

@@ -6,9 +6,10 @@
 use crate::choice::Chooser;
 use crate::codec::Codec;
 use crate::dictionary::{DictionaryPlan, SentDictionaries};
-use crate::encode::{bytes_of, canonical};
+use crate::encode::canonical;
 use crate::encode_job::{ColumnPlan, EncodeJob, Encoded};
 use crate::message::Chosen;
+use crate::size::bytes_of;
 use crate::text::Symbols;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
