@@ -2,12 +2,13 @@
 //! are decoded to a batch or to columns; rows go out and come back as they are.
 #![no_main]
 
+use arrow_array::Array;
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
 use hypostyle_types::Error;
 use hypostyle_wire::{
-    COMPRESSIONS, ChunkHeader, Codec, ColumnBuilder, FrameType, Place, Reader, StreamDecoder, StreamEncoder, Writer,
-    read_schema,
+    COMPRESSIONS, ChunkHeader, Codec, ColumnBuilder, FrameType, Place, Reader, StreamDecoder, StreamEncoder,
+    Writer, read_schema,
 };
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::xxh3_64;
@@ -41,10 +42,20 @@ fuzz_target!(|bytes: &[u8]| {
     let batch = job().decode();
     let mut columns: Vec<_> = schema.fields().iter().map(|field| ColumnBuilder::new(field)).collect();
     let appended = job().decode_into(&mut columns);
-    let appended = appended.and_then(|()| columns.into_iter().map(ColumnBuilder::finish).collect::<Result<Vec<_>, _>>());
-    assert_eq!(batch.is_ok(), appended.is_ok(), "{batch:?} {appended:?}");
-    let (Ok(batch), Ok(columns)) = (batch, appended) else { return };
-    assert_eq!(format!("{:?}", batch.columns()), format!("{columns:?}"));
+    let appended =
+        appended.and_then(|()| columns.into_iter().map(ColumnBuilder::finish).collect::<Result<Vec<_>, _>>());
+    let (batch, columns) = match (batch, appended) {
+        (Ok(batch), Ok(columns)) => (batch, columns),
+        (Err(_), Err(_)) => return,
+        // The two ways take memory differently.
+        (Err(error), _) | (_, Err(error)) => {
+            assert!(error.message().contains("more than a chunk may have"), "{error}");
+            return;
+        }
+    };
+    for (one, other) in batch.columns().iter().zip(&columns) {
+        assert_eq!(one.to_data(), other.to_data());
+    }
     for codec in [Codec::None, Codec::Light, Codec::Zstd(1)] {
         let mut encoder = StreamEncoder::new(1, schema.clone(), COMPRESSIONS, codec, 1);
         let encoded = encoder.plan(batch.clone()).unwrap().encode().unwrap();
@@ -54,8 +65,9 @@ fuzz_target!(|bytes: &[u8]| {
             frame.payload.iter().for_each(|piece| body.extend_from_slice(piece));
             if frame.frame_type == FrameType::Chunk {
                 let again = decoder.chunk(body.into()).unwrap().decode().unwrap();
-                // NaN is what it was, though it is not the same.
-                assert_eq!(format!("{batch:?}"), format!("{again:?}"));
+                for (one, other) in batch.columns().iter().zip(again.columns()) {
+                    assert_eq!(one.to_data(), other.to_data());
+                }
             } else {
                 decoder.dictionary(body.into()).unwrap();
             }

@@ -8,7 +8,7 @@ use crate::dictionary::concatenate;
 use crate::encode::integer_type;
 use crate::integers::{EarlierColumns, decode_integers, no_earlier_column};
 use crate::source::{Mask, Source};
-use crate::text::{Decoded, Lengths, decode_text};
+use crate::text_decode::{Decoded, Lengths, decode_text};
 use crate::word::Word;
 use arrow_array::{
     Array, ArrayRef, LargeBinaryArray, LargeStringArray, make_array, new_empty_array, new_null_array,

@@ -50,8 +50,13 @@ const QUICK_GUESS: Rate = Rate { ratio: 0.4, time: 0.7 };
 const PRICE_FIRST: f32 = 1.0 / 64.0;
 const PRICES: usize = 27;
 
-/// How much all stages' work counts beside the slowest's: they may share a machine.
+/// How much all stages' work counts beside the slowest's.
 const WORK: f32 = 0.1;
+
+/// A link that takes less than so many nanoseconds for a byte is no wire: all stages share a machine, and their work counts
+/// so much.
+const LOCAL_LINK: f32 = 0.4;
+const LOCAL_WORK: f32 = 0.5;
 
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
@@ -114,8 +119,8 @@ impl Cost {
         }
     }
 
-    fn pipeline(self) -> f32 {
-        self.encode.max(self.send).max(self.decode) + WORK * (self.encode + self.send + self.decode)
+    fn pipeline(self, work: f32) -> f32 {
+        self.encode.max(self.send).max(self.decode) + work * (self.encode + self.send + self.decode)
     }
 }
 
@@ -162,7 +167,7 @@ impl Chooser {
             column.raw = raw as f32;
         }
         self.chunks += 1;
-        if self.chunks % FORGET_CHUNKS == 0 {
+        if self.chunks.is_multiple_of(FORGET_CHUNKS) {
             self.forget((self.chunks / FORGET_CHUNKS) as usize);
         }
         self.best(1e9 / link as f32).into_iter().map(|candidate| CANDIDATES[candidate].settings).collect()
@@ -192,10 +197,11 @@ impl Chooser {
             .iter()
             .map(|column| self.allowed.iter().map(|candidate| self.cost(column, *candidate, link)).collect())
             .collect();
+        let work = if link < LOCAL_LINK { LOCAL_WORK } else { WORK };
         let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
         let choices = (0..PRICES).map(|step| {
             let price = price(step);
-            let weight = |cost: &Cost| cost.encode + cost.decode * WORK + cost.send * price;
+            let weight = |cost: &Cost| cost.encode + cost.decode * work + cost.send * price;
             let cheapest = costs.iter().map(|costs| {
                 let costs = costs.iter().enumerate();
                 costs
@@ -203,7 +209,7 @@ impl Chooser {
                     .expect("plain is always allowed")
             });
             let (chosen, chosen_costs): (Vec<usize>, Vec<Cost>) = cheapest.unzip();
-            (chosen_costs.into_iter().fold(Cost::default(), Cost::plus).pipeline(), chosen)
+            (chosen_costs.into_iter().fold(Cost::default(), Cost::plus).pipeline(work), chosen)
         });
         let best = choices.min_by(|one, other| one.0.total_cmp(&other.0)).expect("there are prices");
         best.1.into_iter().map(|index| self.allowed[index]).collect()
@@ -301,7 +307,7 @@ mod tests {
 
     #[test]
     fn the_slower_the_link_the_heavier_the_codec() {
-        assert_eq!(settled(8e9, COMPRESSIONS).light, false);
+        assert!(!settled(8e9, COMPRESSIONS).light);
         let level = |link: f64| match settled(link, COMPRESSIONS).compression {
             Compression::Zstd(level) => level,
             _ => 0,

@@ -1,11 +1,11 @@
 //! Heads and buffers into Arrow arrays (protocol.md §10.1), in place where a buffer is plain.
 
-use crate::encode::{fixed_bytes, integer_type, parameter_type};
+use crate::encode::{fixed_bytes, integer_type};
 use crate::floats::{DECIMAL, decode_decimals};
 use crate::integers::{EarlierColumns, NoColumns, PLAIN, decode_array, no_earlier_column};
-use crate::sink::FRAME_ALIGNMENT;
 use crate::source::{Mask, Source};
-use crate::text::{Decoded, Lengths, OFFSETS, decode_lengths, decode_offsets, decode_text, offsets_of};
+use crate::text::{OFFSETS, offsets_of};
+use crate::text_decode::{Decoded, Lengths, decode_lengths, decode_offsets, decode_text};
 use crate::word::{Word, words};
 use arrow_array::types::{ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type};
 use arrow_array::{
@@ -15,7 +15,7 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayDataBuilder;
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields, Schema, SchemaRef};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
@@ -150,9 +150,8 @@ pub(crate) fn decode_masked(
         }
         DataType::FixedSizeList(element, length) => {
             plain()?;
-            let total = count
-                .checked_mul(length.unsigned_abs() as usize)
-                .filter(|total| i32::try_from(*total).is_ok());
+            let total = count.checked_mul(length.unsigned_abs() as usize);
+            let total = total.filter(|total| *total <= source.elements_max());
             let total =
                 total.ok_or_else(|| Error::protocol(format!("{count} arrays of {length} are too many")))?;
             let values = decode_child(source, element.data_type(), total)?;
@@ -193,7 +192,7 @@ fn fixed_array(
 }
 
 fn decode_child(source: &mut Source<'_>, data_type: &DataType, count: usize) -> Result<ArrayRef> {
-    if i32::try_from(count).is_err() {
+    if count > source.elements_max() {
         return Err(Error::protocol(format!("{count} elements of an array are too many")));
     }
     source.within(|source| decode(source, data_type, count, &NoColumns))
@@ -224,7 +223,10 @@ fn decode_map(
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     let pairs = decode_child(source, entries.data_type(), total)?;
-    // Maps have short offsets in Arrow; `decode_child` has seen that they suffice.
+    // Maps have short offsets in Arrow.
+    if i32::try_from(total).is_err() {
+        return Err(Error::protocol(format!("{total} entries of maps are too many")));
+    }
     let offsets = OffsetBuffer::new(offsets.iter().map(|offset| *offset as i32).collect());
     let pairs = StructArray::from(pairs.to_data());
     Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, pairs, nulls, sorted).map_err(refused)?))
@@ -293,18 +295,4 @@ fn decode_code_words<T: Word, K: ArrowDictionaryKeyType>(
 pub(crate) fn to_batch(schema: SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
     RecordBatch::try_new_with_options(schema, columns, &options).map_err(refused)
-}
-
-/// The row that `encode_row` wrote. Dictionaries are among their values' types.
-pub fn decode_row(schema: SchemaRef, head: &[u8], payload: &[u8]) -> Result<RecordBatch> {
-    let mut source = Source::new(head, Buffer::from(payload), FRAME_ALIGNMENT, crate::DECODED_BYTES_MAX);
-    let mut columns = Vec::with_capacity(schema.fields().len());
-    let mut fields = Vec::with_capacity(schema.fields().len());
-    for field in schema.fields() {
-        let data_type = parameter_type(field);
-        columns.push(decode(&mut source, data_type, 1, &NoColumns)?);
-        fields.push(field.as_ref().clone().with_data_type(data_type.clone()));
-    }
-    source.end()?;
-    to_batch(Arc::new(Schema::new(fields)), columns, 1)
 }

@@ -3,14 +3,14 @@
 //! Whatever has a canonical type goes as it is; strings are read from where they lie; the rest is cast.
 
 use crate::floats::{Float, encode_decimals};
-use crate::integers::{Earlier, PLAIN, encode_inner as encode_lengths, encode_integers, encode_narrower};
+use crate::integers::{Earlier, PLAIN, encode_inner, encode_integers, encode_narrower};
 use crate::sink::{Settings, Sink, too_long};
 use crate::text::{OFFSETS, Text, encode_text};
 use crate::word::{Word, words};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{DataType, Field};
+use arrow_schema::DataType;
 use hypostyle_types::{Error, Result};
 
 /// Columns that a column's differences are sought to.
@@ -99,7 +99,9 @@ impl Columns<'_> {
         let earlier = self.earlier.iter().zip(self.types).enumerate().rev();
         earlier
             .filter(|(_, (array, data_type))| {
-                integer_type(data_type).is_some_and(|(bytes, _)| bytes == T::BYTES) && array.null_count() == 0
+                integer_type(data_type).is_some_and(|(bytes, _)| bytes == T::BYTES)
+                    && array.data_type() == *data_type
+                    && array.null_count() == 0
             })
             .take(EARLIER_MAX)
             .map(|(column, (array, _))| Earlier {
@@ -165,13 +167,13 @@ pub(crate) fn encode_array(
             let list = array.as_fixed_size_list();
             let length = length.unsigned_abs() as usize;
             let values = list.values().slice(list.value_offset(0) as usize, array.len() * length);
-            encode_inner(sink, &values, element.data_type())?;
+            encode_alone(sink, &values, element.data_type())?;
             Ok(PLAIN)
         }
         DataType::Struct(members) => {
             sink.array(PLAIN, nulls)?;
             for (member, column) in members.iter().zip(array.as_struct().columns()) {
-                encode_inner(sink, column, member.data_type())?;
+                encode_alone(sink, column, member.data_type())?;
             }
             Ok(PLAIN)
         }
@@ -188,7 +190,8 @@ fn unknown(data_type: &DataType) -> Error {
     Error::internal(format!("{data_type} is not a canonical type"))
 }
 
-fn encode_inner(sink: &mut Sink, array: &ArrayRef, data_type: &DataType) -> Result<u8> {
+/// An array that is no column of a chunk.
+pub(crate) fn encode_alone(sink: &mut Sink, array: &ArrayRef, data_type: &DataType) -> Result<u8> {
     encode_array(sink, array, data_type, &Columns { earlier: &[], types: &[] })
 }
 
@@ -269,10 +272,10 @@ fn encode_lists<O: OffsetSizeTrait>(
     } else {
         sink.array(PLAIN, nulls)?;
         let lengths: Vec<u32> = offsets.lengths().map(|length| length as u32).collect();
-        encode_lengths(sink, lengths, false)?;
+        encode_inner(sink, lengths, false)?;
         PLAIN
     };
-    encode_inner(sink, &values, element)?;
+    encode_alone(sink, &values, element)?;
     Ok(encoding)
 }
 
@@ -300,95 +303,4 @@ fn encode_code_words<T: Word>(sink: &mut Sink, array: &ArrayRef) -> Result<u8> {
         }
     }
     encode_integers(sink, &codes, true, nulls, &[])
-}
-
-/// How many rows of a batch from `start` on have `chunk_bytes` before compression; at least one.
-pub fn rows_that_fit(batch: &arrow_array::RecordBatch, start: usize, chunk_bytes: usize) -> usize {
-    let rows = batch.num_rows() - start;
-    let fits = |rows: usize| {
-        batch.columns().iter().map(|column| bytes_of_rows(column, start, rows)).sum::<usize>() <= chunk_bytes
-    };
-    if rows <= 1 || fits(rows) {
-        return rows;
-    }
-    let (mut enough, mut too_many) = (1, rows);
-    while too_many - enough > 1 {
-        let middle = enough + (too_many - enough) / 2;
-        if fits(middle) { enough = middle } else { too_many = middle }
-    }
-    // Whole blocks pack better than a cut one.
-    if enough > crate::word::BLOCK { enough / crate::word::BLOCK * crate::word::BLOCK } else { enough }
-}
-
-/// Bytes of a column before codecs.
-pub(crate) fn bytes_of(array: &ArrayRef) -> usize {
-    bytes_of_rows(array, 0, array.len())
-}
-
-/// About how many bytes some rows have.
-fn bytes_of_rows(array: &ArrayRef, start: usize, rows: usize) -> usize {
-    fn spanned<O: OffsetSizeTrait>(offsets: &[O], start: usize, rows: usize) -> (usize, usize) {
-        (offsets[start].as_usize(), (offsets[start + rows] - offsets[start]).as_usize())
-    }
-    let text = |bytes: usize| bytes + rows * size_of::<u32>();
-    let inner =
-        |values: &ArrayRef, (first, length)| rows * size_of::<u32>() + bytes_of_rows(values, first, length);
-    match array.data_type() {
-        DataType::Utf8 => text(spanned(array.as_string::<i32>().value_offsets(), start, rows).1),
-        DataType::LargeUtf8 => text(spanned(array.as_string::<i64>().value_offsets(), start, rows).1),
-        DataType::Binary => text(spanned(array.as_binary::<i32>().value_offsets(), start, rows).1),
-        DataType::LargeBinary => text(spanned(array.as_binary::<i64>().value_offsets(), start, rows).1),
-        DataType::Utf8View => text(view_bytes(array.as_string_view().views(), start, rows)),
-        DataType::BinaryView => text(view_bytes(array.as_binary_view().views(), start, rows)),
-        DataType::List(_) => inner(
-            array.as_list::<i32>().values(),
-            spanned(array.as_list::<i32>().value_offsets(), start, rows),
-        ),
-        DataType::LargeList(_) => inner(
-            array.as_list::<i64>().values(),
-            spanned(array.as_list::<i64>().value_offsets(), start, rows),
-        ),
-        DataType::Map(..) => {
-            let span = spanned(array.as_map().value_offsets(), start, rows);
-            let entries = array.as_map().entries();
-            rows * size_of::<u32>()
-                + entries.columns().iter().map(|column| bytes_of_rows(column, span.0, span.1)).sum::<usize>()
-        }
-        DataType::Struct(_) => {
-            array.as_struct().columns().iter().map(|column| bytes_of_rows(column, start, rows)).sum()
-        }
-        DataType::FixedSizeList(_, length) => {
-            let length = length.unsigned_abs() as usize;
-            let list = array.as_fixed_size_list();
-            bytes_of_rows(list.values(), list.value_offset(start) as usize, rows * length)
-        }
-        DataType::Boolean => rows.div_ceil(8),
-        DataType::Null => 0,
-        DataType::Dictionary(code, _) => rows * code.primitive_width().unwrap_or(4),
-        DataType::FixedSizeBinary(bytes) => rows * bytes.unsigned_abs() as usize,
-        other => rows * other.primitive_width().unwrap_or(16),
-    }
-}
-
-fn view_bytes(views: &[u128], start: usize, rows: usize) -> usize {
-    views[start..start + rows].iter().map(|view| *view as u32 as usize).sum()
-}
-
-/// One row of parameters (protocol.md §4): its head and its payload.
-pub fn encode_row(batch: &arrow_array::RecordBatch) -> Result<(Vec<u8>, Vec<u8>)> {
-    let schema = crate::canonical_schema(&batch.schema())?;
-    let mut sink = Sink::new(Settings::PLAIN);
-    for (array, field) in batch.columns().iter().zip(schema.fields()) {
-        encode_inner(&mut sink, array, parameter_type(field))?;
-    }
-    let (head, payload) = sink.finish();
-    Ok((head.finish(), payload.iter().flat_map(|piece| piece.iter().copied()).collect()))
-}
-
-/// A parameter is never a dictionary: there is none before its query.
-pub(crate) fn parameter_type(field: &Field) -> &DataType {
-    match field.data_type() {
-        DataType::Dictionary(_, values) => values,
-        other => other,
-    }
 }

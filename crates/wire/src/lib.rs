@@ -24,34 +24,41 @@ mod cursor;
 mod decode;
 mod dictionary;
 mod encode;
+mod encode_job;
+mod files_head;
 mod floats;
 mod frame;
 mod integers;
 mod message;
+mod row;
 mod schema;
 pub mod scram;
 mod sink;
+mod size;
 mod source;
 mod stream_decoder;
 mod stream_encoder;
 mod text;
+mod text_decode;
 mod word;
 
 pub use builder::ColumnBuilder;
 pub use codec::{COMPRESSIONS, Codec};
 pub use columns::{FileNode, Region, read_file_nodes, write_file_nodes};
 pub use cursor::{Reader, Writer};
-pub use decode::decode_row;
-pub use encode::{encode_row, rows_that_fit};
+pub use encode_job::{EncodeJob, Encoded, EncodedFrame};
+pub use files_head::{FileSlice, FilesHead};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{
     Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, DictionaryHeader, Done, End,
     Failure, Hello, Note, Parameters, Place, Progress, Query, QueryKind, ResultHeader, Resume, Role,
     TableEntry, Times, Transaction, Welcome,
 };
+pub use row::{decode_row, encode_row};
 pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};
+pub use size::rows_that_fit;
 pub use stream_decoder::{DecodeJob, StreamDecoder, stream_checksum};
-pub use stream_encoder::{EncodeJob, Encoded, EncodedFrame, StreamEncoder, StreamEnd};
+pub use stream_encoder::{StreamEncoder, StreamEnd};
 
 /// The version of the protocol that this crate speaks.
 pub const VERSION: u16 = 1;

@@ -5,6 +5,7 @@ use crate::cursor::Writer;
 use crate::text::Symbols;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use hypostyle_types::{Error, Result};
+use std::time::Duration;
 
 /// From where buffers begin, in a frame and in a memory file.
 pub(crate) const FRAME_ALIGNMENT: usize = 16;
@@ -49,6 +50,8 @@ pub(crate) struct Sink {
     pub compressed_by: u8,
     /// Symbols of the column's chunks before, and after it those of this chunk.
     pub symbols: Option<Symbols>,
+    /// Time that finding new symbols took.
+    pub setup: Duration,
     alignment: usize,
     length: usize,
     tail: Vec<u8>,
@@ -62,6 +65,7 @@ impl Sink {
             settings,
             compressed_by: 0,
             symbols: None,
+            setup: Duration::ZERO,
             alignment: if settings.in_place { MEMORY_ALIGNMENT } else { FRAME_ALIGNMENT },
             length: 0,
             tail: Vec::new(),
@@ -89,7 +93,7 @@ impl Sink {
 
     pub fn bits(&mut self, bits: &BooleanBuffer) -> Result<()> {
         let bytes = bits.len().div_ceil(8);
-        if bits.offset() % 8 == 0 && bits.len() % 8 == 0 {
+        if bits.offset().is_multiple_of(8) && bits.len().is_multiple_of(8) {
             return self.buffer(bits.inner().slice_with_length(bits.offset() / 8, bytes));
         }
         // Bits behind the last one would tell what a neighbour holds.

@@ -5,28 +5,19 @@
 
 use crate::choice::Chooser;
 use crate::codec::Codec;
-use crate::cursor::Writer;
-use crate::dictionary::{DictionaryPlan, Send, SentDictionaries, keep_used};
-use crate::encode::{Columns, bytes_of, canonical, encode_array, encode_codes};
-use crate::frame::FrameType;
-use crate::message::{Chosen, ChunkHeader, DictionaryHeader, Place};
-use crate::sink::{Settings, Sink, pad_head, too_long};
+use crate::dictionary::{DictionaryPlan, SentDictionaries};
+use crate::encode::canonical;
+use crate::encode_job::{ColumnPlan, EncodeJob, Encoded};
+use crate::message::Chosen;
+use crate::size::bytes_of;
 use crate::text::Symbols;
-use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_buffer::Buffer;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use hypostyle_types::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
-
-/// Bytes of a chunk's body before its head: query, place, number, rows, checksum, length of the head.
-const CHUNK_FIELDS: usize = 4 + 1 + 8 + 4 + 8 + 4;
-
-/// The same of a dictionary: query, column, number, values, checksum, length of the head.
-const DICTIONARY_FIELDS: usize = 4 + 4 + 4 + 4 + 8 + 4;
+use std::time::Duration;
+use xxhash_rust::xxh3::Xxh3;
 
 /// Serial half of encoding a stream: numbers chunks, notices new dictionaries, chooses codecs.
 pub struct StreamEncoder {
@@ -40,6 +31,9 @@ pub struct StreamEncoder {
     rows_expected: u64,
     symbols: Vec<Option<Symbols>>,
     rows: u64,
+    /// Of the chunks below the number.
+    checksum: (u64, Xxh3),
+    /// Of chunks that were told of before their turn.
     checksums: BTreeMap<u64, u64>,
     raw: u64,
     sent: u64,
@@ -77,6 +71,7 @@ impl StreamEncoder {
             rows_expected: 0,
             symbols: vec![None; columns],
             rows: 0,
+            checksum: (0, Xxh3::new()),
             checksums: BTreeMap::new(),
             raw: 0,
             sent: 0,
@@ -135,12 +130,16 @@ impl StreamEncoder {
     /// not counted. Every chunk must be told that was sent.
     pub fn sent(&mut self, encoded: &Encoded, in_socket: Duration) {
         self.checksums.insert(encoded.number, encoded.checksum);
+        while let Some(checksum) = self.checksums.remove(&self.checksum.0) {
+            self.checksum.0 += 1;
+            self.checksum.1.update(&checksum.to_le_bytes());
+        }
         self.raw += encoded.raw_bytes;
         self.sent += encoded.body_bytes() as u64;
         self.chooser.sent(encoded.body_bytes() as u64, in_socket);
         for (column, measured) in encoded.columns.iter().enumerate() {
             self.chooser.encoded(column, measured.settings, measured.raw, measured.bytes, measured.time);
-            self.encode += measured.time;
+            self.encode += measured.setup + measured.time;
             *self.chosen.entry((column as u32, measured.encoding, measured.compression)).or_default() += 1;
             if let Some(symbols) = &measured.symbols {
                 self.symbols[column] = Some(symbols.clone());
@@ -150,8 +149,6 @@ impl StreamEncoder {
 
     /// What the other side is told of the stream, all of which has been sent.
     pub fn end(&self) -> StreamEnd {
-        let mut checksum = Xxh3::new();
-        self.checksums.values().for_each(|chunk| checksum.update(&chunk.to_le_bytes()));
         let chosen = self.chosen.iter().map(|((column, encoding, compression), chunks)| Chosen {
             column: *column,
             encoding: *encoding,
@@ -160,7 +157,7 @@ impl StreamEncoder {
         });
         StreamEnd {
             rows: self.rows,
-            checksum: checksum.digest(),
+            checksum: self.checksum.1.digest(),
             raw: self.raw,
             sent: self.sent,
             encode: self.encode,
@@ -171,248 +168,5 @@ impl StreamEncoder {
     /// The canonical schema of what is sent.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
-    }
-}
-
-struct ColumnPlan {
-    settings: Settings,
-    /// Bytes before codecs.
-    raw: usize,
-    dictionary: Option<DictionaryPlan>,
-    symbols: Option<Symbols>,
-}
-
-/// The encoding of one chunk, which any thread may do.
-pub struct EncodeJob {
-    query: u32,
-    number: u64,
-    types: Arc<Vec<DataType>>,
-    batch: RecordBatch,
-    plans: Vec<ColumnPlan>,
-}
-
-/// What became of a column.
-#[derive(Clone, Debug)]
-struct Measured {
-    settings: Settings,
-    raw: usize,
-    /// In the payload and the head.
-    bytes: usize,
-    encoding: u8,
-    compression: u8,
-    time: Duration,
-    symbols: Option<Symbols>,
-}
-
-/// A chunk as it goes out.
-#[derive(Clone, Debug)]
-pub struct Encoded {
-    /// The new dictionaries, then the chunk.
-    pub frames: Vec<EncodedFrame>,
-    pub number: u64,
-    pub rows: u64,
-    /// Bytes before codecs.
-    pub raw_bytes: u64,
-    /// Of the payload; 0 when that is for a memory file.
-    pub checksum: u64,
-    pub place: Place,
-    columns: Vec<Measured>,
-}
-
-impl Encoded {
-    pub fn body_bytes(&self) -> usize {
-        self.frames.iter().map(EncodedFrame::body_bytes).sum()
-    }
-}
-
-/// A frame's body in pieces.
-#[derive(Clone, Debug)]
-pub struct EncodedFrame {
-    pub frame_type: FrameType,
-    /// The body's first part: header fields and head.
-    pub head: Vec<u8>,
-    /// The payload, with padding; pieces of the arrays' own buffers where nothing had to be done.
-    pub payload: Vec<Buffer>,
-}
-
-impl EncodedFrame {
-    pub fn payload_bytes(&self) -> usize {
-        self.payload.iter().map(Buffer::len).sum()
-    }
-
-    pub fn body_bytes(&self) -> usize {
-        self.head.len() + self.payload_bytes()
-    }
-}
-
-impl EncodeJob {
-    pub fn rows(&self) -> usize {
-        self.batch.num_rows()
-    }
-
-    /// Bytes before codecs.
-    pub fn raw_bytes(&self) -> usize {
-        self.plans.iter().map(|plan| plan.raw).sum()
-    }
-
-    /// For a frame.
-    pub fn encode(self) -> Result<Encoded> {
-        self.run(Place::Frame)
-    }
-
-    /// Uncompressed, aligned to 64 bytes, strings as offsets: for a memory file (protocol.md §10.5).
-    pub fn encode_for_memory(mut self) -> Result<Encoded> {
-        self.plans.iter_mut().for_each(|plan| plan.settings = Settings::IN_PLACE);
-        self.run(Place::MemoryFile)
-    }
-
-    fn run(self, place: Place) -> Result<Encoded> {
-        let rows = self.batch.num_rows();
-        let raw_bytes = self.plans.iter().map(|plan| plan.raw as u64).sum();
-        let mut frames = Vec::new();
-        let mut sink = Sink::new(if place == Place::Frame { Settings::PLAIN } else { Settings::IN_PLACE });
-        let mut columns = Vec::with_capacity(self.plans.len());
-        for (column, mut plan) in self.plans.into_iter().enumerate() {
-            let (start, before) = (Instant::now(), sink.bytes());
-            sink.settings = plan.settings;
-            sink.compressed_by = 0;
-            sink.symbols = plan.symbols.take();
-            let encoding = match (&self.types[column], plan.dictionary) {
-                (DataType::Dictionary(code, values_type), Some(dictionary)) => {
-                    let array = match dictionary.send {
-                        Send::Used => keep_used(&dictionary.array)?,
-                        _ => dictionary.array,
-                    };
-                    if dictionary.send != Send::Nothing {
-                        let values = array.as_any_dictionary().values();
-                        let header = DictionaryHeader {
-                            query: self.query,
-                            column: column as u32,
-                            number: dictionary.number,
-                            values: u32::try_from(values.len()).map_err(|_| too_long(values.len()))?,
-                            checksum: 0,
-                            head: Vec::new(),
-                        };
-                        frames.push(encode_dictionary(header, values, values_type, plan.settings)?);
-                    }
-                    sink.head.u32(dictionary.number);
-                    encode_codes(&mut sink, &array, code.primitive_width().unwrap_or(4))?
-                }
-                (data_type, _) => {
-                    let earlier = Columns { earlier: &self.batch.columns()[..column], types: &self.types };
-                    encode_array(&mut sink, self.batch.column(column), data_type, &earlier)?
-                }
-            };
-            columns.push(Measured {
-                settings: plan.settings,
-                raw: plan.raw,
-                bytes: sink.bytes() - before,
-                encoding,
-                compression: sink.compressed_by,
-                time: start.elapsed(),
-                symbols: sink.symbols.take(),
-            });
-        }
-        let (mut head, payload) = sink.finish();
-        pad_head(&mut head, CHUNK_FIELDS);
-        let checksum = if place == Place::Frame { checksum(&payload) } else { 0 };
-        let header = ChunkHeader {
-            query: self.query,
-            place,
-            number: self.number,
-            rows: rows as u64,
-            checksum,
-            skip: 0,
-            head: head.finish(),
-        };
-        let mut writer = Writer::default();
-        header.write(&mut writer);
-        frames.push(EncodedFrame { frame_type: FrameType::Chunk, head: writer.finish(), payload });
-        Ok(Encoded { frames, number: self.number, rows: rows as u64, raw_bytes, checksum, place, columns })
-    }
-}
-
-fn encode_dictionary(
-    mut header: DictionaryHeader,
-    values: &ArrayRef,
-    values_type: &DataType,
-    settings: Settings,
-) -> Result<EncodedFrame> {
-    let mut sink = Sink::new(Settings { in_place: false, ..settings });
-    encode_array(&mut sink, values, values_type, &Columns { earlier: &[], types: &[] })?;
-    let (mut head, payload) = sink.finish();
-    pad_head(&mut head, DICTIONARY_FIELDS);
-    header.head = head.finish();
-    header.checksum = checksum(&payload);
-    let mut writer = Writer::default();
-    header.write(&mut writer);
-    Ok(EncodedFrame { frame_type: FrameType::Dictionary, head: writer.finish(), payload })
-}
-
-fn checksum(payload: &[Buffer]) -> u64 {
-    match payload {
-        [only] => xxh3_64(only),
-        pieces => {
-            let mut hash = Xxh3::new();
-            pieces.iter().for_each(|piece| hash.update(piece));
-            hash.digest()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::common::{ENCODINGS, batch, decode_frames, encoder, expected, made_for_each};
-    use crate::compression::Compression;
-    use crate::{Codec, ColumnBuilder, StreamDecoder, canonical_schema};
-
-    fn every_setting() -> Vec<Settings> {
-        let mut found = vec![Settings::PLAIN, Settings::QUICK, Settings::LIGHT];
-        for compression in [Compression::Lz4, Compression::Zstd(1), Compression::Zstd(12)] {
-            for rounded in [false, true] {
-                found.push(Settings { compression, rounded, ..Settings::QUICK });
-            }
-            found.push(Settings { compression, rounded: true, ..Settings::LIGHT });
-            found.push(Settings { compression, ..Settings::PLAIN });
-        }
-        found
-    }
-
-    fn encode_by(batch: &RecordBatch, settings: Settings) -> (SchemaRef, Encoded) {
-        let schema = canonical_schema(&batch.schema()).unwrap();
-        let mut job = encoder(&schema, Codec::Auto).plan(batch.clone()).unwrap();
-        job.plans.iter_mut().for_each(|plan| plan.settings = settings);
-        (schema, job.encode().unwrap())
-    }
-
-    #[test]
-    fn every_setting_comes_back() {
-        for seed in 0..12 {
-            let batch = batch(seed, 1500, seed % 3 == 0);
-            for settings in every_setting() {
-                let (schema, encoded) = encode_by(&batch, settings);
-                let mut decoder = StreamDecoder::new(7, schema.clone());
-                let decoded = decode_frames(&mut decoder, &encoded).unwrap();
-                assert_eq!(decoded, expected(&batch, &schema), "{settings:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn each_encoding_is_chosen_where_it_is_best() {
-        let batch = made_for_each(3000);
-        let (schema, encoded) = encode_by(&batch, Settings::LIGHT);
-        for (measured, (field, encoding)) in encoded.columns.iter().zip(schema.fields().iter().zip(ENCODINGS))
-        {
-            assert_eq!(measured.encoding, encoding, "{}", field.name());
-        }
-        let mut decoder = StreamDecoder::new(7, schema.clone());
-        let chunk = decoder.chunk(crate::common::body(&encoded.frames[0])).unwrap();
-        let mut builders: Vec<_> = schema.fields().iter().map(|field| ColumnBuilder::new(field)).collect();
-        chunk.decode_into(&mut builders).unwrap();
-        for (builder, column) in builders.into_iter().zip(batch.columns()) {
-            assert_eq!(&builder.finish().unwrap().to_data(), &column.to_data());
-        }
     }
 }

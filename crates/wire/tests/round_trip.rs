@@ -2,12 +2,12 @@
 
 mod common;
 
-use arrow_array::{ArrayRef, Int32Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Date32Array, Date64Array, Int32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use common::*;
 use hypostyle_wire::{
-    ChunkHeader, Codec, ColumnBuilder, FrameType, StreamDecoder, canonical_schema, decode_row, encode_row,
-    rows_that_fit,
+    ChunkHeader, Codec, ColumnBuilder, DecodeJob, EncodeJob, Encoded, FrameType, StreamDecoder,
+    StreamEncoder, canonical_schema, decode_row, encode_row, rows_that_fit,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -107,6 +107,17 @@ fn a_row_of_parameters_comes_back() {
 }
 
 #[test]
+fn jobs_may_be_done_by_any_thread() {
+    fn is_send<T: Send + 'static>() {}
+    is_send::<EncodeJob>();
+    is_send::<Encoded>();
+    is_send::<DecodeJob>();
+    is_send::<StreamEncoder>();
+    is_send::<StreamDecoder>();
+    is_send::<ColumnBuilder>();
+}
+
+#[test]
 fn a_result_may_have_no_columns() {
     check(&batch_of(Vec::new(), 5), Codec::Auto);
 }
@@ -122,6 +133,14 @@ fn columns_that_may_not_have_nulls_are_refused_with_one() {
     let mut builders = [ColumnBuilder::new(schema.field(0))];
     let chunk = StreamDecoder::new(7, schema).chunk(body(&encoded.frames[0])).unwrap();
     assert_eq!(chunk.decode_into(&mut builders).unwrap_err().sqlstate(), "08P01");
+}
+
+#[test]
+fn a_column_differs_from_what_is_sent_and_not_from_what_was_cast_to_it() {
+    let days = || (0..2000i64).map(|row| row * 7919 % 2500);
+    let long: ArrayRef = Arc::new(Date64Array::from_iter_values(days().map(|day| day * 86_400_000)));
+    let short: ArrayRef = Arc::new(Date32Array::from_iter_values(days().map(|day| day as i32 + 3)));
+    check(&RecordBatch::try_from_iter([("a", long), ("b", short)]).unwrap(), Codec::Light);
 }
 
 #[test]
