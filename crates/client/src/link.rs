@@ -5,11 +5,13 @@ use hypostyle_transport::{Frame, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    Answer, Ask, Codec, Done, End, Failure, FrameType, Progress, StreamEncoder, Transaction, rows_that_fit,
+    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameHeader, FrameType, Progress, StreamEncoder,
+    Transaction, rows_that_fit,
 };
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 pub struct Link {
     pub transport: Transport,
@@ -53,11 +55,28 @@ impl Link {
             let message = format!("the connection to the server is lost ({error}); connect again");
             return Err(Error::new(ErrorKind::Connection, message));
         }
+        self.hear_farewell()?;
         self.interrupted.store(false, Ordering::Release);
         self.progress = None;
         self.last_query = self.last_query.wrapping_add(1).max(1);
         self.running = Some(self.last_query);
         Ok(self.last_query)
+    }
+
+    /// Why the server has ended the session meanwhile, if it has: it is lost when more is sent.
+    fn hear_farewell(&mut self) -> Result<()> {
+        while let Some(frame) = self.try_receive()? {
+            match frame.frame_type {
+                FrameType::Error => return Err(self.failed(&frame)),
+                // Of statements that are over.
+                FrameType::Credit | FrameType::Progress => {}
+                other => {
+                    let error = Error::protocol(format!("a {other:?} frame that nothing asked for"));
+                    return self.keep_error(Err(error));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whatever breaks the connection breaks it for good: what follows of it would be taken for something else.
@@ -224,26 +243,14 @@ impl Sending {
             let rows = rows_that_fit(batch, start, wire::CHUNK_BYTES as usize);
             let encoded = self.encoder.plan(batch.slice(start, rows))?.encode()?;
             start += rows;
+            let mut in_socket = Duration::ZERO;
             for frame in &encoded.frames {
                 self.pay(link, frame.body_bytes())?;
-                let header = wire::FrameHeader {
-                    length: u32::try_from(frame.body_bytes()).unwrap_or(u32::MAX),
-                    frame_type: frame.frame_type,
-                    descriptors: 0,
-                };
-                if header.length > link.frame_bytes_max {
-                    return Err(Error::invalid_input(format!(
-                        "a row takes {} bytes, more than the {} that the server accepts",
-                        header.length, link.frame_bytes_max
-                    ))
-                    .with_sqlstate("54000"));
-                }
-                let (header, since) = (header.encode(), std::time::Instant::now());
-                let mut pieces: Vec<&[u8]> = vec![&header, &frame.head];
-                pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
-                link.send_pieces(&pieces)?;
-                self.encoder.sent(&encoded, since.elapsed());
+                let since = Instant::now();
+                send_frame(link, frame)?;
+                in_socket += since.elapsed();
             }
+            self.encoder.sent(&encoded, in_socket);
         }
         Ok(())
     }
@@ -277,4 +284,19 @@ impl Sending {
         let end = self.encoder.end();
         link.send(&End { query: self.query, rows: end.rows, checksum: end.checksum }.frame())
     }
+}
+
+fn send_frame(link: &mut Link, frame: &EncodedFrame) -> Result<()> {
+    let length = frame.body_bytes();
+    if length > link.frame_bytes_max as usize {
+        return Err(Error::invalid_input(format!(
+            "a row takes {length} bytes, more than the {} that the server accepts",
+            link.frame_bytes_max
+        ))
+        .with_sqlstate("54000"));
+    }
+    let header = FrameHeader { length: length as u32, frame_type: frame.frame_type, descriptors: 0 }.encode();
+    let mut pieces: Vec<&[u8]> = vec![&header, &frame.head];
+    pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
+    link.send_pieces(&pieces)
 }

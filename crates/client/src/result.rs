@@ -72,20 +72,18 @@ impl Stream {
         }
     }
 
-    /// Takes what has come, without waiting.
-    pub fn take_what_is_there(&self, link: &mut Link) -> Result<()> {
+    /// Takes what has come, without waiting; but for a result of stored columns, which may be a mapping, waits until that is
+    /// known.
+    pub fn take_what_is_there(&self, link: &mut Link, may_be_mapped: bool) -> Result<()> {
         let mut state = self.state.lock();
         while state.is_open() {
-            // A result that asks for more than its first chunks is taken as it is wanted.
-            let Some(frame) = link.try_receive()? else { break };
-            if frame.frame_type == FrameType::Error {
-                return Err(link.failed(&frame));
+            let undecided = state.jobs.is_empty() && may_be_mapped;
+            match link.try_receive()? {
+                Some(frame) if frame.frame_type == FrameType::Error => return Err(link.failed(&frame)),
+                Some(frame) => self.take(link, &mut state, frame)?,
+                None if undecided => self.pull(link, &mut state)?,
+                None => break,
             }
-            self.take(link, &mut state, frame)?;
-        }
-        // A mapping is there as soon as it is announced.
-        while state.is_open() && state.mapped.is_some() {
-            self.pull(link, &mut state)?;
         }
         Ok(())
     }
@@ -331,7 +329,11 @@ impl QueryResult {
             }
             None => {
                 *streamed = true;
-                self.next_job()?.map(DecodeJob::decode).transpose()
+                let job = self.next_job()?;
+                if job.is_none() && self.mapped().is_some() {
+                    return Err(Error::internal("a mapping came where chunks were read"));
+                }
+                job.map(DecodeJob::decode).transpose()
             }
         }
     }
@@ -370,7 +372,10 @@ impl QueryResult {
 
     /// Decodes on all cores while chunks come in.
     fn decode_all(&self) -> Result<Vec<RecordBatch>> {
-        let Some(first) = self.next_job()? else { return Ok(Vec::new()) };
+        let Some(first) = self.next_job()? else {
+            let mapped = self.mapped();
+            return mapped.map(|mapped| self.mapped_batch(&mapped)).into_iter().collect();
+        };
         let Some(second) = self.next_job()? else { return Ok(vec![first.decode()?]) };
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (sender, receiver) = channel::<(usize, DecodeJob)>();

@@ -150,8 +150,9 @@ pub(crate) fn decode_masked(
         }
         DataType::FixedSizeList(element, length) => {
             plain()?;
-            let total = count.checked_mul(length.unsigned_abs() as usize);
-            let total = total.filter(|total| *total <= source.elements_max());
+            let total = count
+                .checked_mul(length.unsigned_abs() as usize)
+                .filter(|total| i32::try_from(*total).is_ok());
             let total =
                 total.ok_or_else(|| Error::protocol(format!("{count} arrays of {length} are too many")))?;
             let values = decode_child(source, element.data_type(), total)?;
@@ -192,7 +193,7 @@ fn fixed_array(
 }
 
 fn decode_child(source: &mut Source<'_>, data_type: &DataType, count: usize) -> Result<ArrayRef> {
-    if count > source.elements_max() {
+    if i32::try_from(count).is_err() {
         return Err(Error::protocol(format!("{count} elements of an array are too many")));
     }
     source.within(|source| decode(source, data_type, count, &NoColumns))
@@ -223,10 +224,7 @@ fn decode_map(
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     let pairs = decode_child(source, entries.data_type(), total)?;
-    // Maps have short offsets in Arrow.
-    if i32::try_from(total).is_err() {
-        return Err(Error::protocol(format!("{total} entries of maps are too many")));
-    }
+    // Maps have short offsets in Arrow; `decode_child` has seen that they suffice.
     let offsets = OffsetBuffer::new(offsets.iter().map(|offset| *offset as i32).collect());
     let pairs = StructArray::from(pairs.to_data());
     Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, pairs, nulls, sorted).map_err(refused)?))

@@ -25,7 +25,6 @@ mod decode;
 mod dictionary;
 mod encode;
 mod encode_job;
-mod files_head;
 mod floats;
 mod frame;
 mod integers;
@@ -47,7 +46,6 @@ pub use codec::{COMPRESSIONS, Codec};
 pub use columns::{FileNode, Region, read_file_nodes, write_file_nodes};
 pub use cursor::{Reader, Writer};
 pub use encode_job::{EncodeJob, Encoded, EncodedFrame};
-pub use files_head::{FileSlice, FilesHead};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{
     Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, DictionaryHeader, Done, End,

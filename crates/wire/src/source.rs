@@ -3,7 +3,6 @@
 use crate::compression::decompress;
 use crate::cursor::Reader;
 use crate::sink::FRAME_ALIGNMENT;
-use crate::text::OFFSETS;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use hypostyle_types::{Error, Result};
 
@@ -12,18 +11,12 @@ const NESTING_MAX: usize = 64;
 
 pub(crate) struct Source<'a> {
     head: Reader<'a>,
-    buffers: Buffers<'a>,
+    payload: Buffer,
+    at: usize,
+    alignment: usize,
     /// Bytes that may still be taken for what is decoded.
     left: usize,
     depth: usize,
-}
-
-/// Where the buffers are that a head names.
-enum Buffers<'a> {
-    /// One behind the other.
-    Payload { payload: Buffer, at: usize, alignment: usize },
-    /// In files that were mapped.
-    Files(&'a [Buffer]),
 }
 
 /// Which elements of an array are NULL.
@@ -35,21 +28,7 @@ pub(crate) enum Mask {
 
 impl<'a> Source<'a> {
     pub fn new(head: &'a [u8], payload: Buffer, alignment: usize, limit: usize) -> Self {
-        let buffers = Buffers::Payload { payload, at: 0, alignment };
-        Self { head: Reader::new(head), buffers, left: limit, depth: 0 }
-    }
-
-    /// Of stored columns (protocol.md §10.5, place 2).
-    pub fn of_files(head: &'a [u8], files: &'a [Buffer], limit: usize) -> Self {
-        Self { head: Reader::new(head), buffers: Buffers::Files(files), left: limit, depth: 0 }
-    }
-
-    /// Elements that an array may have.
-    pub fn elements_max(&self) -> usize {
-        match self.buffers {
-            Buffers::Payload { .. } => i32::MAX as usize,
-            Buffers::Files(_) => isize::MAX as usize / 32,
-        }
+        Self { head: Reader::new(head), payload, at: 0, alignment, left: limit, depth: 0 }
     }
 
     pub fn head(&mut self) -> &mut Reader<'a> {
@@ -79,9 +58,6 @@ impl<'a> Source<'a> {
     /// The encoding and mask of an array of `count` elements.
     pub fn array(&mut self, count: usize) -> Result<(u8, Mask)> {
         let encoding = self.head.u8()?;
-        if encoding > OFFSETS && matches!(self.buffers, Buffers::Files(_)) {
-            return Err(Error::protocol(format!("a stored column has encoding {encoding}")));
-        }
         let mask = match self.head.u8()? {
             0 => Mask::None,
             1 => {
@@ -117,34 +93,42 @@ impl<'a> Source<'a> {
     }
 
     fn buffer_where(&mut self, check: impl FnOnce(usize) -> Result<()>) -> Result<Buffer> {
-        match &mut self.buffers {
-            Buffers::Files(files) => {
-                let (file, offset, length) = (self.head.u16()?, self.head.u64()?, self.head.u64()?);
-                check(usize::try_from(length).unwrap_or(usize::MAX))?;
-                file_slice(files, file, offset, length)
-            }
-            Buffers::Payload { payload, at, alignment } => {
-                let number = self.head.u8()?;
-                let length = self.head.u32()? as usize;
-                check(length)?;
-                let stored = if number == 0 { length } else { self.head.u32()? as usize };
-                let bytes = next_slice(payload, at, *alignment, stored)?;
-                if number == 0 {
-                    return Ok(bytes);
-                }
-                self.claim(length, 1)?;
-                Ok(decompress(number, &bytes, length)?.into())
-            }
+        let number = self.head.u8()?;
+        let length = self.head.u32()? as usize;
+        check(length)?;
+        let stored = if number == 0 { length } else { self.head.u32()? as usize };
+        if number != 0 {
+            self.claim(length, 1)?;
         }
+        if stored == 0 {
+            let nothing = if number == 0 { Vec::new() } else { decompress(number, &[], length)? };
+            return Ok(nothing.into());
+        }
+        let start = self.at.next_multiple_of(self.alignment);
+        let end = start.checked_add(stored).filter(|end| *end <= self.payload.len()).ok_or_else(|| {
+            Error::protocol(format!(
+                "{stored} bytes at {start} are not in a payload of {}",
+                self.payload.len()
+            ))
+        })?;
+        if self.payload[self.at..start].iter().any(|byte| *byte != 0) {
+            return Err(Error::protocol("what lies between two buffers is not zero"));
+        }
+        self.at = end;
+        if number == 0 {
+            return Ok(self.payload.slice_with_length(start, stored));
+        }
+        Ok(decompress(number, &self.payload[start..end], length)?.into())
     }
 
     /// # Errors
     /// When something is left that nobody has asked for.
     pub fn end(mut self) -> Result<()> {
-        if let Buffers::Payload { payload, at, .. } = &self.buffers
-            && *at != payload.len()
-        {
-            return Err(Error::protocol(format!("{} bytes too many in a payload", payload.len() - at)));
+        if self.at != self.payload.len() {
+            return Err(Error::protocol(format!(
+                "{} bytes too many in a payload",
+                self.payload.len() - self.at
+            )));
         }
         let padding = self.head.rest();
         if padding.len() >= FRAME_ALIGNMENT || padding.iter().any(|byte| *byte != 0) {
@@ -152,30 +136,4 @@ impl<'a> Source<'a> {
         }
         Ok(())
     }
-}
-
-/// The next buffer of a payload, and where the one after it may begin.
-fn next_slice(payload: &Buffer, at: &mut usize, alignment: usize, length: usize) -> Result<Buffer> {
-    if length == 0 {
-        return Ok(Buffer::from(Vec::<u8>::new()));
-    }
-    let start = at.next_multiple_of(alignment);
-    let end = start.checked_add(length).filter(|end| *end <= payload.len()).ok_or_else(|| {
-        Error::protocol(format!("{length} bytes at {start} are not in a payload of {}", payload.len()))
-    })?;
-    if payload[*at..start].iter().any(|byte| *byte != 0) {
-        return Err(Error::protocol("what lies between two buffers is not zero"));
-    }
-    *at = end;
-    Ok(payload.slice_with_length(start, length))
-}
-
-fn file_slice(files: &[Buffer], file: u16, offset: u64, length: u64) -> Result<Buffer> {
-    let bytes = files
-        .get(usize::from(file))
-        .filter(|bytes| offset.checked_add(length).is_some_and(|end| end <= bytes.len() as u64));
-    let bytes = bytes.ok_or_else(|| {
-        Error::protocol(format!("{length} bytes at {offset} are not in descriptor {file} of {}", files.len()))
-    })?;
-    Ok(bytes.slice_with_length(offset as usize, length as usize))
 }

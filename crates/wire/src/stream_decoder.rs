@@ -108,36 +108,6 @@ impl StreamDecoder {
         self.job(header, payload, MEMORY_ALIGNMENT)
     }
 
-    /// The one chunk of a result that lies in files of stored columns, all of which were mapped; in their order.
-    /// Nothing is copied; what is looked at are offsets, codes and whether text is UTF-8.
-    pub fn stored_chunk(&mut self, header: &ChunkHeader, files: &[Buffer]) -> Result<RecordBatch> {
-        self.check_query(header.query)?;
-        if header.place != Place::Columns || header.number != 0 || self.next != 0 || header.checksum != 0 {
-            return Err(Error::protocol("a chunk is not that of stored columns"));
-        }
-        let count = header.skip.checked_add(header.rows).and_then(|count| usize::try_from(count).ok());
-        let mut source = Source::of_files(&header.head, files, self.limit);
-        let count = count.filter(|count| *count <= source.elements_max());
-        let count = count.ok_or_else(|| Error::protocol("too many rows of stored columns"))?;
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
-        for field in self.schema.fields() {
-            let column = match field.data_type() {
-                DataType::Dictionary(code, values_type) => {
-                    let values = source.head().u32()? as usize;
-                    let values = decode(&mut source, values_type, values, &NoColumns)?;
-                    decode_codes(&mut source, code, count, &values)?
-                }
-                data_type => decode(&mut source, data_type, count, &NoColumns)?,
-            };
-            columns.push(column.slice(header.skip as usize, header.rows as usize));
-        }
-        source.end()?;
-        self.next = 1;
-        self.rows = header.rows;
-        self.checksum.update(&header.checksum.to_le_bytes());
-        to_batch(self.schema.clone(), columns, header.rows as usize)
-    }
-
     fn job(&mut self, header: ChunkHeader, payload: Buffer, alignment: usize) -> Result<DecodeJob> {
         self.check_query(header.query)?;
         if header.number != self.next {

@@ -87,7 +87,7 @@ impl Link {
             match server.limits.idle_time.filter(|limit| since.elapsed() > *limit) {
                 Some(limit) => Err(Error::new(
                     ErrorKind::Closed,
-                    format!("the session has been idle for {} s", limit.as_secs()),
+                    format!("the session has been idle for {} s", limit.as_secs_f64()),
                 )
                 .with_sqlstate("57P05")),
                 None => Ok(()),

@@ -122,6 +122,9 @@ impl Sending<'_> {
 
     /// Chunks, encoded on all cores while the engine computes the next rows.
     fn rows(&mut self, result: &QueryResult) -> Result<()> {
+        if result.is_stored() {
+            self.encoder.expect_rows(result.row_count()?);
+        }
         let mut held: Option<EncodeJob> = None;
         let mut position = 0;
         loop {
