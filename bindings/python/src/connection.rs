@@ -5,6 +5,7 @@ use crate::error::{invalid_input, to_exception};
 use crate::input::parameter;
 use crate::poll;
 use crate::result::QueryResult;
+use crate::server::{self, Server};
 use arrow::array::RecordBatch;
 use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, TableKind};
 use parking_lot::{Mutex, MutexGuard};
@@ -182,6 +183,21 @@ impl Connection {
 
     fn interrupt(&self) {
         self.inner.interrupt();
+    }
+
+    /// Serves the database to others, until the server is stopped or dropped.
+    #[pyo3(signature = (listen, unix, users))]
+    fn serve(
+        &self,
+        py: Python<'_>,
+        listen: Option<String>,
+        unix: Option<PathBuf>,
+        users: Option<PathBuf>,
+    ) -> PyResult<Server> {
+        let database = self.inner.database().ok_or_else(|| {
+            to_exception(py, Error::unsupported("a server's database is served by that server already"))
+        })?;
+        server::serve(py, database, listen, unix, users)
     }
 
     /// Another session on the same database.

@@ -13,6 +13,7 @@ mod export;
 mod input;
 mod poll;
 mod result;
+mod server;
 mod table;
 
 use pyo3::prelude::*;
@@ -32,6 +33,8 @@ mod _native {
     };
     #[pymodule_export]
     use crate::result::QueryResult;
+    #[pymodule_export]
+    use crate::server::Server;
     #[pymodule_export]
     use crate::table::Table;
 

@@ -1,12 +1,22 @@
-"""Fixtures: a database in memory, and one on disk."""
+"""Fixtures: a database in memory, in this process and behind a server, and a directory for one on disk."""
 
 import hypostyle
 import pytest
 
 
-@pytest.fixture
-def con():
-    with hypostyle.connect() as connection:
+@pytest.fixture(params=["embedded", "unix", "tcp"])
+def con(request, tmp_path):
+    """A connection to a database in memory: its own, or a server's over either kind of socket."""
+    if request.param == "embedded":
+        with hypostyle.connect() as connection:
+            yield connection
+        return
+    places = {"unix": tmp_path / "socket"} if request.param == "unix" else {"listen": "127.0.0.1:0"}
+    with (
+        hypostyle.connect() as database,
+        database.serve(**places) as server,
+        hypostyle.connect(server.addresses[0]) as connection,
+    ):
         yield connection
 
 

@@ -16,7 +16,7 @@ from hypostyle import _cpu
 _cpu.check()
 
 from hypostyle._native import __version__  # noqa: E402
-from hypostyle.connection import Connection, TableInfo, connect  # noqa: E402
+from hypostyle.connection import Connection, Server, TableInfo, connect  # noqa: E402
 from hypostyle.dbapi import (  # noqa: E402
     BINARY,
     DATETIME,
@@ -104,6 +104,7 @@ __all__ = [
     "QueryInterrupted",
     "ReadOnlyError",
     "Result",
+    "Server",
     "ServerConnectionError",
     "SqlSyntaxError",
     "TableInfo",

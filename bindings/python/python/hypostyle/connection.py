@@ -171,6 +171,30 @@ class Connection:
         """A DB-API 2.0 cursor on this connection."""
         return dbapi.Cursor(self)
 
+    def serve(
+        self,
+        listen: str | None = None,
+        *,
+        unix: str | os.PathLike[str] | None = None,
+        users: str | os.PathLike[str] | None = None,
+    ) -> "Server":
+        """Serve this connection's database, also one in memory, to other processes and machines.
+
+        The server runs on threads of its own, until `stop()`, the end of a `with` block, or the end of the object.
+
+        Args:
+            listen: "host:port"; port 0 takes a free one. Only loopback addresses are served without users.
+            unix: path of a Unix socket, over which results are mappings of the same files.
+            users: the users' file, as `hypostyle user` writes it; without it, whoever connects may do everything.
+
+        Raises:
+            DeniedError: the address can be reached from the network, and there are no users.
+            BusyError: the address is taken.
+        """
+        socket = None if unix is None else os.fspath(unix)
+        file = None if users is None else os.fspath(users)
+        return Server(self._native.serve(listen, socket, file))
+
     def duplicate(self) -> "Connection":
         """Another connection to the same database, with a session of its own."""
         return Connection(self._native.duplicate())
@@ -281,3 +305,30 @@ class Connection:
     def __repr__(self) -> str:
         state = " (closed)" if self._native.closed else ""
         return f"<hypostyle.Connection to {self.address or self.path or 'memory'}{state}>"
+
+
+class Server:
+    """A database that is being served; made by `Connection.serve()`.
+
+    Attributes:
+        addresses: where clients connect, for `connect()`.
+    """
+
+    def __init__(self, native: _native.Server) -> None:
+        self._native = native
+        self.addresses = native.addresses
+
+    def stop(self) -> None:
+        """End all sessions and stop listening."""
+        self._native.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<hypostyle.Server at {' '.join(self.addresses)}>"
