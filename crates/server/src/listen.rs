@@ -7,7 +7,7 @@ use crate::session;
 use hypostyle_transport::{Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use std::io::ErrorKind as IoErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,8 +18,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long after [`Server::stop`] a listener notices.
+/// Between two attempts to accept when the system has no descriptors left.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Between two looks whether all sessions have ended.
+const STOP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Where to listen.
 #[derive(Clone, Debug, Default)]
@@ -99,7 +102,7 @@ impl Listening {
         }
         let deadline = Instant::now() + self.server.limits.stop_time;
         while self.server.sessions() > 0 && Instant::now() < deadline {
-            std::thread::sleep(ACCEPT_INTERVAL / 4);
+            std::thread::sleep(STOP_INTERVAL);
         }
     }
 }
@@ -131,10 +134,9 @@ impl Listener {
 }
 
 fn accept(server: &Arc<Server>, pool: &Arc<Pool>, listener: &Listener) {
-    let interval = Timespec { tv_sec: 0, tv_nsec: ACCEPT_INTERVAL.subsec_nanos().into() };
     while !server.is_stopping() {
-        let ready = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&interval));
-        if !matches!(ready, Ok(1..)) {
+        let stopped = PollFd::new(&server.stopped, PollFlags::IN);
+        if poll(&mut [PollFd::new(listener, PollFlags::IN), stopped], None).is_err() {
             continue;
         }
         match listener.accept() {

@@ -6,7 +6,9 @@ use hypostyle::{Connection, Database, Privileges};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{Capabilities, Codec, Role};
 use parking_lot::RwLock;
+use rustix::event::EventfdFlags;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -69,6 +71,8 @@ pub struct Server {
     pub(crate) allows_plain_text: bool,
     open: AtomicUsize,
     stopping: AtomicBool,
+    /// Readable once the server stops, for threads that wait for sockets.
+    pub(crate) stopped: OwnedFd,
     decoy_key: Vec<u8>,
 }
 
@@ -98,6 +102,8 @@ impl Server {
             allows_plain_text: false,
             open: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
+            stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
+                .map_err(|error| Error::from_io(&error.into(), "cannot start a server"))?,
             decoy_key: random(KEY_BYTES)?,
         }))
     }
@@ -110,6 +116,8 @@ impl Server {
     /// Lets nobody in any more, and has what runs end.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
+        // The counter of an event never is full of ones.
+        let _woken = rustix::io::write(&self.stopped, &1_u64.to_ne_bytes());
     }
 
     pub fn is_stopping(&self) -> bool {
