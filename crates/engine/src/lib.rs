@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod function;
 mod information_schema;
+mod pg_catalog;
 mod scan;
 mod scope;
 mod sequence;
@@ -25,4 +26,12 @@ pub use error::from_datafusion;
 pub use session::{
     Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Session, StoredResult,
 };
-pub use statement::{parse_bytes, split_statements, statement_is_complete, system_memory};
+pub use statement::{
+    Described, DescribedColumn, Gives, parse_bytes, split_statements, statement_is_complete, system_memory,
+};
+
+/// What PostgreSQL's protocol and its clients take for granted.
+pub mod postgres {
+    pub use crate::pg_catalog::settings::{Settings, server_version, version};
+    pub use crate::pg_catalog::types::*;
+}

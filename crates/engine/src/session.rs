@@ -8,6 +8,7 @@
 use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
+use crate::pg_catalog::settings::Settings;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
@@ -228,6 +229,7 @@ pub struct Session {
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
+    pub(crate) settings: Arc<Settings>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
     /// The changes of the engine's attached databases that `scope` has.
@@ -270,6 +272,7 @@ impl Session {
         }
         function::register_aliases(&context);
         scope.bind(context.state_weak_ref());
+        let settings = Arc::new(Settings::default());
         let sequences = Sequences::new(scope.clone(), &context);
         Ok(Arc::new(Self {
             engine,
@@ -279,6 +282,7 @@ impl Session {
             sequences,
             remembered: Mutex::default(),
             prepared: Mutex::default(),
+            settings,
             transaction: Mutex::default(),
             attached_changes: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
@@ -290,6 +294,11 @@ impl Session {
 
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// The settings that clients of PostgreSQL know.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
     }
 
     pub fn set_poll(&self, poll: Option<PollHook>) {

@@ -2,7 +2,8 @@
 
 use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
-use hypostyle_engine::{Outcome, Session};
+use hypostyle_engine::postgres::Settings;
+use hypostyle_engine::{Described, Gives, Outcome, Session};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -30,6 +31,17 @@ pub struct TableDescription {
     /// Of tables.
     pub row_count: Option<u64>,
     pub columns: Vec<ColumnDescription>,
+}
+
+/// A statement before it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatementDescription {
+    /// The types of `$1` and so on; `None` where nothing in the statement tells it.
+    pub parameters: Vec<Option<LogicalType>>,
+    /// Of its result, if it has one.
+    pub columns: Option<Vec<ColumnDescription>>,
+    /// Whether only its result tells its columns.
+    pub runs_to_tell: bool,
 }
 
 /// How [`Connection::append`] treats its table.
@@ -147,6 +159,38 @@ impl Connection {
     /// Whether BEGIN has opened a transaction that is not over.
     pub fn is_in_transaction(&self) -> bool {
         self.session.read().as_ref().is_some_and(|session| session.is_in_transaction())
+    }
+
+    /// Whether an error has aborted the open transaction, so that only its end is left.
+    pub fn is_transaction_aborted(&self) -> bool {
+        self.session.read().as_ref().is_some_and(|session| session.is_transaction_aborted())
+    }
+
+    /// Aborts the open transaction, if there is one, as an error in one of its statements does.
+    pub fn abort_transaction(&self, why: &str) {
+        if let Some(session) = self.session.read().as_ref() {
+            session.abort_transaction(why);
+        }
+    }
+
+    /// What can be told of one statement before it runs, with `$1` for its parameters.
+    ///
+    /// # Errors
+    /// Those of parsing it, and of planning it if it is a query.
+    pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
+        let Described { parameters, gives } = self.session()?.describe_statement(sql)?;
+        let column = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
+        let (columns, runs_to_tell) = match gives {
+            Gives::Rows(columns) => (Some(columns.into_iter().map(column).collect()), false),
+            Gives::Nothing => (None, false),
+            Gives::Unknown => (None, true),
+        };
+        Ok(StatementDescription { parameters, columns, runs_to_tell })
+    }
+
+    /// The session's settings of PostgreSQL's.
+    pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
+        Ok(self.session()?.settings().clone())
     }
 
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.

@@ -20,13 +20,15 @@ mod database;
 mod result;
 
 pub use arrow;
-pub use connection::{AppendOptions, ColumnDescription, Connection, TableDescription, TableKind};
+pub use connection::{
+    AppendOptions, ColumnDescription, Connection, StatementDescription, TableDescription, TableKind,
+};
 pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
-pub use hypostyle_engine::tpch;
 pub use hypostyle_engine::{
     ExternalTable, Parameters, Poll, PollHook, Progress, TableResolver, parse_bytes, split_statements,
     statement_is_complete,
 };
+pub use hypostyle_engine::{postgres, tpch};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use result::QueryResult;

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod pgwire;
 mod server;
 mod users;
 

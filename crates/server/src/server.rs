@@ -1,5 +1,6 @@
 //! What all connections of a server share.
 
+use crate::pgwire::cancel::Cancels;
 use crate::users::Users;
 use hypostyle::{Connection, Database, Result};
 use hypostyle_wire::Role;
@@ -38,9 +39,20 @@ pub struct Server {
     pub(crate) users: RwLock<Option<Users>>,
     pub(crate) limits: Limits,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    /// The sessions of PostgreSQL's clients, who may interrupt them.
+    pub(crate) cancels: Cancels,
 }
 
 impl Server {
+    pub fn new(
+        database: Database,
+        users: Option<Users>,
+        limits: Limits,
+        tls: Option<Arc<rustls::ServerConfig>>,
+    ) -> Arc<Self> {
+        Arc::new(Self { database, users: RwLock::new(users), limits, tls, cancels: Cancels::default() })
+    }
+
     /// Opens a session for somebody who has been let in.
     pub(crate) fn open(&self, identity: &Identity) -> Result<Connection> {
         let _ = identity;

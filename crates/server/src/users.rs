@@ -27,8 +27,9 @@ impl Users {
     /// `NotFound`, `Io`; `InvalidInput` naming the file and the line.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Error::from_io(&error, format_args!("cannot read the users' file \"{shown}\"")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Error::from_io(&error, format_args!("cannot read the users' file \"{shown}\""))
+        })?;
         Self::parse(&text).map_err(|error| error.context(format!("users' file \"{shown}\"")))
     }
 
@@ -42,7 +43,10 @@ impl Users {
             let (name, user) =
                 parse_line(line).map_err(|error| error.context(format!("line {}", index + 1)))?;
             if users.insert(name.clone(), user).is_some() {
-                return Err(Error::invalid_input(format!("line {}: user \"{name}\" is there twice", index + 1)));
+                return Err(Error::invalid_input(format!(
+                    "line {}: user \"{name}\" is there twice",
+                    index + 1
+                )));
             }
         }
         Ok(Self(users))
@@ -62,7 +66,9 @@ impl Users {
     /// `InvalidInput` for a name that cannot stand in the file.
     pub fn line(name: &str, role: Role, password: &str) -> Result<String> {
         if name.is_empty() || name.contains(|c: char| c.is_whitespace() || c == '#' || c.is_control()) {
-            return Err(Error::invalid_input(format!("a user's name has no blanks and no \"#\": \"{name}\"")));
+            return Err(Error::invalid_input(format!(
+                "a user's name has no blanks and no \"#\": \"{name}\""
+            )));
         }
         let verifier = Verifier::new(password, random(SALT_BYTES)?, ITERATIONS);
         Ok(format!("{name} {} {verifier}", role.name()))
@@ -84,9 +90,7 @@ fn parse_line(line: &str) -> Result<(String, User)> {
 /// Bytes that nobody can guess.
 pub(crate) fn random(length: usize) -> Result<Vec<u8>> {
     let mut bytes = vec![0; length];
-    SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| Error::internal("the system gives no random bytes"))?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| Error::internal("the system gives no random bytes"))?;
     Ok(bytes)
 }
 

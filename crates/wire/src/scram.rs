@@ -73,7 +73,9 @@ impl FromStr for Verifier {
             })
         };
         let form = || {
-            Error::invalid_input(format!("a password verifier is {MECHANISM}$iterations:salt$stored key:server key"))
+            Error::invalid_input(format!(
+                "a password verifier is {MECHANISM}$iterations:salt$stored key:server key"
+            ))
         };
         parse().ok_or_else(form)
     }
@@ -207,8 +209,7 @@ impl Server {
         let bare = bare.ok_or_else(malformed)?;
         let client_nonce = attribute(bare, 'r').filter(|nonce| !nonce.is_empty()).ok_or_else(malformed)?;
         let nonce = format!("{client_nonce}{nonce}");
-        let challenge =
-            format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
+        let challenge = format!("r={nonce},s={},i={}", BASE64.encode(&verifier.salt), verifier.iterations);
         Ok(Self { user: user.into(), verifier, bare: bare.into(), challenge, nonce })
     }
 
@@ -223,7 +224,8 @@ impl Server {
     pub fn check(&self, message: &[u8]) -> Result<Vec<u8>> {
         let message = text(message)?;
         let (without_proof, proof) = message.rsplit_once(",p=").ok_or_else(malformed)?;
-        let proof: Hash = BASE64.decode(proof).ok().and_then(|proof| proof.try_into().ok()).ok_or_else(malformed)?;
+        let proof: Hash =
+            BASE64.decode(proof).ok().and_then(|proof| proof.try_into().ok()).ok_or_else(malformed)?;
         let binding = attribute(without_proof, 'c');
         if attribute(without_proof, 'r') != Some(&self.nonce)
             || !matches!(binding, Some(NO_BINDING_BASE64 | "eSws"))
@@ -279,7 +281,9 @@ mod tests {
     fn no_message_makes_either_side_panic() {
         let verifier = Verifier::new("x", vec![], 1);
         let client = Client::new("u", "x", "n");
-        for message in [&b""[..], b"n,,", b"r=,s=,i=", b"r=n1,s=!,i=1", b"r=n1,s=,i=99999999999", b"\xff", b",,,p="] {
+        for message in
+            [&b""[..], b"n,,", b"r=,s=,i=", b"r=n1,s=!,i=1", b"r=n1,s=,i=99999999999", b"\xff", b",,,p="]
+        {
             assert!(client.proof(message).is_err());
             assert!(Server::new("u", verifier.clone(), message, "m").is_err());
             let server = Server::new("u", verifier.clone(), &client.first(), "m").unwrap();

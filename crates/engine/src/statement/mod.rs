@@ -13,6 +13,7 @@ mod insert;
 mod merge;
 mod multiset;
 mod names;
+mod parameters;
 mod precedence;
 mod prepared;
 mod query;
@@ -27,6 +28,7 @@ mod values;
 mod write;
 
 pub(crate) use complete::default_of;
+pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};

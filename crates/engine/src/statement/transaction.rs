@@ -63,6 +63,14 @@ impl Explicit {
         Ok(())
     }
 
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.is_some()
+    }
+
+    pub fn abort(&mut self, why: &str) {
+        self.aborted.get_or_insert_with(|| why.to_string());
+    }
+
     fn savepoint(&mut self) -> Result<Vec<Savepoint>> {
         self.transactions.iter_mut().map(|(_, transaction)| transaction.savepoint()).collect()
     }
