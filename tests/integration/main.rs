@@ -5,6 +5,7 @@ mod bad_input;
 mod completion;
 mod interrupt;
 mod no_file_is_forgotten;
+mod pgwire;
 mod sql;
 mod stored_results;
 mod tpch;

@@ -243,6 +243,7 @@ pub struct Session {
 impl Session {
     pub fn new(engine: Arc<Engine>) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
+        let settings = Arc::new(Settings::default());
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
@@ -251,7 +252,8 @@ impl Session {
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(SEARCH, SEARCH)
-            .with_extension(counters.clone());
+            .with_extension(counters.clone())
+            .with_extension(settings.clone());
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
         config.options_mut().execution.time_zone = Some("UTC".into());
@@ -272,7 +274,7 @@ impl Session {
         }
         function::register_aliases(&context);
         scope.bind(context.state_weak_ref());
-        let settings = Arc::new(Settings::default());
+        crate::pg_catalog::register(&context, &scope, &settings);
         let sequences = Sequences::new(scope.clone(), &context);
         Ok(Arc::new(Self {
             engine,

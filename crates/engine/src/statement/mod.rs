@@ -617,6 +617,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         (Some(mut statement), true) => {
             if let DfStatement::Statement(inner) = &mut statement {
                 precedence::correct(inner.as_mut());
+                crate::pg_catalog::rewrite(&sql, inner.as_mut());
             }
             Ok(statement)
         }
