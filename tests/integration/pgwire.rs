@@ -194,7 +194,9 @@ fn what_is_written_up_to_a_sync_is_one_transaction() {
     client.send(&[run("INSERT INTO t VALUES (1)"), run("SELECT 1/0"), message(b'S', &[])].concat());
     assert!(shown(&client.until_ready()).ends_with(" I"));
     assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
-    client.send(&[run("INSERT INTO t VALUES (1)"), run("INSERT INTO t VALUES (2)"), message(b'S', &[])].concat());
+    client.send(
+        &[run("INSERT INTO t VALUES (1)"), run("INSERT INTO t VALUES (2)"), message(b'S', &[])].concat(),
+    );
     assert_eq!(shown(&client.until_ready()), "1 2 INSERT 0 1 1 2 INSERT 0 1 I");
     assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (2) SELECT 1 I");
 }
@@ -217,7 +219,8 @@ fn copy_goes_both_ways() {
     let refused = shown(&client.until_ready());
     assert_eq!(refused, "G E23505 I");
     let copied = client.query("COPY (SELECT * FROM t ORDER BY a) TO STDOUT");
-    let lines: Vec<u8> = copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
+    let lines: Vec<u8> =
+        copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
     assert_eq!(String::from_utf8(lines).unwrap(), "1\tx\\ty\t1.5\n2\t\\N\t\\N\n");
     // What one COPY writes in the binary format, another reads.
     let binary = client.query("COPY t TO STDOUT (FORMAT binary)");
@@ -260,7 +263,10 @@ fn settings_are_kept_and_told() {
     );
     assert_eq!(shown(&client.query("SET client_encoding = 'LATIN1'")), "E22023 I");
     assert_eq!(shown(&client.query("SELECT current_setting('TimeZone')")), "T (Europe/Berlin) SELECT 1 I");
-    assert_eq!(shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")), "RESET S DISCARD ALL DEALLOCATE ALL I");
+    assert_eq!(
+        shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")),
+        "RESET S DISCARD ALL DEALLOCATE ALL I"
+    );
 }
 
 #[test]

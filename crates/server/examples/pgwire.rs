@@ -1,7 +1,7 @@
-//! Serves a database to PostgreSQL's clients, for tests and for trying out drivers: `pgwire 127.0.0.1:5433 [PATH]`.
+//! Serves a database to PostgreSQL's clients, for tests and for trying out drivers: `pgwire 127.0.0.1:5433 [PATH [USERS]]`.
 
 use hypostyle::{Database, OpenOptions};
-use hypostyle_server::{Limits, Server};
+use hypostyle_server::{Limits, Server, Users};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -12,7 +12,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         None => Database::in_memory(OpenOptions::default())?,
     };
     let limits = Limits { clients: 100, statement_time: None, idle_time: None, query_memory: None };
-    let server = Server::new(database, None, limits, None);
+    let users = arguments.next().map(|path| Users::read(path.as_ref())).transpose()?;
+    let server = Server::new(database, users, limits, None);
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("{}", listener.local_addr()?);
     server.serve_postgres(listener).await?;

@@ -33,6 +33,8 @@ struct Call<'a> {
     known: &'a Known,
     objects: &'a Objects,
     arguments: &'a [Option<String>],
+    /// Of the arguments.
+    types: &'a [DataType],
 }
 
 impl Call<'_> {
@@ -254,6 +256,20 @@ fn search_path(call: &Call<'_>) -> Result<Gives> {
     Ok(Names(system.into_iter().chain([call.known.scope.current().1]).collect()))
 }
 
+fn json_object(call: &Call<'_>) -> Result<Gives> {
+    let value = |place: usize| match (call.text(place), call.types.get(place)) {
+        (None, _) => serde_json::Value::Null,
+        (Some(text), Some(DataType::Boolean)) => serde_json::Value::Bool(text == "true"),
+        (Some(text), Some(of)) if of.is_integer() => {
+            text.parse::<i64>().map_or_else(|_| text.into(), serde_json::Value::from)
+        }
+        (Some(text), _) => text.into(),
+    };
+    let members = (0..call.arguments.len() / 2)
+        .map(|pair| (call.text(2 * pair).unwrap_or_default().to_string(), value(2 * pair + 1)));
+    text(serde_json::Value::Object(members.collect()).to_string())
+}
+
 /// The functions, with the type of what they give: `t`ext, `n`umber, `b`oolean or a list of `N`ames.
 const FUNCTIONS: &[(&str, char, Body)] = &[
     ("version", 't', |_| text(version())),
@@ -309,6 +325,10 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_get_statisticsobjdef_columns", 't', no_text),
     ("pg_get_serial_sequence", 't', owned_sequence),
     ("pg_relation_is_publishable", 'b', no),
+    // There are no partitions: each table is its own and only ancestor.
+    ("pg_partition_ancestors", 'n', relation_in),
+    ("pg_partition_root", 'n', relation_in),
+    ("json_build_object", 't', json_object),
     ("obj_description", 't', relation_comment),
     ("shobj_description", 't', no_text),
     ("col_description", 't', column_comment),
@@ -395,6 +415,7 @@ impl ScalarUDFImpl for CatalogFunction {
             .iter()
             .map(|value| Ok(cast(&value.to_array(rows)?, &DataType::Utf8)?))
             .collect::<FusionResult<Vec<ArrayRef>>>()?;
+        let types: Vec<DataType> = arguments.args.iter().map(ColumnarValue::data_type).collect();
         let external = |error: Error| DataFusionError::External(Box::new(error));
         let objects = Objects::of(&self.known.scope).map_err(external)?;
         let results = (0..rows).map(|row| {
@@ -402,7 +423,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 texts.is_valid(row).then(|| texts.as_string::<i32>().value(row).to_string())
             };
             let arguments: Vec<Option<String>> = texts.iter().map(argument).collect();
-            (self.body)(&Call { known: &self.known, objects: &objects, arguments: &arguments })
+            (self.body)(&Call { known: &self.known, objects: &objects, arguments: &arguments, types: &types })
         });
         let results = results.collect::<Result<Vec<Gives>>>().map_err(external)?;
         let array = self.array(results)?;

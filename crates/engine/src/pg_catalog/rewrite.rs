@@ -3,9 +3,10 @@
 
 use super::tables::is_empty;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Select, SelectItem, Statement,
-    TableFactor, TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut, visit_expressions_mut,
+    AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
+    VisitMut, VisitorMut, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -23,8 +24,18 @@ const NAMED: [(&str, &str); 5] = [
 ];
 
 /// What a text says that has anything to be rewritten: others are not looked at.
-const SIGNS: [&str; 9] =
-    ["pg_", "::", "operator", "collate", "cast", "any", "array", "current_schema", "generate_subscripts"];
+const SIGNS: [&str; 10] = [
+    "pg_",
+    "::",
+    "escape",
+    "operator",
+    "collate",
+    "cast",
+    "any",
+    "array",
+    "current_schema",
+    "generate_subscripts",
+];
 
 /// Rewrites a statement; `sql` is its text.
 pub(crate) fn rewrite(sql: &str, statement: &mut Statement) {
@@ -33,12 +44,15 @@ pub(crate) fn rewrite(sql: &str, statement: &mut Statement) {
         return;
     }
     let of_catalog = sql.to_ascii_lowercase().contains("pg_");
-    let _done: ControlFlow<()> = statement.visit(&mut Rewriter { of_catalog });
+    let expands = sql.contains("_pg_expandarray");
+    let _done: ControlFlow<()> = statement.visit(&mut Rewriter { of_catalog, expands });
 }
 
 struct Rewriter {
     /// The statement is about PostgreSQL's catalogs.
     of_catalog: bool,
+    /// It calls `_pg_expandarray`, whose rows have the fields `x`, an element, and `n`, its number.
+    expands: bool,
 }
 
 impl VisitorMut for Rewriter {
@@ -59,6 +73,20 @@ impl VisitorMut for Rewriter {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        // What is around the function keeps the text, but not that it is JSON.
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
+                && self.of_catalog
+                && expr.to_string().contains("json_build_object(")
+            {
+                let inner = std::mem::replace(expr, null());
+                *expr = as_type(inner, DataType::JSON);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         match factor {
             TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
@@ -70,7 +98,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
+        let taken = std::mem::replace(expr, null());
         *expr = self.rewritten(taken);
         ControlFlow::Continue(())
     }
@@ -84,6 +112,15 @@ impl Rewriter {
                 called(function)
             }
             Expr::Collate { expr, .. } => *expr,
+            Expr::CompoundFieldAccess { root, access_chain } if self.expands => expanded(*root, access_chain),
+            Expr::Like { negated, any, expr, pattern, escape_char: Some(escape) } => {
+                let pattern = Box::new(with_backslashes(*pattern, escape));
+                Expr::Like { negated, any, expr, pattern, escape_char: None }
+            }
+            Expr::ILike { negated, any, expr, pattern, escape_char: Some(escape) } => {
+                let pattern = Box::new(with_backslashes(*pattern, escape));
+                Expr::ILike { negated, any, expr, pattern, escape_char: None }
+            }
             Expr::BinaryOp { left, op: BinaryOperator::PGCustomBinaryOperator(name), right } => {
                 let op = operator(&name);
                 Expr::BinaryOp { left, op, right }
@@ -214,7 +251,9 @@ fn argument_of(expr: &Expr, end: &str) -> Option<(String, Expr)> {
     let expr = if let Expr::Nested(inner) = expr { inner } else { expr };
     let Expr::Function(function) = expr else { return None };
     let name = function.name.to_string();
-    let kind = name.strip_suffix(end).filter(|kind| NAMED.iter().any(|(named, _)| named == kind))?;
+    let kind = name
+        .strip_suffix(end)
+        .filter(|kind| kind.is_empty() || NAMED.iter().any(|(named, _)| named == kind))?;
     match &function.args {
         FunctionArguments::List(list) => match list.args.first()? {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => {
@@ -232,6 +271,56 @@ fn shown_name(expr: &Expr) -> Option<(String, Expr)> {
 
 fn number_of(expr: &Expr) -> Option<(String, Expr)> {
     argument_of(expr, "_in")
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+fn as_type(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+/// `(_pg_expandarray(array)).n` and `.x`, where the function has become the elements already.
+fn expanded(root: Expr, access_chain: Vec<AccessExpr>) -> Expr {
+    let field = match access_chain.as_slice() {
+        [AccessExpr::Dot(Expr::Identifier(field))] => field.value.to_ascii_lowercase(),
+        _ => return Expr::CompoundFieldAccess { root: Box::new(root), access_chain },
+    };
+    match field.as_str() {
+        "x" => root,
+        "n" => match argument_of(&root, "unnest") {
+            Some((_, array)) => numbers_of(array),
+            None => root,
+        },
+        _ => Expr::CompoundFieldAccess { root: Box::new(root), access_chain },
+    }
+}
+
+/// The numbers of the elements of an array, a row each.
+fn numbers_of(array: Expr) -> Expr {
+    let one = Expr::Value(Value::Number("1".into(), false).into());
+    call("unnest", vec![call("generate_series", vec![one, length_of(array)])])
+}
+
+fn length_of(array: Expr) -> Expr {
+    as_type(call("array_length", vec![array]), DataType::BigInt(None))
+}
+
+/// A pattern whose escape is another character, with a backslash for it.
+fn with_backslashes(pattern: Expr, escape: ValueWithSpan) -> Expr {
+    let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.into()).into());
+    match escape.value {
+        Value::SingleQuotedString(character) if character == "\\" => pattern,
+        Value::SingleQuotedString(character) => {
+            let doubled = call("replace", vec![pattern, text("\\"), text("\\\\")]);
+            match character.is_empty() {
+                true => doubled,
+                false => call("replace", vec![doubled, text(&character), text("\\")]),
+            }
+        }
+        _ => pattern,
+    }
 }
 
 fn call(name: &str, arguments: Vec<Expr>) -> Expr {
@@ -267,6 +356,9 @@ fn without_schema(name: &mut ObjectName) {
 fn called(function: Function) -> Expr {
     let name = function.name.to_string().to_ascii_lowercase();
     if let ("array", FunctionArguments::Subquery(query)) = (name.as_str(), &function.args) {
+        if let Some(options) = options_of(query) {
+            return options;
+        }
         let sql = format!("(SELECT array_agg(array_item) FROM ({query}) AS array_items(array_item))");
         return parsed(&sql).unwrap_or(Expr::Function(function));
     }
@@ -284,14 +376,29 @@ fn called(function: Function) -> Expr {
     match (name.as_str(), arguments.as_slice()) {
         // PostgreSQL counts from 1.
         ("array_lower", [_, _]) => Expr::Value(Value::Number("1".into(), false).into()),
-        ("array_upper", [array, _]) => call("array_length", vec![array.clone()]),
-        ("generate_subscripts", [array, ..]) => {
-            let one = Expr::Value(Value::Number("1".into(), false).into());
-            let length = call("array_length", vec![array.clone()]);
-            call("unnest", vec![call("generate_series", vec![one, length])])
-        }
+        ("array_upper", [array, _]) => length_of(array.clone()),
+        ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
+        ("_pg_expandarray", [array]) => call("unnest", vec![array.clone()]),
         _ => Expr::Function(function),
     }
+}
+
+/// What a query unnests that is the options of a relation. There are none, so that they need not be looked at.
+fn options_of(query: &Query) -> Option<Expr> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let argument = match &select.from.first()?.relation {
+        TableFactor::Table { args: Some(arguments), .. } => match arguments.args.first()? {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => argument,
+            _ => return None,
+        },
+        TableFactor::Function { args, .. } => match args.first()? {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)) => argument,
+            _ => return None,
+        },
+        TableFactor::UNNEST { array_exprs, .. } => array_exprs.first()?,
+        _ => return None,
+    };
+    argument.to_string().ends_with("reloptions").then(|| argument.clone())
 }
 
 fn parsed(sql: &str) -> Option<Expr> {
@@ -383,7 +490,7 @@ fn without_subqueries(expr: &mut Expr) {
         let is_array = matches!(part, Expr::Function(function)
             if matches!(function.args, FunctionArguments::Subquery(_)));
         if is_array || matches!(part, Expr::Subquery(_)) {
-            *part = Expr::Value(Value::Null.into());
+            *part = null();
         }
         ControlFlow::Continue(())
     });
@@ -415,7 +522,12 @@ mod tests {
             ("SELECT a::pg_catalog.oid", "SELECT a::BIGINT"),
             ("SELECT a = ANY('{r,v}')", "SELECT a = ANY(make_array('r', 'v'))"),
             ("SELECT current_schema", "SELECT current_schema()"),
-            ("SELECT array_upper(pg_x, 1)", "SELECT array_length(pg_x)"),
+            ("SELECT array_upper(pg_x, 1)", "SELECT CAST(array_length(pg_x) AS BIGINT)"),
+            ("SELECT a LIKE 'x' ESCAPE '/'", "SELECT a LIKE replace(replace('x', '\\', '\\\\'), '/', '\\')"),
+            (
+                "SELECT (_pg_expandarray(a)).n",
+                "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",
+            ),
             ("SELECT 'x'", "SELECT 'x'"),
         ] {
             let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).unwrap();

@@ -119,10 +119,14 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
             What::Sequence(_) => ("S", 3, 1.0, 0, 0, false),
             What::Index { columns, .. } => ("i", columns.len(), -1.0, BTREE, 0, false),
         };
-        let has_keys = |entry: &TableEntry| {
-            entry.constraints.iter().any(|constraint| matches!(constraint.rule, ConstraintRule::ForeignKey { .. }))
-        };
-        let triggers = matches!(&relation.what, What::Table { entry, .. } if has_keys(entry));
+        // PostgreSQL keeps foreign keys by triggers, on both sides; its programs ask for them then.
+        let triggers = source.objects.constraints.iter().any(|constraint| match &constraint.entry.rule {
+            ConstraintRule::ForeignKey { table, .. } => {
+                constraint.table == relation.oid
+                    || Objects::oid_of_table(constraint.table, table.0) == relation.oid
+            }
+            _ => false,
+        });
         row! {
             oid: relation.oid, relname: relation.name.as_str(), relnamespace: relation.schema,
             // PostgreSQL has a type for the rows of each table.

@@ -3,7 +3,8 @@
 use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use super::message::Body;
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, FixedSizeBinaryBuilder, LargeBinaryArray, LargeListArray, StringArray,
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryBuilder, IntervalMonthDayNanoArray, LargeBinaryArray,
+    LargeListArray, StringArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -114,6 +115,11 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType) -> Result<ArrayRe
             cast(&lists, &of.arrow_type())
         }
         LogicalType::Struct { .. } | LogicalType::Map { .. } => from_json(texts, of),
+        LogicalType::Interval | LogicalType::Duration { .. } => {
+            let values = each().map(|text| text.map(interval).transpose());
+            let values = values.collect::<Result<IntervalMonthDayNanoArray>>()?;
+            cast(&(Arc::new(values) as ArrayRef), &of.arrow_type())
+        }
         LogicalType::Integer
         | LogicalType::BigInt
         | LogicalType::SmallInt
@@ -183,6 +189,56 @@ fn bytes(text: &str) -> Result<Vec<u8>> {
 fn uuid(text: &str) -> Result<Vec<u8>> {
     let digits: String = text.trim().trim_matches(['{', '}']).chars().filter(|c| *c != '-').collect();
     hexadecimal(&digits).filter(|bytes| bytes.len() == UUID_BYTES).ok_or_else(|| not_a("uuid", text))
+}
+
+/// An interval in PostgreSQL's form: numbers with units, and a time: `1 year -2 mons 3 days 04:05:06.7`.
+fn interval(text: &str) -> Result<IntervalMonthDayNano> {
+    let wrong = || not_a("interval", text);
+    let (mut months, mut days, mut nanoseconds) = (0_f64, 0_f64, 0_i64);
+    let mut words = text.split_whitespace().peekable();
+    if words.peek().is_none() {
+        return Err(wrong());
+    }
+    while let Some(word) = words.next() {
+        if word.contains(':') {
+            nanoseconds =
+                nanoseconds.checked_add(time_nanoseconds(word).ok_or_else(wrong)?).ok_or_else(wrong)?;
+            continue;
+        }
+        // The unit may stand right behind its number.
+        let end = word.find(|c: char| c.is_alphabetic()).unwrap_or(word.len());
+        let number: f64 = word[..end].parse().map_err(|_| wrong())?;
+        let unit = if end < word.len() { &word[end..] } else { words.next().unwrap_or("seconds") };
+        let unit = unit.to_ascii_lowercase();
+        let seconds = |seconds: f64| (number * seconds * 1e9).round() as i64;
+        match unit.trim_end_matches('s') {
+            "year" | "yr" | "y" => months += number * 12.0,
+            "month" | "mon" => months += number,
+            "week" | "w" => days += number * 7.0,
+            "day" | "d" => days += number,
+            "hour" | "hr" | "h" => nanoseconds = nanoseconds.saturating_add(seconds(3600.0)),
+            "minute" | "min" | "m" => nanoseconds = nanoseconds.saturating_add(seconds(60.0)),
+            "second" | "sec" | "" => nanoseconds = nanoseconds.saturating_add(seconds(1.0)),
+            "millisecond" | "msec" => nanoseconds = nanoseconds.saturating_add(seconds(1e-3)),
+            "microsecond" | "usec" | "u" => nanoseconds = nanoseconds.saturating_add(seconds(1e-6)),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(IntervalMonthDayNano::new(months.round() as i32, days.round() as i32, nanoseconds))
+}
+
+/// `[-]h:mm[:ss[.fraction]]`
+fn time_nanoseconds(word: &str) -> Option<i64> {
+    let (sign, word) = match word.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, word.strip_prefix('+').unwrap_or(word)),
+    };
+    let mut parts = word.split(':');
+    let hours: i64 = parts.next()?.parse().ok()?;
+    let minutes: i64 = parts.next()?.parse().ok()?;
+    let seconds: f64 = parts.next().map_or(Some(0.0), |seconds| seconds.parse().ok())?;
+    let whole = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_mul(1_000_000_000)?;
+    parts.next().is_none().then_some(sign * whole.checked_add((seconds * 1e9).round() as i64)?)
 }
 
 /// A number with exactly the digits that it is written with.
@@ -445,6 +501,23 @@ mod tests {
             [("x", 23), ("maybe", 16), ("1..2", 1700), ("\\xf", 17), ("{1,", 1007), ("{{}", 1007)]
         {
             assert!(of_text(text, oid).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn intervals_have_units_and_a_time() {
+        let of =
+            |months, days, seconds: i64| IntervalMonthDayNano::new(months, days, seconds * 1_000_000_000);
+        for (text, expected) in [
+            ("1 day 0:00:02", of(0, 1, 2)),
+            ("1 year -2 mons +3 days -04:05:06", of(10, 3, -14_706)),
+            ("90 minutes", of(0, 0, 5400)),
+            ("1h", of(0, 0, 3600)),
+        ] {
+            assert_eq!(interval(text).unwrap(), expected, "{text}");
+        }
+        for wrong in ["", "soon", "1 parsec", "1:2:3:4"] {
+            assert!(interval(wrong).is_err(), "{wrong}");
         }
     }
 
