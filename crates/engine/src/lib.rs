@@ -32,6 +32,7 @@ pub use statement::{
 
 /// What PostgreSQL's protocol and its clients take for granted.
 pub mod postgres {
+    pub use crate::pg_catalog::rows::VECTOR;
     pub use crate::pg_catalog::settings::{Settings, server_version, version};
     pub use crate::pg_catalog::types::*;
 }

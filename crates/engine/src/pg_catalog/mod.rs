@@ -8,7 +8,7 @@ mod definition;
 mod function;
 mod objects;
 mod rewrite;
-mod rows;
+pub(crate) mod rows;
 pub(crate) mod settings;
 mod tables;
 pub(crate) mod types;

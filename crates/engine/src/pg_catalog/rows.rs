@@ -7,13 +7,18 @@ use arrow::array::{
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use hypostyle_types::{Error, Result};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+
+/// In the metadata of a field: its arrays are vectors, whose text is that of their elements with blanks between them.
+pub const VECTOR: &str = "hypostyle.postgres.vector";
 
 /// One relation a line: its name, its number, what it is, and its columns with the kind of their values. All are those
 /// of PostgreSQL 15; the kinds are fewer, because all integers and numbers of objects are BIGINT here, and all texts VARCHAR.
 const RELATIONS: &str = include_str!("relations.txt");
 
-/// What values a column has: `b`oolean, `i`nteger, `f`loat, `t`ext, `z`: an instant, `I` and `T`: arrays.
+/// What values a column has: `b`oolean, `i`nteger, `f`loat, `t`ext, `z`: an instant, `I` and `T`: arrays, `V`: an array of
+/// integers that PostgreSQL writes as a vector.
 type Kind = u8;
 
 #[derive(Debug)]
@@ -102,7 +107,11 @@ pub(super) fn batch(relation: &SystemRelation, rows: &[Row]) -> Result<RecordBat
         let array = array(*kind, values).ok_or_else(|| {
             Error::internal(format!("a value of {}.{name} is of another kind", relation.name))
         })?;
-        fields.push(Field::new(*name, array.data_type().clone(), true));
+        let field = Field::new(*name, array.data_type().clone(), true);
+        fields.push(match kind {
+            b'V' => field.with_metadata(HashMap::from([(VECTOR.to_string(), String::new())])),
+            _ => field,
+        });
         arrays.push(array);
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
@@ -135,7 +144,7 @@ fn array<'a>(kind: Kind, values: impl Iterator<Item = Option<&'a Value>>) -> Opt
                 .collect::<Option<_>>()?;
             Arc::new(TimestampMicrosecondArray::from(instants).with_timezone("UTC"))
         }
-        b'I' => {
+        b'I' | b'V' => {
             let mut lists = ListBuilder::new(Int64Builder::new());
             for value in values {
                 match value {

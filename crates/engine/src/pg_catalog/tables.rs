@@ -225,14 +225,14 @@ fn entries<'a>(source: &'a Source<'_>) -> impl Iterator<Item = (&'a Relation, &'
 }
 
 fn defaults(source: &Source<'_>) -> Vec<Row> {
-    let mut rows = Vec::new();
+    let (mut rows, mut numbers) = (Vec::new(), Objects::default());
     for (relation, entry) in entries(source) {
         for column in &entry.columns {
             let Some(sql) = column.generated.as_ref().or(column.default.as_ref()) else { continue };
             let number = attribute_number(column.id);
             rows.push(row! {
-                oid: relation.oid * 2048 % 0x3fff_ffff + number, adrelid: relation.oid, adnum: number,
-                adbin: sql.as_str(),
+                oid: numbers.number(&["default", &relation.oid.to_string(), &number.to_string()]),
+                adrelid: relation.oid, adnum: number, adbin: sql.as_str(),
             });
         }
     }

@@ -58,6 +58,7 @@ enum Values {
         lists: LargeListArray,
         elements: Box<Cells>,
         oid: u32,
+        is_vector: bool,
     },
 }
 
@@ -78,6 +79,7 @@ impl Cells {
                     lists: lists.as_list().clone(),
                     elements: Box::new(elements),
                     oid: column.shown.scalar.oid,
+                    is_vector: column.is_vector,
                 };
                 Ok(Self { array: lists, values })
             }
@@ -207,6 +209,15 @@ impl Cells {
                 let value = array.value(row);
                 put_interval(out, value.months, value.days, value.nanoseconds / NANOSECONDS);
             }
+            Values::List { lists, elements, is_vector: true, .. } => {
+                let range = range(lists, row);
+                for index in range.clone() {
+                    if index > range.start {
+                        out.put_u8(b' ');
+                    }
+                    elements.text(index, out);
+                }
+            }
             Values::List { lists, elements, .. } => {
                 out.put_u8(b'{');
                 let range = range(lists, row);
@@ -260,7 +271,7 @@ impl Cells {
                 out.put_i32(value.days);
                 out.put_i32(value.months);
             }
-            Values::List { lists, elements, oid } => {
+            Values::List { lists, elements, oid, .. } => {
                 let range = range(lists, row);
                 let has_null = range.clone().any(|index| elements.is_null(index));
                 out.put_i32(i32::from(!range.is_empty()));

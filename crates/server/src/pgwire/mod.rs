@@ -50,8 +50,8 @@ const WRITES_IN_FLIGHT: usize = 4;
 /// Stack of a session's thread: the parser recurses.
 const STACK_BYTES: usize = 8 << 20;
 
-/// What sessions are told that are still there when the server ends; and the names of the database in a startup that
-/// stand for the server's own: those that clients take when they are told none.
+/// Names in a startup that stand for the server's own database, beside the user's: those that clients take when they are
+/// told none.
 const OWN_DATABASE_NAMES: [&str; 3] = ["hypostyle", "postgres", "template1"];
 
 impl Server {

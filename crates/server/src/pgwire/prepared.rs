@@ -90,6 +90,8 @@ impl Statement {
 pub(super) enum State {
     Ready,
     Open(Box<Rows>),
+    /// It has run without giving rows, and the client has not yet been told the tag.
+    Complete(String),
     Done,
 }
 

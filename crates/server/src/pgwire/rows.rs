@@ -35,7 +35,7 @@ impl Rows {
     pub fn new(result: QueryResult, columns: Option<Vec<Column>>, zone: Tz) -> Self {
         let columns = columns
             .filter(|columns| columns.len() == result.columns().len())
-            .unwrap_or_else(|| Column::all(result.columns()));
+            .unwrap_or_else(|| Column::of_result(&result));
         Self { result, columns, zone, batch: None, next: 0, position: 0 }
     }
 

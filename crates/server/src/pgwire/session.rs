@@ -536,7 +536,10 @@ impl Session {
                 self.output.replies.parameters(&types);
                 let columns = match self.columns_of(&statement)? {
                     Some(columns) => columns,
-                    // It has to run to tell: it does not write then.
+                    // What a prepared statement of the engine does must not be done twice.
+                    None if matches!(&statement.command, Command::Run { tag, .. } if tag == "EXECUTE") => {
+                        None
+                    }
                     None => match self.perform(&statement.command, Vec::new(), None)? {
                         Performed::Rows(rows) => Some(rows.columns),
                         _ => None,
@@ -550,13 +553,15 @@ impl Session {
             Target::Portal(name) => {
                 let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
                 let statement = portal.statement.clone();
-                if statement.command.reads() && matches!(portal.state, State::Ready) {
-                    // Starting it costs what planning it would.
+                let is_ready = matches!(portal.state, State::Ready);
+                // Starting a query costs what planning it would, and some others have to run to tell their columns.
+                if is_ready && (statement.command.reads() || self.columns_of(&statement)?.is_none()) {
                     self.start(name)?;
                 }
                 let formats = self.portals.get(name).map(|portal| portal.formats.clone()).unwrap_or_default();
                 let columns = match self.portals.get(name).map(|portal| &portal.state) {
                     Some(State::Open(rows)) => Some(rows.columns.clone()),
+                    Some(State::Complete(_) | State::Done) => None,
                     _ => self.columns_of(&statement)?.flatten(),
                 };
                 match columns {
@@ -586,10 +591,13 @@ impl Session {
         if !matches!(statement.command, Command::Run { .. }) {
             return Ok(());
         }
-        if let Performed::Rows(rows) = self.perform(&statement.command, values, None)?
-            && let Some(portal) = self.portals.get_mut(name)
-        {
-            portal.state = State::Open(rows);
+        let state = match self.perform(&statement.command, values, None)? {
+            Performed::Rows(rows) => State::Open(rows),
+            Performed::Complete(tag) => State::Complete(tag),
+            _ => State::Done,
+        };
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.state = state;
         }
         Ok(())
     }
@@ -600,6 +608,10 @@ impl Session {
         let (statement, formats) = (portal.statement.clone(), portal.formats.clone());
         let mut rows = match std::mem::replace(&mut portal.state, State::Done) {
             State::Open(rows) => rows,
+            State::Complete(tag) => {
+                self.output.replies.complete(&tag);
+                return Ok(());
+            }
             State::Done => {
                 return Err(Failure::Statement(
                     Error::invalid_input(format!("portal \"{name}\" has been executed to its end"))
