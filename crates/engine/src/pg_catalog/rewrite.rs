@@ -481,8 +481,7 @@ fn reads_empty(from: &TableWithJoins) -> bool {
         matches!(operator, JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_))
     };
     let all_inner = from.joins.iter().all(|join| is_inner(&join.join_operator));
-    is_empty(&from.relation) && all_inner
-        || all_inner && from.joins.iter().any(|join| is_empty(&join.relation))
+    all_inner && (is_empty(&from.relation) || from.joins.iter().any(|join| is_empty(&join.relation)))
 }
 
 fn without_subqueries(expr: &mut Expr) {

@@ -117,7 +117,7 @@ impl Session {
             let columns: Vec<&LogicalType> = match insert.columns.is_empty() {
                 true => entry.columns.iter().map(|column| &column.logical_type).collect(),
                 false => {
-                    let named = insert.columns.iter().map(|name| super::ddl::last_of(name));
+                    let named = insert.columns.iter().map(super::ddl::last_of);
                     let named = named.collect::<Result<Vec<_>>>()?;
                     let found = named.iter().filter_map(|name| entry.column(name));
                     found.map(|column| &column.logical_type).collect()
