@@ -1,8 +1,8 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
 use super::names::name_columns;
+use super::query::planning_error;
 use super::{leading_words, parse, parse_query};
-use crate::error::from_datafusion;
 use crate::session::Session;
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
@@ -88,7 +88,10 @@ impl Session {
     fn plan_with_placeholders(&self, statement: Statement) -> Result<LogicalPlan> {
         let state = self.context.state();
         let statement = DfStatement::Statement(Box::new(statement));
-        self.wait(async move { state.statement_to_plan(statement).await.map_err(from_datafusion) })
+        let snapshot = self.scope.current_database()?.snapshot;
+        self.wait(async move {
+            state.statement_to_plan(statement).await.map_err(|error| planning_error(error, &snapshot))
+        })
     }
 
     /// Plans a query for the types of its parameters only. What is wrong with it is told when it runs.

@@ -88,8 +88,11 @@ fn not_a(what: &str, text: &str) -> Error {
 /// # Errors
 /// `22P02` naming a text that is no value of it.
 pub(super) fn from_text(texts: &StringArray, of: &LogicalType) -> Result<ArrayRef> {
+    let is_nested =
+        matches!(of, LogicalType::List { .. } | LogicalType::Array { .. }) && !pg::shown(of).is_array;
     let each = || (0..texts.len()).map(|row| texts.is_valid(row).then(|| texts.value(row)));
     match of {
+        _ if is_nested => from_json(texts, of),
         LogicalType::Boolean => {
             let values =
                 each().map(|text| text.map(boolean).transpose()).collect::<Result<BooleanArray>>()?;
