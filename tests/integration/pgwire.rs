@@ -110,7 +110,7 @@ fn shown(messages: &[Message]) -> String {
         b'Z' => text(body),
         b'E' | b'N' => {
             let code = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&b'C')).unwrap();
-            format!("{}{}", char::from(*kind), text(code))
+            format!("{}{}", char::from(*kind), text(&code[1..]))
         }
         b'D' => {
             let mut rest = &body[2..];
@@ -265,7 +265,7 @@ fn settings_are_kept_and_told() {
     assert_eq!(shown(&client.query("SELECT current_setting('TimeZone')")), "T (Europe/Berlin) SELECT 1 I");
     assert_eq!(
         shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")),
-        "RESET S DISCARD ALL DEALLOCATE ALL I"
+        "RESET S S DISCARD ALL DEALLOCATE ALL I"
     );
 }
 

@@ -486,6 +486,10 @@ impl Incoming {
     }
 
     fn binary_row(&mut self) -> Result<Option<Row>> {
+        // The end has been read already.
+        if self.complete && self.header_read && self.received.is_empty() {
+            return Ok(None);
+        }
         if !std::mem::replace(&mut self.header_read, true) {
             if self.bytes(BINARY_SIGNATURE.len())? != BINARY_SIGNATURE {
                 return Err(self.wrong("COPY file signature not recognized"));
