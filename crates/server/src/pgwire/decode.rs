@@ -312,6 +312,10 @@ fn split_elements(text: &str, elements: &mut Vec<Option<String>>) -> Option<()> 
         match character {
             '\\' if depth == 0 => element.push(characters.next()?),
             '"' if depth == 0 => {
+                if !was_quoted {
+                    // Blanks before it.
+                    element.clear();
+                }
                 quoted = !quoted;
                 was_quoted = true;
             }
