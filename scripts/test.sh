@@ -23,6 +23,8 @@ below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-io -p hypo
     -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
 # Together, so that one feature set is resolved and DataFusion is the build that all else uses.
 above_datafusion=(-p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli -p hypostyle-tests -p hypostyle-bench)
+# For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
+export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 
 stage "storage and below" cargo test --locked --no-fail-fast "${below_datafusion[@]}"
 stage "engine and above" cargo test --locked --no-fail-fast --release "${above_datafusion[@]}"

@@ -5,6 +5,7 @@ mod bad_input;
 mod completion;
 mod interrupt;
 mod no_file_is_forgotten;
+mod pgwire;
 mod served;
 mod server;
 mod sql;

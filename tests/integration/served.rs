@@ -53,7 +53,12 @@ impl Served {
         let server = Server::new(database.clone(), setup.users, limits, tls).unwrap();
         let unix = directory.path().join("socket");
         let any_port: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let addresses = Addresses { tcp: Some(any_port), unix: Some(unix.clone()), http: Some(any_port) };
+        let addresses = Addresses {
+            tcp: Some(any_port),
+            unix: Some(unix.clone()),
+            http: Some(any_port),
+            ..Addresses::default()
+        };
         let listening = listen(&server, &addresses).unwrap();
         let (tcp, http) = (listening.tcp.unwrap(), listening.http.unwrap());
         Self { database, listening: Some(listening), tcp, http, unix, directory }

@@ -29,7 +29,7 @@ pub fn serve(
     let start = || {
         let users = users.as_deref().map(Users::read).transpose()?;
         let server = hypostyle_server::Server::new(database.clone(), users, Limits::default(), None)?;
-        listen(&server, &Addresses { tcp, unix: unix.clone(), http: None })
+        listen(&server, &Addresses { tcp, unix: unix.clone(), ..Addresses::default() })
     };
     let listening = py.detach(start).map_err(|error| to_exception(py, error))?;
     let mut addresses = Vec::new();

@@ -137,6 +137,10 @@ pub struct ServeOptions {
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
 
+    /// Address and port for PostgreSQL's programs and drivers (docs/pgwire.md)
+    #[arg(long, value_name = "HOST:PORT")]
+    pub pgwire: Option<SocketAddr>,
+
     /// Users, their roles and passwords; `hypostyle user` writes its lines
     #[arg(long, value_name = "FILE")]
     pub users: Option<PathBuf>,

@@ -12,10 +12,15 @@ use tracing_subscriber::filter::LevelFilter;
 /// Serves until SIGINT or SIGTERM; SIGHUP reads the users' file again.
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
-    let addresses = Addresses { tcp: options.listen, unix: options.unix.clone(), http: options.metrics };
-    if addresses.tcp.is_none() && addresses.unix.is_none() {
+    let addresses = Addresses {
+        tcp: options.listen,
+        unix: options.unix.clone(),
+        postgres: options.pgwire,
+        http: options.metrics,
+    };
+    if addresses.tcp.is_none() && addresses.unix.is_none() && addresses.postgres.is_none() {
         return Err(Error::invalid_input(
-            "nobody could connect: give --listen HOST:PORT, --unix PATH, or both",
+            "nobody could connect: give --listen HOST:PORT, --unix PATH, --pgwire HOST:PORT, or all of them",
         ));
     }
     let users = options.users.as_deref().map(Users::read).transpose()?;
@@ -81,6 +86,7 @@ fn announce(options: &ServeOptions, listening: &Listening) {
     let mut places = Vec::new();
     places.extend(listening.tcp.map(|address| format!("hypostyle://{address}/")));
     places.extend(options.unix.as_ref().map(|path| format!("hypostyle+unix://{}", path.display())));
+    places.extend(listening.postgres.map(|address| format!("postgresql://{address}/")));
     places.extend(listening.http.map(|address| format!("http://{address}/metrics")));
     eprintln!("hypostyle serves {} on {}", options.database.display(), places.join(" "));
     tracing::info!(database = %options.database.display(), places = places.join(" "), "serving");

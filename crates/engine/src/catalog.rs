@@ -6,6 +6,7 @@
 use crate::error::from_datafusion;
 use crate::file::table_from_path;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
+use crate::pg_catalog::{self, PG_CATALOG, PgCatalog};
 use crate::scan::StoredTable;
 use crate::scope::{Name, Scope};
 use crate::statement::default_of;
@@ -111,6 +112,9 @@ impl CatalogProvider for SnapshotCatalog {
         let scope = self.scope.clone();
         if name == INFORMATION_SCHEMA {
             return Some(Arc::new(InformationSchema::new(scope)));
+        }
+        if name == PG_CATALOG {
+            return Some(Arc::new(PgCatalog::new(scope)));
         }
         let (name, positions) = from_position(name);
         scope.snapshot_of(&self.database)?.catalog().has_schema(name).then(|| {
@@ -234,6 +238,9 @@ impl SchemaProvider for SearchSchema {
         let full = self.scope.resolve(&[name.to_string()], self.home.as_deref()).map_err(external)?;
         if let Some(found) = relation(&self.scope, &full, None).await? {
             return Ok(Some(found));
+        }
+        if pg_catalog::has_relation(name) {
+            return PgCatalog::new(self.scope.clone()).table(name).await;
         }
         // DataFusion also asks for the names of table functions: an unknown name is no error here.
         let resolver = self.scope.resolver.read().clone();

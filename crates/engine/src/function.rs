@@ -1,11 +1,7 @@
-//! Names that users of PostgreSQL and DuckDB know DataFusion's functions by, and `version()`.
+//! Names that users of PostgreSQL and DuckDB know DataFusion's functions by.
 
-use arrow::datatypes::DataType;
-use datafusion::common::ScalarValue;
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{ColumnarValue, Volatility, create_udf};
 use datafusion::prelude::SessionContext;
-use std::sync::Arc;
 
 const SCALAR: [(&str, &[&str]); 4] = [
     ("signum", &["sign"]),
@@ -35,14 +31,4 @@ pub(crate) fn register_aliases(context: &SessionContext) {
             context.register_udaf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
         }
     }
-}
-
-/// `version()` is the database's, and not that of a library.
-pub(crate) fn register_version(context: &SessionContext) {
-    let version = |_: &[ColumnarValue]| {
-        let text = concat!("Hypostyle ", env!("CARGO_PKG_VERSION")).to_string();
-        Ok(ColumnarValue::Scalar(ScalarValue::Utf8(Some(text))))
-    };
-    let (none, text) = (Vec::new(), DataType::Utf8);
-    context.register_udf(create_udf("version", none, text, Volatility::Immutable, Arc::new(version)));
 }

@@ -13,6 +13,7 @@ mod file;
 mod function;
 mod identity;
 mod information_schema;
+mod pg_catalog;
 mod scan;
 mod scope;
 mod sequence;
@@ -27,4 +28,13 @@ pub use identity::{Identity, Privileges};
 pub use session::{
     Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Session, SettingCheck, StoredResult,
 };
-pub use statement::{parse_bytes, split_statements, statement_is_complete, system_memory};
+pub use statement::{
+    Described, DescribedColumn, Gives, parse_bytes, split_statements, statement_is_complete, system_memory,
+};
+
+/// What PostgreSQL's protocol and its clients take for granted.
+pub mod postgres {
+    pub use crate::pg_catalog::rows::VECTOR;
+    pub use crate::pg_catalog::settings::{Settings, server_version, version};
+    pub use crate::pg_catalog::types::*;
+}

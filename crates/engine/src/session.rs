@@ -9,6 +9,7 @@ use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
 use crate::identity::Identity;
+use crate::pg_catalog::settings::Settings;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
@@ -265,6 +266,7 @@ pub struct Session {
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
+    pub(crate) settings: Arc<Settings>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
     /// The changes of the engine's attached databases that `scope` has.
@@ -294,6 +296,7 @@ pub type SettingCheck = fn(&str) -> Result<String>;
 impl Session {
     pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
+        let settings = Arc::new(Settings::default());
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
@@ -303,7 +306,8 @@ impl Session {
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(SEARCH, SEARCH)
             .with_extension(counters.clone())
-            .with_extension(Arc::new(identity.privileges));
+            .with_extension(Arc::new(identity.privileges))
+            .with_extension(settings.clone());
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
         config.options_mut().execution.time_zone = Some("UTC".into());
@@ -323,8 +327,8 @@ impl Session {
             context.register_udaf(function);
         }
         function::register_aliases(&context);
-        function::register_version(&context);
         scope.bind(context.state_weak_ref());
+        crate::pg_catalog::register(&context, &scope, &settings);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
         let session = Arc::new(Self {
@@ -335,6 +339,7 @@ impl Session {
             sequences,
             remembered: Mutex::default(),
             prepared: Mutex::default(),
+            settings,
             transaction: Mutex::default(),
             attached_changes: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
@@ -412,6 +417,11 @@ impl Session {
 
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
+    }
+
+    /// The settings that clients of PostgreSQL know.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
     }
 
     pub fn set_poll(&self, poll: Option<PollHook>) {

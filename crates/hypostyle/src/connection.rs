@@ -5,9 +5,11 @@ use crate::remote::Remote;
 use crate::{Database, OpenOptions, Parameters, PollHook, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
+use hypostyle_engine::postgres::Settings;
 use hypostyle_engine::{Identity, SettingCheck};
 use hypostyle_types::{LogicalType, Result};
 use std::path::Path;
+use std::sync::Arc;
 
 /// A column of a result or table.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +34,17 @@ pub struct TableDescription {
     /// Of tables.
     pub row_count: Option<u64>,
     pub columns: Vec<ColumnDescription>,
+}
+
+/// A statement before it runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StatementDescription {
+    /// The types of `$1` and so on; `None` where nothing in the statement tells it.
+    pub parameters: Vec<Option<LogicalType>>,
+    /// Of its result, if it has one.
+    pub columns: Option<Vec<ColumnDescription>>,
+    /// Whether only its result tells its columns.
+    pub runs_to_tell: bool,
 }
 
 /// How [`Connection::append`] treats its table.
@@ -167,6 +180,29 @@ impl Connection {
     /// The value of a setting that was added.
     pub fn setting(&self, name: &str) -> Option<String> {
         on_either!(self, connection => connection.setting(name))
+    }
+
+    /// Aborts the open transaction, if there is one, as an error in one of its statements does; of a database in this process.
+    pub fn abort_transaction(&self, why: &str) {
+        if let Kind::Embedded(connection) = &self.0 {
+            connection.abort_transaction(why);
+        }
+    }
+
+    /// What can be told of one statement before it runs, with `$1` for its parameters.
+    ///
+    /// # Errors
+    /// Those of parsing it, and of planning it if it is a query; `Unsupported` of a server's.
+    pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
+        on_either!(self, connection => connection.describe(sql))
+    }
+
+    /// The session's settings of PostgreSQL's.
+    ///
+    /// # Errors
+    /// `Closed`; `Unsupported` of a server's.
+    pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
+        on_either!(self, connection => connection.postgres_settings())
     }
 
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.

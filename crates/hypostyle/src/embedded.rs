@@ -1,9 +1,12 @@
 //! Connections to a database in this process.
 
-use crate::connection::{AppendOptions, ColumnDescription, TableDescription, TableKind};
+use crate::connection::{
+    AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
+};
 use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
-use hypostyle_engine::{Identity, Outcome, Session, SettingCheck};
+use hypostyle_engine::postgres::Settings;
+use hypostyle_engine::{Described, Gives, Identity, Outcome, Session, SettingCheck};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -112,6 +115,27 @@ impl Embedded {
 
     pub fn setting(&self, name: &str) -> Option<String> {
         self.session.read().as_ref().and_then(|session| session.setting(name))
+    }
+
+    pub fn abort_transaction(&self, why: &str) {
+        if let Some(session) = self.session.read().as_ref() {
+            session.abort_transaction(why);
+        }
+    }
+
+    pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
+        let Described { parameters, gives } = self.session()?.describe_statement(sql)?;
+        let column = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
+        let (columns, runs_to_tell) = match gives {
+            Gives::Rows(columns) => (Some(columns.into_iter().map(column).collect()), false),
+            Gives::Nothing => (None, false),
+            Gives::Unknown => (None, true),
+        };
+        Ok(StatementDescription { parameters, columns, runs_to_tell })
+    }
+
+    pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
+        Ok(self.session()?.settings().clone())
     }
 
     pub fn interrupt(&self) {

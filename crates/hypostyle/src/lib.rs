@@ -22,15 +22,17 @@ mod remote;
 mod result;
 
 pub use arrow;
-pub use connection::{AppendOptions, ColumnDescription, Connection, TableDescription, TableKind};
+pub use connection::{
+    AppendOptions, ColumnDescription, Connection, StatementDescription, TableDescription, TableKind,
+};
 pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
 pub use hypostyle_client as client;
-pub use hypostyle_engine::tpch;
 pub use hypostyle_engine::{
     ExternalTable, Identity, Parameters, Poll, PollHook, Privileges, Progress, SettingCheck, TableResolver,
     parse_bytes, split_statements, statement_is_complete,
 };
+pub use hypostyle_engine::{postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use result::{QueryResult, StoredFiles};

@@ -1,11 +1,14 @@
 //! Connections to a server: the client's calls in the shapes of this crate.
 
-use crate::connection::{AppendOptions, ColumnDescription, TableDescription, TableKind};
+use crate::connection::{
+    AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
+};
 use crate::{Parameters, PollHook, QueryResult, TableResolver};
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::{Field, Schema};
 use datafusion::common::ScalarValue;
 use hypostyle_client::{Address, Options, Transaction};
+use hypostyle_engine::postgres::Settings;
 use hypostyle_engine::{ExternalTable, Poll, Progress, SettingCheck};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
@@ -75,6 +78,14 @@ impl Remote {
 
     pub fn setting(&self, _name: &str) -> Option<String> {
         None
+    }
+
+    pub fn describe(&self, _sql: &str) -> Result<StatementDescription> {
+        Err(Error::unsupported("a statement is described by the process that has the database"))
+    }
+
+    pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
+        Err(Error::unsupported("PostgreSQL's settings are those of the process that has the database"))
     }
 
     pub fn interrupt(&self) {

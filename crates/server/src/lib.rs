@@ -4,6 +4,7 @@
 
 mod listen;
 mod metrics;
+mod pgwire;
 mod pool;
 mod server;
 mod session;

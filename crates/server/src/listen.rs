@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
 
 /// Between two attempts to accept when the system has no descriptors left.
 const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
@@ -29,6 +30,8 @@ const STOP_INTERVAL: Duration = Duration::from_millis(2);
 pub struct Addresses {
     pub tcp: Option<SocketAddr>,
     pub unix: Option<PathBuf>,
+    /// For PostgreSQL's clients.
+    pub postgres: Option<SocketAddr>,
     /// For `/metrics` and `/health`.
     pub http: Option<SocketAddr>,
 }
@@ -39,9 +42,11 @@ pub struct Listening {
     accepting: Vec<JoinHandle<()>>,
     /// The addresses that were bound, also where port 0 was asked for.
     pub tcp: Option<SocketAddr>,
+    pub postgres: Option<SocketAddr>,
     pub http: Option<SocketAddr>,
     _socket_file: Option<SocketFile>,
-    _http: Option<tokio::runtime::Runtime>,
+    /// Of the protocols whose sockets are served asynchronously.
+    runtime: Runtime,
 }
 
 /// Removed when the server ends.
@@ -58,7 +63,7 @@ impl Drop for SocketFile {
 /// # Errors
 /// `Denied` when whoever reaches an address could do everything; `Busy` when it is taken; `Io`.
 pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> {
-    if let Some(address) = addresses.tcp {
+    for address in [addresses.tcp, addresses.postgres].into_iter().flatten() {
         server.check_address(address)?;
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -75,13 +80,25 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
         listeners.push(Listener::Unix(bind_unix(path)?));
         socket_file = Some(SocketFile(path.clone()));
     }
-    let (http_runtime, http) = match addresses.http {
-        Some(address) => {
-            let listener = bind(address)?;
-            let bound = listener.local_addr().ok();
-            (Some(serve_http(server, listener)?), bound)
+    let runtime = runtime()?;
+    let (postgres, http) = {
+        let _entered = runtime.enter();
+        let postgres = addresses.postgres.map(bind_async).transpose()?;
+        let http = addresses.http.map(bind_async).transpose()?;
+        let bound = |listener: &Option<tokio::net::TcpListener>| listener.as_ref()?.local_addr().ok();
+        let addresses = (bound(&postgres), bound(&http));
+        if let Some(listener) = postgres {
+            let server = server.clone();
+            runtime.spawn(async move {
+                if let Err(error) = server.serve_postgres(listener).await {
+                    tracing::error!(%error, "PostgreSQL's clients are served no more");
+                }
+            });
         }
-        None => (None, None),
+        if let Some(listener) = http {
+            runtime.spawn(metrics::serve(server.clone(), listener));
+        }
+        addresses
     };
     let mut accepting = Vec::new();
     for listener in listeners {
@@ -89,7 +106,7 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
         accepting.push(thread("hypostyle-accept", move || accept(&server, &pool, &listener))?);
     }
     let server = server.clone();
-    Ok(Listening { server, accepting, tcp, http, _socket_file: socket_file, _http: http_runtime })
+    Ok(Listening { server, accepting, tcp, postgres, http, _socket_file: socket_file, runtime })
 }
 
 impl Listening {
@@ -100,6 +117,8 @@ impl Listening {
             // A thread that panicked has said so.
             let _panicked = thread.join();
         }
+        // Sessions whose sockets are gone end by themselves.
+        self.runtime.shutdown_background();
         let deadline = Instant::now() + self.server.limits.stop_time;
         while self.server.sessions() > 0 && Instant::now() < deadline {
             std::thread::sleep(STOP_INTERVAL);
@@ -210,18 +229,16 @@ fn cannot_listen(error: &std::io::Error, address: &str) -> Error {
     Error::from_io(error, format_args!("cannot listen on {address}"))
 }
 
-fn serve_http(server: &Arc<Server>, listener: TcpListener) -> Result<tokio::runtime::Runtime> {
-    let failed = |error: std::io::Error| Error::from_io(&error, "cannot serve metrics");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name("hypostyle-http")
+fn runtime() -> Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .thread_name("hypostyle-network")
         .enable_all()
         .build()
-        .map_err(failed)?;
-    let listener = {
-        let _entered = runtime.enter();
-        tokio::net::TcpListener::from_std(listener).map_err(failed)?
-    };
-    runtime.spawn(metrics::serve(server.clone(), listener));
-    Ok(runtime)
+        .map_err(|error| Error::from_io(&error, "cannot start the network's threads"))
+}
+
+fn bind_async(address: SocketAddr) -> Result<tokio::net::TcpListener> {
+    tokio::net::TcpListener::from_std(bind(address)?)
+        .map_err(|error| cannot_listen(&error, &address.to_string()))
 }

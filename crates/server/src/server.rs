@@ -1,6 +1,7 @@
 //! What all connections of a server share.
 
 use crate::metrics::Metrics;
+use crate::pgwire::cancel::Cancels;
 use crate::users::{Users, random};
 use hypostyle::{Connection, Database, Privileges};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -74,6 +75,8 @@ pub struct Server {
     /// Readable once the server stops, for threads that wait for sockets.
     pub(crate) stopped: OwnedFd,
     decoy_key: Vec<u8>,
+    /// The sessions of PostgreSQL's clients, who may interrupt them.
+    pub(crate) cancels: Cancels,
 }
 
 /// A place among the clients, given back when it is dropped.
@@ -105,6 +108,7 @@ impl Server {
             stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| Error::from_io(&error.into(), "cannot start a server"))?,
             decoy_key: random(KEY_BYTES)?,
+            cancels: Cancels::default(),
         }))
     }
 

@@ -81,7 +81,7 @@ fn parse_line(line: &str) -> Result<(String, User)> {
         return Err(Error::invalid_input("a line is NAME ROLE VERIFIER; `hypostyle user` writes one"));
     };
     let role = Role::from_name(role).ok_or_else(|| {
-        let suggestion = did_you_mean(role, ["read", "write", "admin"].into_iter());
+        let suggestion = did_you_mean(role, ["read", "write", "admin"]);
         Error::invalid_input(format!("the role is read, write or admin, not \"{role}\"{suggestion}"))
     })?;
     Ok(((*name).to_string(), User { role, verifier: verifier.parse()? }))

@@ -14,6 +14,7 @@ mod insert;
 mod merge;
 mod multiset;
 mod names;
+mod parameters;
 mod precedence;
 mod prepared;
 mod query;
@@ -29,6 +30,7 @@ mod values;
 mod write;
 
 pub(crate) use complete::default_of;
+pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
@@ -627,6 +629,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         (Some(mut statement), true) => {
             if let DfStatement::Statement(inner) = &mut statement {
                 precedence::correct(inner.as_mut());
+                crate::pg_catalog::rewrite(&sql, inner.as_mut());
             }
             Ok(statement)
         }

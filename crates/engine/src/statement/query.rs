@@ -275,13 +275,8 @@ struct Planning {
 impl Planning {
     async fn plan(self) -> Result<(LogicalPlan, SessionState)> {
         let Self { state, statement, values, snapshot } = self;
-        let plan = state.statement_to_plan(statement).await.map_err(|error| {
-            let error = from_datafusion(error);
-            match missing_table(error.message()) {
-                Some(name) => unknown_table(snapshot.catalog(), name),
-                None => error,
-            }
-        })?;
+        let plan =
+            state.statement_to_plan(statement).await.map_err(|error| planning_error(error, &snapshot))?;
         let plan = match values {
             Some(values) => plan.with_param_values(values).map_err(from_datafusion)?,
             None => plan,
@@ -492,6 +487,15 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
         found.rows = found.rows.min(fetch as u64);
     }
     Some(found)
+}
+
+/// Why a statement cannot be planned; a table that is not there gets a suggestion.
+pub(super) fn planning_error(error: DataFusionError, snapshot: &Snapshot) -> Error {
+    let error = from_datafusion(error);
+    match missing_table(error.message()) {
+        Some(name) => unknown_table(snapshot.catalog(), name),
+        None => error,
+    }
 }
 
 /// The table in DataFusion's words for one that is not there: `table 'catalog.schema.name' not found`.

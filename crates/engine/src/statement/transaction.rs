@@ -62,6 +62,10 @@ impl Explicit {
         Ok(())
     }
 
+    pub fn abort(&mut self, why: &str) {
+        self.aborted.get_or_insert_with(|| why.to_string());
+    }
+
     fn savepoint(&mut self) -> Result<Vec<Savepoint>> {
         self.transactions.iter_mut().map(|(_, transaction)| transaction.savepoint()).collect()
     }

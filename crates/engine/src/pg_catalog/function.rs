@@ -1,0 +1,468 @@
+//! Functions that PostgreSQL's programs call about the catalogs and about their session.
+//!
+//! Their arguments come as texts, whatever their types: they are names and numbers, and few.
+
+use super::definition::{constraint, index, qualified, quote};
+use super::objects::{Objects, Relation, What, attribute_number};
+use super::settings::{Settings, version};
+use super::tables::serial_sequence;
+use super::types::{by_name, format_type};
+use crate::scope::Scope;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result as FusionResult};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// What the functions know.
+#[derive(Debug)]
+struct Known {
+    scope: Arc<Scope>,
+    settings: Arc<Settings>,
+}
+
+/// One call for one row.
+struct Call<'a> {
+    known: &'a Known,
+    objects: &'a Objects,
+    arguments: &'a [Option<String>],
+    /// Of the arguments.
+    types: &'a [DataType],
+}
+
+impl Call<'_> {
+    fn text(&self, place: usize) -> Option<&str> {
+        self.arguments.get(place)?.as_deref()
+    }
+
+    fn number(&self, place: usize) -> Option<i64> {
+        self.text(place)?.parse().ok()
+    }
+
+    fn relation(&self, place: usize) -> Option<&Relation> {
+        let text = self.text(place)?;
+        match text.parse() {
+            Ok(oid) => self.objects.relation(oid),
+            Err(_) => self.objects.find(&self.known.scope, text),
+        }
+    }
+}
+
+/// A result; the kinds are the types of the functions.
+enum Gives {
+    Text(Option<String>),
+    Number(Option<i64>),
+    Truth(Option<bool>),
+    Names(Vec<String>),
+}
+use Gives::{Names, Number, Text, Truth};
+
+type Body = fn(&Call<'_>) -> Result<Gives>;
+
+fn text(value: impl Into<String>) -> Result<Gives> {
+    Ok(Text(Some(value.into())))
+}
+
+fn yes(_: &Call<'_>) -> Result<Gives> {
+    Ok(Truth(Some(true)))
+}
+
+fn no(_: &Call<'_>) -> Result<Gives> {
+    Ok(Truth(Some(false)))
+}
+
+fn zero(_: &Call<'_>) -> Result<Gives> {
+    Ok(Number(Some(0)))
+}
+
+fn no_text(_: &Call<'_>) -> Result<Gives> {
+    Ok(Text(None))
+}
+
+fn user(call: &Call<'_>) -> Result<Gives> {
+    text(call.known.settings.user())
+}
+
+fn database(call: &Call<'_>) -> Result<Gives> {
+    text(call.known.scope.current().0)
+}
+
+fn schema(call: &Call<'_>) -> Result<Gives> {
+    text(call.known.scope.current().1)
+}
+
+/// A name or a number as a number.
+fn relation_in(call: &Call<'_>) -> Result<Gives> {
+    let Some(name) = call.text(0) else { return Ok(Number(None)) };
+    if let Ok(oid) = name.parse() {
+        return Ok(Number(Some(oid)));
+    }
+    match find_relation(call, name) {
+        Some(oid) => Ok(Number(Some(oid))),
+        None => Err(Error::new(ErrorKind::UnknownName, format!("relation \"{name}\" does not exist"))),
+    }
+}
+
+fn find_relation(call: &Call<'_>, name: &str) -> Option<i64> {
+    let own = call.objects.find(&call.known.scope, name).map(|relation| relation.oid);
+    let system = || super::rows::system_relation(name.trim_start_matches("pg_catalog."));
+    own.or_else(|| system().map(|relation| relation.oid))
+}
+
+fn relation_out(call: &Call<'_>) -> Result<Gives> {
+    let (_, current) = call.known.scope.current();
+    Ok(Text(match (call.relation(0), call.number(0)) {
+        (Some(relation), _) => Some(qualified(relation, &current)),
+        (None, Some(0)) => Some("-".into()),
+        (None, Some(oid)) => {
+            let system = super::rows::system_relations().iter().find(|relation| relation.oid == oid);
+            Some(system.map_or_else(|| oid.to_string(), |relation| relation.name.to_string()))
+        }
+        (None, None) => call.text(0).map(str::to_string),
+    }))
+}
+
+fn type_in(call: &Call<'_>) -> Result<Gives> {
+    let Some(name) = call.text(0) else { return Ok(Number(None)) };
+    match (name.parse(), find_type(name)) {
+        (Ok(oid), _) | (_, Some(oid)) => Ok(Number(Some(oid))),
+        _ => Err(Error::new(ErrorKind::UnknownName, format!("type \"{name}\" does not exist"))
+            .with_sqlstate("42704")),
+    }
+}
+
+fn find_type(name: &str) -> Option<i64> {
+    let (found, is_array) = by_name(&name.replace('"', ""))?;
+    Some(i64::from(if is_array { found.array } else { found.oid }))
+}
+
+fn type_out(call: &Call<'_>) -> Result<Gives> {
+    Ok(Text(match call.number(0) {
+        None => None,
+        Some(0) => Some("-".into()),
+        Some(oid) => {
+            let known = u32::try_from(oid).ok().and_then(|oid| format_type(oid, call.number(1)));
+            Some(known.unwrap_or_else(|| "???".into()))
+        }
+    }))
+}
+
+fn schema_in(call: &Call<'_>) -> Result<Gives> {
+    let Some(name) = call.text(0) else { return Ok(Number(None)) };
+    if let Ok(oid) = name.parse() {
+        return Ok(Number(Some(oid)));
+    }
+    let plain = super::objects::parts_of(name).join(".");
+    match call.objects.schemas.iter().find(|(_, schema)| *schema == plain) {
+        Some((oid, _)) => Ok(Number(Some(*oid))),
+        None => Err(Error::new(ErrorKind::UnknownName, format!("schema \"{name}\" does not exist"))
+            .with_sqlstate("3F000")),
+    }
+}
+
+fn schema_out(call: &Call<'_>) -> Result<Gives> {
+    let found = call.number(0).and_then(|oid| call.objects.schemas.iter().find(|(number, _)| *number == oid));
+    Ok(Text(found.map(|(_, name)| quote(name)).or_else(|| call.text(0).map(str::to_string))))
+}
+
+fn is_visible(call: &Call<'_>) -> Result<Gives> {
+    let (_, current) = call.known.scope.current();
+    Ok(Truth(call.number(0).map(|oid| match call.objects.relation(oid) {
+        Some(relation) => relation.temporary || relation.schema_name == current,
+        None => super::rows::system_relations().iter().any(|relation| relation.oid == oid),
+    })))
+}
+
+fn constraint_text(call: &Call<'_>) -> Result<Gives> {
+    let (_, current) = call.known.scope.current();
+    let found = call.number(0).and_then(|oid| call.objects.constraints.iter().find(|known| known.oid == oid));
+    Ok(Text(found.map(|found| constraint(call.objects, found, &current))))
+}
+
+fn index_text(call: &Call<'_>) -> Result<Gives> {
+    let column = call.number(1).and_then(|number| usize::try_from(number).ok()).unwrap_or(0);
+    Ok(Text(call.relation(0).and_then(|relation| index(call.objects, relation, column))))
+}
+
+fn view_text(call: &Call<'_>) -> Result<Gives> {
+    Ok(Text(call.relation(0).and_then(|relation| match &relation.what {
+        What::View(view) => Some(format!("{};", view.sql.trim_end_matches(';'))),
+        _ => None,
+    })))
+}
+
+fn relation_comment(call: &Call<'_>) -> Result<Gives> {
+    let is_relation = call.text(1).is_none_or(|catalog| catalog == "pg_class");
+    let table = call.number(0).filter(|_| is_relation).and_then(|oid| call.objects.table(oid));
+    Ok(Text(table.and_then(|table| table.comment.clone())))
+}
+
+fn column_comment(call: &Call<'_>) -> Result<Gives> {
+    let table = call.number(0).and_then(|oid| call.objects.table(oid));
+    let number = call.number(1).unwrap_or(0);
+    Ok(Text(table.and_then(|table| {
+        table.columns.iter().find(|column| attribute_number(column.id) == number)?.comment.clone()
+    })))
+}
+
+fn owned_sequence(call: &Call<'_>) -> Result<Gives> {
+    let Some(table) = call.text(0) else { return Ok(Text(None)) };
+    let Some(relation) = call.relation(0) else {
+        return Err(Error::new(ErrorKind::UnknownName, format!("relation \"{table}\" does not exist")));
+    };
+    Ok(Text(call.text(1).and_then(|column| serial_sequence(call.objects, relation, column))))
+}
+
+fn rows_of(call: &Call<'_>) -> Option<i64> {
+    match &call.relation(0)?.what {
+        What::Table { entry, rows } => Some(*rows as i64 * entry.columns.len() as i64 * 8),
+        _ => Some(0),
+    }
+}
+
+fn current_setting(call: &Call<'_>) -> Result<Gives> {
+    let Some(name) = call.text(0) else { return Ok(Text(None)) };
+    match call.known.settings.get(name) {
+        Some(value) => text(value),
+        None if call.text(1) == Some("true") => Ok(Text(None)),
+        None => Err(Error::new(
+            ErrorKind::UnknownName,
+            format!("unrecognized configuration parameter \"{name}\""),
+        )
+        .with_sqlstate("42704")),
+    }
+}
+
+fn set_config(call: &Call<'_>) -> Result<Gives> {
+    let (Some(name), value) = (call.text(0), call.text(1).unwrap_or_default()) else { return Ok(Text(None)) };
+    call.known.settings.set(name, value)?;
+    Ok(Text(call.known.settings.get(name)))
+}
+
+fn encoding_name(call: &Call<'_>) -> Result<Gives> {
+    text(if call.number(0) == Some(6) { "UTF8" } else { "SQL_ASCII" })
+}
+
+fn search_path(call: &Call<'_>) -> Result<Gives> {
+    let with_system = call.text(0) == Some("true");
+    let system = with_system.then(|| "pg_catalog".to_string());
+    Ok(Names(system.into_iter().chain([call.known.scope.current().1]).collect()))
+}
+
+fn json_object(call: &Call<'_>) -> Result<Gives> {
+    let value = |place: usize| match (call.text(place), call.types.get(place)) {
+        (None, _) => serde_json::Value::Null,
+        (Some(text), Some(DataType::Boolean)) => serde_json::Value::Bool(text == "true"),
+        (Some(text), Some(of)) if of.is_integer() => {
+            text.parse::<i64>().map_or_else(|_| text.into(), serde_json::Value::from)
+        }
+        (Some(text), _) => text.into(),
+    };
+    let members = (0..call.arguments.len() / 2)
+        .map(|pair| (call.text(2 * pair).unwrap_or_default().to_string(), value(2 * pair + 1)));
+    text(serde_json::Value::Object(members.collect()).to_string())
+}
+
+/// The functions, with the type of what they give: `t`ext, `n`umber, `b`oolean or a list of `N`ames.
+const FUNCTIONS: &[(&str, char, Body)] = &[
+    ("version", 't', |_| text(version())),
+    ("current_user", 't', user),
+    ("session_user", 't', user),
+    ("current_role", 't', user),
+    ("current_catalog", 't', database),
+    ("current_database", 't', database),
+    ("current_schema", 't', schema),
+    ("current_schemas", 'N', search_path),
+    ("current_setting", 't', current_setting),
+    ("set_config", 't', set_config),
+    ("pg_backend_pid", 'n', |call| Ok(Number(Some(call.known.settings.process().into())))),
+    ("pg_client_encoding", 't', |_| text("UTF8")),
+    ("pg_encoding_to_char", 't', encoding_name),
+    ("pg_is_in_recovery", 'b', no),
+    ("pg_get_userbyid", 't', user),
+    ("format_type", 't', type_out),
+    ("regclass_in", 'n', relation_in),
+    ("regclass_out", 't', relation_out),
+    ("to_regclass", 'n', |call| Ok(Number(call.text(0).and_then(|name| find_relation(call, name))))),
+    ("regtype_in", 'n', type_in),
+    ("regtype_out", 't', type_out),
+    ("to_regtype", 'n', |call| Ok(Number(call.text(0).and_then(find_type)))),
+    ("regnamespace_in", 'n', schema_in),
+    ("regnamespace_out", 't', schema_out),
+    ("pg_table_is_visible", 'b', is_visible),
+    ("pg_type_is_visible", 'b', yes),
+    ("pg_function_is_visible", 'b', yes),
+    ("pg_operator_is_visible", 'b', yes),
+    ("pg_collation_is_visible", 'b', yes),
+    ("pg_statistics_obj_is_visible", 'b', yes),
+    ("has_table_privilege", 'b', yes),
+    ("has_column_privilege", 'b', yes),
+    ("has_any_column_privilege", 'b', yes),
+    ("has_schema_privilege", 'b', yes),
+    ("has_database_privilege", 'b', yes),
+    ("has_sequence_privilege", 'b', yes),
+    ("has_function_privilege", 'b', yes),
+    ("has_tablespace_privilege", 'b', yes),
+    ("pg_has_role", 'b', yes),
+    ("pg_get_expr", 't', |call| Ok(Text(call.text(0).map(str::to_string)))),
+    ("pg_get_constraintdef", 't', constraint_text),
+    ("pg_get_indexdef", 't', index_text),
+    ("pg_get_viewdef", 't', view_text),
+    ("pg_get_ruledef", 't', no_text),
+    ("pg_get_triggerdef", 't', no_text),
+    ("pg_get_functiondef", 't', no_text),
+    ("pg_get_function_result", 't', no_text),
+    ("pg_get_function_arguments", 't', no_text),
+    ("pg_get_function_identity_arguments", 't', no_text),
+    ("pg_get_partkeydef", 't', no_text),
+    ("pg_get_statisticsobjdef_columns", 't', no_text),
+    ("pg_get_serial_sequence", 't', owned_sequence),
+    ("pg_relation_is_publishable", 'b', no),
+    // There are no partitions: each table is its own and only ancestor.
+    ("pg_partition_ancestors", 'n', relation_in),
+    ("pg_partition_root", 'n', relation_in),
+    ("json_build_object", 't', json_object),
+    ("obj_description", 't', relation_comment),
+    ("shobj_description", 't', no_text),
+    ("col_description", 't', column_comment),
+    ("quote_ident", 't', |call| Ok(Text(call.text(0).map(quote)))),
+    ("pg_relation_size", 'n', |call| Ok(Number(rows_of(call)))),
+    ("pg_table_size", 'n', |call| Ok(Number(rows_of(call)))),
+    ("pg_total_relation_size", 'n', |call| Ok(Number(rows_of(call)))),
+    ("pg_indexes_size", 'n', zero),
+    ("pg_database_size", 'n', zero),
+    ("pg_size_pretty", 't', |call| Ok(Text(call.number(0).map(|bytes| format!("{} kB", bytes / 1024))))),
+    ("pg_stat_get_numscans", 'n', zero),
+    ("pg_tablespace_location", 't', |_| text("")),
+    ("pg_advisory_unlock_all", 't', no_text),
+    ("txid_current", 'n', zero),
+    ("inet_server_port", 'n', |_| Ok(Number(None))),
+    ("inet_server_addr", 't', no_text),
+    ("inet_client_addr", 't', no_text),
+];
+
+pub(super) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
+    let known = Arc::new(Known { scope: scope.clone(), settings: settings.clone() });
+    for (name, gives, body) in FUNCTIONS {
+        let function = CatalogFunction {
+            name,
+            gives: match gives {
+                'n' => DataType::Int64,
+                'b' => DataType::Boolean,
+                'N' => DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))),
+                _ => DataType::Utf8,
+            },
+            body: *body,
+            known: known.clone(),
+            // A session's settings may change between two calls of one plan.
+            signature: Signature::one_of(
+                vec![TypeSignature::Nullary, TypeSignature::VariadicAny],
+                if *name == "set_config" { Volatility::Volatile } else { Volatility::Stable },
+            ),
+        };
+        context.register_udf(ScalarUDF::from(function));
+    }
+}
+
+#[derive(Debug)]
+struct CatalogFunction {
+    name: &'static str,
+    gives: DataType,
+    body: Body,
+    known: Arc<Known>,
+    signature: Signature,
+}
+
+impl PartialEq for CatalogFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && Arc::ptr_eq(&self.known, &other.known)
+    }
+}
+
+impl Eq for CatalogFunction {}
+
+impl Hash for CatalogFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for CatalogFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> FusionResult<DataType> {
+        Ok(self.gives.clone())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> FusionResult<ColumnarValue> {
+        let is_scalar = arguments.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { arguments.number_rows };
+        let texts = arguments
+            .args
+            .iter()
+            .map(|value| Ok(cast(&value.to_array(rows)?, &DataType::Utf8)?))
+            .collect::<FusionResult<Vec<ArrayRef>>>()?;
+        let types: Vec<DataType> = arguments.args.iter().map(ColumnarValue::data_type).collect();
+        let external = |error: Error| DataFusionError::External(Box::new(error));
+        let objects = Objects::of(&self.known.scope).map_err(external)?;
+        let results = (0..rows).map(|row| {
+            let argument = |texts: &ArrayRef| {
+                texts.is_valid(row).then(|| texts.as_string::<i32>().value(row).to_string())
+            };
+            let arguments: Vec<Option<String>> = texts.iter().map(argument).collect();
+            (self.body)(&Call { known: &self.known, objects: &objects, arguments: &arguments, types: &types })
+        });
+        let results = results.collect::<Result<Vec<Gives>>>().map_err(external)?;
+        let array = self.array(results)?;
+        Ok(match is_scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+            false => ColumnarValue::Array(array),
+        })
+    }
+}
+
+impl CatalogFunction {
+    fn array(&self, results: Vec<Gives>) -> FusionResult<ArrayRef> {
+        let values = results.into_iter();
+        Ok(match &self.gives {
+            DataType::Int64 => Arc::new(
+                values
+                    .map(|value| if let Number(value) = value { value } else { None })
+                    .collect::<Int64Array>(),
+            ),
+            DataType::Boolean => Arc::new(
+                values
+                    .map(|value| if let Truth(value) = value { value } else { None })
+                    .collect::<BooleanArray>(),
+            ),
+            DataType::Utf8 => Arc::new(
+                values
+                    .map(|value| if let Text(value) = value { value } else { None })
+                    .collect::<StringArray>(),
+            ),
+            _ => {
+                let lists = values.map(|value| match value {
+                    Names(names) => {
+                        let names: Vec<ScalarValue> = names.into_iter().map(ScalarValue::from).collect();
+                        ScalarValue::List(ScalarValue::new_list_nullable(&names, &DataType::Utf8))
+                    }
+                    _ => ScalarValue::List(ScalarValue::new_list_nullable(&[], &DataType::Utf8)),
+                });
+                ScalarValue::iter_to_array(lists)?
+            }
+        })
+    }
+}

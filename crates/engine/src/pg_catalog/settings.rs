@@ -1,0 +1,249 @@
+//! Settings that PostgreSQL's clients ask for and set. Most of them change nothing here: they are kept, so that a client
+//! finds what it has set. Those that the engine has itself, such as the time zone, are the engine's.
+
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use parking_lot::RwLock;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The version of PostgreSQL whose catalogs and protocol these are.
+pub const SERVER_VERSION_NUM: &str = "150000";
+
+/// The version in the form that clients parse: PostgreSQL's first.
+pub fn server_version() -> String {
+    format!("15.0 (Hypostyle {})", env!("CARGO_PKG_VERSION"))
+}
+
+/// What `version()` gives.
+pub fn version() -> String {
+    format!("PostgreSQL {} on {}-{}", server_version(), std::env::consts::ARCH, std::env::consts::OS)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Free,
+    /// The server's, not the session's.
+    Fixed,
+    /// Only these values are right.
+    OneOf(&'static [&'static str]),
+    /// Milliseconds, or a number with a unit.
+    Time,
+}
+use Change::{Fixed, Free, OneOf, Time};
+
+const SWITCH: Change = OneOf(&["on", "off", "true", "false", "yes", "no", "1", "0"]);
+const ON: Change = OneOf(&["on", "true", "yes", "1"]);
+const LEVELS: Change = OneOf(&["read uncommitted", "read committed", "repeatable read"]);
+
+/// Names as PostgreSQL shows them, with what they are at first and what they may become.
+const KNOWN: [(&str, &str, Change); 49] = [
+    ("application_name", "", Free),
+    ("array_nulls", "on", ON),
+    ("backslash_quote", "safe_encoding", Free),
+    ("bytea_output", "hex", OneOf(&["hex"])),
+    ("check_function_bodies", "on", SWITCH),
+    ("client_encoding", "UTF8", OneOf(&["UTF8", "UTF-8", "unicode", "SQL_ASCII", "auto"])),
+    ("client_min_messages", "notice", Free),
+    ("DateStyle", "ISO, MDY", Free),
+    ("default_table_access_method", "heap", Free),
+    ("default_tablespace", "", Free),
+    ("default_transaction_deferrable", "off", SWITCH),
+    ("default_transaction_isolation", "repeatable read", LEVELS),
+    ("default_transaction_read_only", "off", SWITCH),
+    ("escape_string_warning", "on", SWITCH),
+    ("extra_float_digits", "1", Free),
+    ("geqo", "on", SWITCH),
+    ("idle_in_transaction_session_timeout", "0", Time),
+    ("idle_session_timeout", "0", Time),
+    ("in_hot_standby", "off", Fixed),
+    ("integer_datetimes", "on", Fixed),
+    ("IntervalStyle", "postgres", OneOf(&["postgres"])),
+    ("is_superuser", "on", Fixed),
+    ("jit", "off", SWITCH),
+    ("lc_collate", "C", Fixed),
+    ("lc_ctype", "C", Fixed),
+    ("lc_messages", "C", Free),
+    ("lc_monetary", "C", Free),
+    ("lc_numeric", "C", Free),
+    ("lc_time", "C", Free),
+    ("lock_timeout", "0", Time),
+    ("max_identifier_length", "255", Fixed),
+    ("max_index_keys", "32", Fixed),
+    ("quote_all_identifiers", "off", SWITCH),
+    ("role", "none", Free),
+    ("row_security", "on", SWITCH),
+    ("search_path", "main", Free),
+    ("server_encoding", "UTF8", Fixed),
+    ("server_version", "", Fixed),
+    ("server_version_num", SERVER_VERSION_NUM, Fixed),
+    ("session_authorization", "hypostyle", Fixed),
+    ("session_replication_role", "origin", Free),
+    ("standard_conforming_strings", "on", ON),
+    ("statement_timeout", "0", Time),
+    ("synchronize_seqscans", "on", SWITCH),
+    ("synchronous_commit", "on", Free),
+    ("TimeZone", "UTC", Free),
+    ("transaction_isolation", "repeatable read", LEVELS),
+    ("transaction_read_only", "off", SWITCH),
+    ("xmloption", "content", Free),
+];
+
+fn known(name: &str) -> Option<&'static (&'static str, &'static str, Change)> {
+    KNOWN.iter().find(|(known, _, _)| known.eq_ignore_ascii_case(name))
+}
+
+/// The settings of one session, and who its client is.
+#[derive(Debug, Default)]
+pub struct Settings {
+    /// By their names in lower case; those that were never set are missing.
+    values: RwLock<BTreeMap<String, String>>,
+    process: AtomicU32,
+}
+
+impl Settings {
+    /// The value of a setting, of one of PostgreSQL's or one that the client has made up.
+    pub fn get(&self, name: &str) -> Option<String> {
+        if name.eq_ignore_ascii_case("server_version") {
+            return Some(server_version());
+        }
+        let value = self.values.read().get(&name.to_ascii_lowercase()).cloned();
+        value.or_else(|| known(name).map(|(_, value, _)| (*value).to_string()))
+    }
+
+    /// The name as PostgreSQL shows it.
+    pub fn shown(name: &str) -> String {
+        known(name).map_or_else(|| name.to_ascii_lowercase(), |(known, _, _)| (*known).to_string())
+    }
+
+    /// # Errors
+    /// `42704` for a name that there is not, `55P02` for one that cannot be changed, `22023` for a value that is not
+    /// right. A name with a dot is the client's own.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let key = name.to_ascii_lowercase();
+        let Some((known, _, change)) = known(name) else {
+            if name.contains('.') || self.values.read().contains_key(&key) {
+                self.values.write().insert(key, value.to_string());
+                return Ok(());
+            }
+            return Err(unknown(name));
+        };
+        let wrong = |wanted: &str| {
+            Error::invalid_input(format!("invalid value for parameter \"{known}\": \"{value}\"; {wanted}"))
+                .with_sqlstate("22023")
+        };
+        match change {
+            Fixed => {
+                return Err(Error::invalid_input(format!("parameter \"{known}\" cannot be changed"))
+                    .with_sqlstate("55P02"));
+            }
+            OneOf(values) if !values.iter().any(|allowed| allowed.eq_ignore_ascii_case(value)) => {
+                return Err(wrong(&format!("it is {}", values.join(", "))));
+            }
+            Time if milliseconds(value).is_none() => return Err(wrong("give milliseconds, or 5s, 1min")),
+            _ => {}
+        }
+        let value = match (*change, value.to_ascii_lowercase().as_str()) {
+            (SWITCH | ON, "true" | "yes" | "1") => "on".to_string(),
+            (SWITCH, "false" | "no" | "0") => "off".to_string(),
+            (_, _) if *known == "client_encoding" => "UTF8".to_string(),
+            // Only the order of day and month could be another.
+            (_, _) if *known == "DateStyle" => "ISO, MDY".to_string(),
+            _ => value.to_string(),
+        };
+        self.values.write().insert(key, value);
+        Ok(())
+    }
+
+    /// Also for what a client cannot set.
+    pub fn force(&self, name: &str, value: &str) {
+        self.values.write().insert(name.to_ascii_lowercase(), value.to_string());
+    }
+
+    pub fn reset(&self, name: &str) -> Result<()> {
+        if self.values.write().remove(&name.to_ascii_lowercase()).is_none() && known(name).is_none() {
+            return Err(unknown(name));
+        }
+        Ok(())
+    }
+
+    pub fn reset_all(&self) {
+        self.values.write().retain(|name, _| known(name).is_some_and(|(_, _, change)| *change == Fixed));
+    }
+
+    /// A time as a setting, where one is set.
+    pub fn time(&self, name: &str) -> Option<std::time::Duration> {
+        let value = self.get(name).and_then(|value| milliseconds(&value))?;
+        (value > 0).then(|| std::time::Duration::from_millis(value))
+    }
+
+    /// All settings of PostgreSQL's with their values.
+    pub fn all(&self) -> Vec<(&'static str, String)> {
+        KNOWN.iter().map(|(name, _, _)| (*name, self.get(name).unwrap_or_default())).collect()
+    }
+
+    pub fn user(&self) -> String {
+        self.get("session_authorization").unwrap_or_default()
+    }
+
+    /// What `pg_backend_pid` gives.
+    pub fn process(&self) -> u32 {
+        match self.process.load(Ordering::Relaxed) {
+            0 => std::process::id(),
+            process => process,
+        }
+    }
+
+    pub fn set_process(&self, process: u32) {
+        self.process.store(process, Ordering::Relaxed);
+    }
+}
+
+fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let factor = match text[digits..].trim() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(factor)
+}
+
+fn unknown(name: &str) -> Error {
+    let suggestion = did_you_mean(name, KNOWN.iter().map(|(known, _, _)| *known));
+    Error::new(ErrorKind::UnknownName, format!("unrecognized configuration parameter \"{name}\"{suggestion}"))
+        .with_sqlstate("42704")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_found_and_what_cannot_be_is_refused() {
+        let settings = Settings::default();
+        assert_eq!(settings.get("datestyle").unwrap(), "ISO, MDY");
+        settings.set("Application_Name", "x").unwrap();
+        assert_eq!(settings.get("application_name").unwrap(), "x");
+        settings.set("my.own", "1").unwrap();
+        assert_eq!(settings.get("my.own").unwrap(), "1");
+        settings.set("statement_timeout", "2s").unwrap();
+        assert_eq!(settings.time("statement_timeout"), Some(std::time::Duration::from_secs(2)));
+        for (name, value, sqlstate) in [
+            ("nothing", "1", "42704"),
+            ("server_version", "16", "55P02"),
+            ("client_encoding", "LATIN1", "22023"),
+            ("standard_conforming_strings", "off", "22023"),
+            ("statement_timeout", "soon", "22023"),
+        ] {
+            assert_eq!(settings.set(name, value).unwrap_err().sqlstate(), sqlstate, "{name}");
+        }
+        settings.reset_all();
+        assert_eq!(settings.get("application_name").unwrap(), "");
+        assert_eq!(settings.get("my.own"), None);
+    }
+}

@@ -1,0 +1,252 @@
+//! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
+
+use super::names::name_columns;
+use super::query::planning_error;
+use super::{leading_words, parse, parse_query};
+use crate::session::Session;
+use arrow::datatypes::Schema;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    AssignmentTarget, Delete, Expr, FromTable, Insert, SelectItem, SetExpr, Statement, TableObject,
+    TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions,
+};
+use hypostyle_storage::TableEntry;
+use hypostyle_types::{LogicalType, Result};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// A column of a result: its name, its type, and whether NULL may be in it.
+pub type DescribedColumn = (String, LogicalType, bool);
+
+/// What a statement gives.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Gives {
+    Rows(Vec<DescribedColumn>),
+    Nothing,
+    /// Only running it tells.
+    Unknown,
+}
+
+/// A statement that has not run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Described {
+    /// `None` where nothing in the statement tells the type.
+    pub parameters: Vec<Option<LogicalType>>,
+    pub gives: Gives,
+}
+
+/// The types that are known of parameters, by their numbers from 1.
+type Known = HashMap<usize, LogicalType>;
+
+impl Session {
+    /// Describes one statement, with `$1` for its parameters.
+    ///
+    /// # Errors
+    /// Those of parsing it, and of planning it if it is a query.
+    pub fn describe_statement(&self, sql: &str) -> Result<Described> {
+        let _running = self.enter();
+        self.in_transaction(sql, || self.describe_one(sql))
+    }
+
+    fn describe_one(&self, sql: &str) -> Result<Described> {
+        let words = leading_words(sql);
+        let without = |gives| Ok(Described { parameters: Vec::new(), gives });
+        match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["SUMMARIZE" | "CHECK" | "PRAGMA", ..] | ["SHOW", "DATABASES", ..] => {
+                return without(Gives::Unknown);
+            }
+            ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]
+            | ["CREATE" | "ALTER", "SEQUENCE", ..] => return without(Gives::Nothing),
+            _ => {}
+        }
+        let DfStatement::Statement(statement) = parse(sql)? else { return without(Gives::Unknown) };
+        let count = placeholders(statement.as_ref());
+        let mut known = Known::new();
+        let gives = match *statement {
+            Statement::Query(mut query) => {
+                name_columns(&mut query);
+                let plan = self.plan_with_placeholders(Statement::Query(query))?;
+                known = types_of(&plan);
+                Gives::Rows(columns(plan.schema().as_arrow())?)
+            }
+            Statement::Insert(insert) => self.describe_insert(&insert, &mut known)?,
+            Statement::Update(update) => self.describe_update(&update, &mut known)?,
+            Statement::Delete(delete) => self.describe_delete(&delete, &mut known)?,
+            Statement::Explain { .. }
+            | Statement::ExplainTable { .. }
+            | Statement::ShowVariable { .. }
+            | Statement::ShowTables { .. }
+            | Statement::ShowColumns { .. }
+            | Statement::Execute { .. } => Gives::Unknown,
+            _ => Gives::Nothing,
+        };
+        let parameters = (1..=count).map(|number| known.remove(&number)).collect();
+        Ok(Described { parameters, gives })
+    }
+
+    fn plan_with_placeholders(&self, statement: Statement) -> Result<LogicalPlan> {
+        let state = self.context.state();
+        let statement = DfStatement::Statement(Box::new(statement));
+        let snapshot = self.scope.current_database()?.snapshot;
+        self.wait(async move {
+            state.statement_to_plan(statement).await.map_err(|error| planning_error(error, &snapshot))
+        })
+    }
+
+    /// Plans a query for the types of its parameters only. What is wrong with it is told when it runs.
+    fn learn(&self, sql: &str, known: &mut Known) {
+        if let Ok(query) = parse_query(sql)
+            && let Ok(plan) = self.plan_with_placeholders(Statement::Query(Box::new(query)))
+        {
+            for (number, logical_type) in types_of(&plan) {
+                known.entry(number).or_insert(logical_type);
+            }
+        }
+    }
+
+    fn entry(&self, name: &str) -> Result<Option<std::sync::Arc<TableEntry>>> {
+        let found = self.scope.resolve(&super::split_name(name), None)?;
+        let snapshot = self.scope.database(&found.database)?.snapshot;
+        Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
+    }
+
+    fn describe_insert(&self, insert: &Insert, known: &mut Known) -> Result<Gives> {
+        let TableObject::TableName(table) = &insert.table else { return Ok(Gives::Unknown) };
+        let name = table.to_string();
+        if let Some(entry) = self.entry(&name)?
+            && let Some(source) = &insert.source
+        {
+            let columns: Vec<&LogicalType> = match insert.columns.is_empty() {
+                true => entry.columns.iter().map(|column| &column.logical_type).collect(),
+                false => {
+                    let named = insert.columns.iter().map(super::ddl::last_of);
+                    let named = named.collect::<Result<Vec<_>>>()?;
+                    let found = named.iter().filter_map(|name| entry.column(name));
+                    found.map(|column| &column.logical_type).collect()
+                }
+            };
+            let mut learn = |value: &Expr, index: usize| {
+                if let (Some(number), Some(logical_type)) = (placeholder(value), columns.get(index)) {
+                    known.entry(number).or_insert_with(|| (*logical_type).clone());
+                }
+            };
+            match source.body.as_ref() {
+                SetExpr::Values(values) => {
+                    for row in &values.rows {
+                        row.iter().enumerate().for_each(|(index, value)| learn(value, index));
+                    }
+                }
+                SetExpr::Select(select) => {
+                    for (index, item) in select.projection.iter().enumerate() {
+                        if let SelectItem::UnnamedExpr(value)
+                        | SelectItem::ExprWithAlias { expr: value, .. } = item
+                        {
+                            learn(value, index);
+                        }
+                    }
+                }
+                _ => {}
+            }
+            self.learn(&source.to_string(), known);
+        }
+        self.returned(&name, insert.returning.as_deref())
+    }
+
+    fn describe_update(&self, update: &Update, known: &mut Known) -> Result<Gives> {
+        let name = update.table.relation.to_string();
+        let table = name.split_whitespace().next().unwrap_or_default();
+        let entry = self.entry(table)?;
+        let mut items = Vec::new();
+        for assignment in &update.assignments {
+            let AssignmentTarget::ColumnName(column) = &assignment.target else { continue };
+            let column = super::ddl::last_of(column)?;
+            let column = entry.as_ref().and_then(|entry| entry.column(&column));
+            match (placeholder(&assignment.value), column) {
+                (Some(number), Some(column)) => {
+                    known.entry(number).or_insert_with(|| column.logical_type.clone());
+                }
+                _ => items.push(assignment.value.to_string()),
+            }
+        }
+        items.push("1".into());
+        let from = match &update.from {
+            Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
+                from.as_slice()
+            }
+            None => &[],
+        };
+        let tables: Vec<String> =
+            [&update.table].into_iter().chain(from).map(TableWithJoins::to_string).collect();
+        let condition =
+            update.selection.as_ref().map_or(String::new(), |condition| format!(" WHERE {condition}"));
+        self.learn(&format!("SELECT {} FROM {}{condition}", items.join(", "), tables.join(", ")), known);
+        self.returned(&tables[0], update.returning.as_deref())
+    }
+
+    fn describe_delete(&self, delete: &Delete, known: &mut Known) -> Result<Gives> {
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let using = delete.using.as_deref().unwrap_or_default();
+        let tables: Vec<String> = from.iter().chain(using).map(TableWithJoins::to_string).collect();
+        if let Some(condition) = &delete.selection {
+            self.learn(&format!("SELECT 1 FROM {} WHERE {condition}", tables.join(", ")), known);
+        }
+        self.returned(&tables.join(", "), delete.returning.as_deref())
+    }
+
+    /// The columns of RETURNING.
+    fn returned(&self, table: &str, items: Option<&[SelectItem]>) -> Result<Gives> {
+        let Some(items) = items else { return Ok(Gives::Nothing) };
+        let items: Vec<String> = items.iter().map(SelectItem::to_string).collect();
+        let mut query = parse_query(&format!("SELECT {} FROM {table}", items.join(", ")))?;
+        name_columns(&mut query);
+        let plan = self.plan_with_placeholders(Statement::Query(Box::new(query)))?;
+        Ok(Gives::Rows(columns(plan.schema().as_arrow())?))
+    }
+
+    /// Aborts the open transaction, as an error in one of its statements does.
+    pub fn abort_transaction(&self, why: &str) {
+        if let Some(explicit) = self.transaction.lock().as_mut() {
+            explicit.abort(why);
+        }
+    }
+}
+
+fn columns(schema: &Schema) -> Result<Vec<DescribedColumn>> {
+    schema
+        .fields()
+        .iter()
+        .map(|field| Ok((field.name().clone(), LogicalType::from_arrow(field)?, field.is_nullable())))
+        .collect()
+}
+
+/// The number of a placeholder, from 1.
+fn placeholder(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(name) => name.strip_prefix('$')?.parse().ok(),
+            _ => None,
+        },
+        Expr::Nested(inner) => placeholder(inner),
+        _ => None,
+    }
+}
+
+/// Parameters that a statement has: as many as the highest number of them.
+fn placeholders(statement: &Statement) -> usize {
+    let mut highest = 0;
+    let _done: ControlFlow<()> = visit_expressions(statement, |expr| {
+        highest = highest.max(placeholder(expr).unwrap_or(0));
+        ControlFlow::Continue(())
+    });
+    highest.min(usize::from(u16::MAX))
+}
+
+fn types_of(plan: &LogicalPlan) -> Known {
+    let types = plan.get_parameter_fields().unwrap_or_default();
+    let known = types.into_iter().filter_map(|(name, field)| {
+        let number = name.strip_prefix('$')?.parse().ok()?;
+        Some((number, LogicalType::from_arrow(field?.as_ref()).ok()?))
+    });
+    known.collect()
+}

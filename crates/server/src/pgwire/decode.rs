@@ -1,0 +1,556 @@
+//! Values that come from the client: parameters and the fields of COPY, in text or in PostgreSQL's binary format.
+
+use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
+use super::message::Body;
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, FixedSizeBinaryBuilder, IntervalMonthDayNanoArray, LargeBinaryArray,
+    LargeListArray, StringArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema};
+use arrow::json::ReaderBuilder;
+use arrow::util::display::FormatOptions;
+use bytes::Bytes;
+use hypostyle::ScalarValue;
+use hypostyle::postgres::{self as pg, PostgresType};
+use hypostyle_types::{Error, LogicalType, Result};
+use std::sync::Arc;
+
+const UUID_BYTES: usize = 16;
+const NUMERIC_NEGATIVE: u16 = 0x4000;
+const NUMERIC_DIGITS_MAX: usize = 76;
+
+/// The type that a parameter of a type of PostgreSQL has here.
+fn logical_type(scalar: PostgresType) -> LogicalType {
+    use LogicalType::*;
+    match scalar.oid {
+        oid if oid == pg::BOOL.oid => Boolean,
+        oid if oid == pg::INT2.oid => SmallInt,
+        oid if oid == pg::INT4.oid => Integer,
+        // An object's number, too.
+        oid if oid == pg::INT8.oid || scalar.name == "oid" => BigInt,
+        oid if oid == pg::FLOAT4.oid => Float,
+        oid if oid == pg::FLOAT8.oid => Double,
+        oid if oid == pg::BYTEA.oid => Blob,
+        oid if oid == pg::DATE.oid => Date,
+        oid if oid == pg::TIME.oid => Time,
+        oid if oid == pg::TIMESTAMP.oid => LogicalType::timestamp(),
+        oid if oid == pg::TIMESTAMPTZ.oid => LogicalType::timestamp_with_time_zone(),
+        oid if oid == pg::INTERVAL.oid => Interval,
+        _ => Varchar,
+    }
+}
+
+/// The value of a parameter.
+///
+/// # Errors
+/// `22P02` for a text, `22P03` for bytes that are no value of the type.
+pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool) -> Result<ScalarValue> {
+    let (scalar, is_array) = pg::by_oid(oid).unwrap_or((pg::TEXT, false));
+    let of = match is_array {
+        true => LogicalType::List { element: Box::new(logical_type(scalar)) },
+        false => logical_type(scalar),
+    };
+    let Some(value) = value else {
+        return match oid {
+            // NULL takes the type of what is around it.
+            0 => Ok(ScalarValue::Null),
+            _ if scalar == pg::NUMERIC && !is_array => Ok(ScalarValue::Decimal128(None, 38, 10)),
+            _ => ScalarValue::try_from(&of.arrow_type()).map_err(|error| Error::internal(error.to_string())),
+        };
+    };
+    if binary {
+        return match is_array {
+            true => binary_array(value.clone(), scalar),
+            false => binary_scalar(value.clone(), scalar),
+        };
+    }
+    let text = utf8(value)?;
+    if scalar == pg::NUMERIC && !is_array {
+        return numeric(text);
+    }
+    let array = from_text(&StringArray::from(vec![text]), &of)?;
+    ScalarValue::try_from_array(&array, 0).map_err(|error| Error::internal(error.to_string()))
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes)
+        .map_err(|error| Error::invalid_input(format!("a text is not UTF-8: {error}")).with_sqlstate("22021"))
+}
+
+fn not_a(what: &str, text: &str) -> Error {
+    Error::invalid_input(format!("invalid input for type {what}: \"{text}\"")).with_sqlstate("22P02")
+}
+
+/// Texts in PostgreSQL's form as values of a type.
+///
+/// # Errors
+/// `22P02` naming a text that is no value of it.
+pub(super) fn from_text(texts: &StringArray, of: &LogicalType) -> Result<ArrayRef> {
+    let is_nested =
+        matches!(of, LogicalType::List { .. } | LogicalType::Array { .. }) && !pg::shown(of).is_array;
+    let each = || (0..texts.len()).map(|row| texts.is_valid(row).then(|| texts.value(row)));
+    match of {
+        _ if is_nested => from_json(texts, of),
+        LogicalType::Boolean => {
+            let values =
+                each().map(|text| text.map(boolean).transpose()).collect::<Result<BooleanArray>>()?;
+            Ok(Arc::new(values))
+        }
+        LogicalType::Blob | LogicalType::FixedBinary { .. } => {
+            let values = each().map(|text| text.map(bytes).transpose()).collect::<Result<Vec<_>>>()?;
+            let values: LargeBinaryArray = values.into_iter().collect();
+            cast(&(Arc::new(values) as ArrayRef), &of.arrow_type())
+        }
+        LogicalType::Uuid => {
+            let mut values = FixedSizeBinaryBuilder::new(UUID_BYTES as i32);
+            for text in each() {
+                match text {
+                    Some(text) => values.append_value(uuid(text)?).map_err(internal)?,
+                    None => values.append_null(),
+                }
+            }
+            Ok(Arc::new(values.finish()))
+        }
+        LogicalType::List { element } | LogicalType::Array { element, .. } => {
+            let lists = lists(texts, element)?;
+            cast(&lists, &of.arrow_type())
+        }
+        LogicalType::Struct { .. } | LogicalType::Map { .. } => from_json(texts, of),
+        LogicalType::Interval | LogicalType::Duration { .. } => {
+            let values = each().map(|text| text.map(interval).transpose());
+            let values = values.collect::<Result<IntervalMonthDayNanoArray>>()?;
+            cast(&(Arc::new(values) as ArrayRef), &of.arrow_type())
+        }
+        LogicalType::Integer
+        | LogicalType::BigInt
+        | LogicalType::SmallInt
+        | LogicalType::Float
+        | LogicalType::Double
+        | LogicalType::Date
+        | LogicalType::Time
+        | LogicalType::Timestamp { .. } => {
+            // Blanks around a number are nothing.
+            let trimmed: StringArray = each().map(|text| text.map(str::trim)).collect();
+            cast(&(Arc::new(trimmed) as ArrayRef), &of.arrow_type())
+        }
+        _ => cast(&(Arc::new(texts.clone()) as ArrayRef), &of.arrow_type()),
+    }
+}
+
+fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    cast_with_options(array, to, &options)
+        .map_err(|error| Error::invalid_input(error.to_string()).with_sqlstate("22P02"))
+}
+
+fn internal(error: impl std::fmt::Display) -> Error {
+    Error::internal(error.to_string())
+}
+
+fn boolean(text: &str) -> Result<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "t" | "true" | "y" | "yes" | "on" | "1" => Ok(true),
+        "f" | "false" | "n" | "no" | "off" | "0" => Ok(false),
+        _ => Err(not_a("boolean", text)),
+    }
+}
+
+fn hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> =
+        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
+    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}
+
+/// `\x…`, or the older form with `\ooo` for what is not printable.
+fn bytes(text: &str) -> Result<Vec<u8>> {
+    let wrong = || not_a("bytea", text);
+    if let Some(digits) = text.strip_prefix("\\x") {
+        return hexadecimal(digits).ok_or_else(wrong);
+    }
+    let mut rest = text.as_bytes();
+    let mut found = Vec::with_capacity(rest.len());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match (byte, after) {
+            (b'\\', [b'\\', after @ ..]) => {
+                found.push(b'\\');
+                rest = after;
+            }
+            (b'\\', [one @ b'0'..=b'3', two @ b'0'..=b'7', three @ b'0'..=b'7', after @ ..]) => {
+                found.push((one - b'0') << 6 | (two - b'0') << 3 | (three - b'0'));
+                rest = after;
+            }
+            (b'\\', _) => return Err(wrong()),
+            _ => found.push(*byte),
+        }
+    }
+    Ok(found)
+}
+
+fn uuid(text: &str) -> Result<Vec<u8>> {
+    let digits: String = text.trim().trim_matches(['{', '}']).chars().filter(|c| *c != '-').collect();
+    hexadecimal(&digits).filter(|bytes| bytes.len() == UUID_BYTES).ok_or_else(|| not_a("uuid", text))
+}
+
+/// An interval in PostgreSQL's form: numbers with units, and a time: `1 year -2 mons 3 days 04:05:06.7`.
+fn interval(text: &str) -> Result<IntervalMonthDayNano> {
+    let wrong = || not_a("interval", text);
+    let (mut months, mut days, mut nanoseconds) = (0_f64, 0_f64, 0_i64);
+    let mut words = text.split_whitespace().peekable();
+    if words.peek().is_none() {
+        return Err(wrong());
+    }
+    while let Some(word) = words.next() {
+        if word.contains(':') {
+            nanoseconds =
+                nanoseconds.checked_add(time_nanoseconds(word).ok_or_else(wrong)?).ok_or_else(wrong)?;
+            continue;
+        }
+        // The unit may stand right behind its number.
+        let end = word.find(|c: char| c.is_alphabetic()).unwrap_or(word.len());
+        let number: f64 = word[..end].parse().map_err(|_| wrong())?;
+        let unit = if end < word.len() { &word[end..] } else { words.next().unwrap_or("seconds") };
+        let unit = unit.to_ascii_lowercase();
+        let seconds = |seconds: f64| (number * seconds * 1e9).round() as i64;
+        match unit.trim_end_matches('s') {
+            "year" | "yr" | "y" => months += number * 12.0,
+            "month" | "mon" => months += number,
+            "week" | "w" => days += number * 7.0,
+            "day" | "d" => days += number,
+            "hour" | "hr" | "h" => nanoseconds = nanoseconds.saturating_add(seconds(3600.0)),
+            "minute" | "min" | "m" => nanoseconds = nanoseconds.saturating_add(seconds(60.0)),
+            "second" | "sec" | "" => nanoseconds = nanoseconds.saturating_add(seconds(1.0)),
+            "millisecond" | "msec" => nanoseconds = nanoseconds.saturating_add(seconds(1e-3)),
+            "microsecond" | "usec" | "u" => nanoseconds = nanoseconds.saturating_add(seconds(1e-6)),
+            _ => return Err(wrong()),
+        }
+    }
+    Ok(IntervalMonthDayNano::new(months.round() as i32, days.round() as i32, nanoseconds))
+}
+
+/// `[-]h:mm[:ss[.fraction]]`
+fn time_nanoseconds(word: &str) -> Option<i64> {
+    let (sign, word) = match word.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, word.strip_prefix('+').unwrap_or(word)),
+    };
+    let mut parts = word.split(':');
+    let hours: i64 = parts.next()?.parse().ok()?;
+    let minutes: i64 = parts.next()?.parse().ok()?;
+    let seconds: f64 = parts.next().map_or(Some(0.0), |seconds| seconds.parse().ok())?;
+    let whole = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_mul(1_000_000_000)?;
+    parts.next().is_none().then_some(sign * whole.checked_add((seconds * 1e9).round() as i64)?)
+}
+
+/// A number with exactly the digits that it is written with.
+fn numeric(text: &str) -> Result<ScalarValue> {
+    let trimmed = text.trim();
+    if trimmed.contains(['e', 'E']) || trimmed.eq_ignore_ascii_case("nan") || trimmed.contains("nf") {
+        let number = trimmed.parse().map_err(|_| not_a("numeric", text))?;
+        return Ok(ScalarValue::Float64(Some(number)));
+    }
+    let (whole, fraction) = trimmed.split_once('.').unwrap_or((trimmed, ""));
+    let digits = whole.trim_start_matches(['-', '+', '0']).len() + fraction.len();
+    if digits > NUMERIC_DIGITS_MAX {
+        return Err(Error::invalid_input(format!(
+            "a numeric has at most {NUMERIC_DIGITS_MAX} digits here, not {digits}"
+        ))
+        .with_sqlstate("22003"));
+    }
+    let of = LogicalType::decimal(digits.max(1) as u64, fraction.len() as i64)?.arrow_type();
+    // Decimals of 32 and 64 bits are for columns at rest.
+    let of = match of {
+        DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
+            DataType::Decimal128(precision, scale)
+        }
+        wide => wide,
+    };
+    let array = cast(&(Arc::new(StringArray::from(vec![trimmed])) as ArrayRef), &of)
+        .map_err(|_| not_a("numeric", text))?;
+    ScalarValue::try_from_array(&array, 0).map_err(internal)
+}
+
+/// Texts of arrays: `{1,NULL,"a b"}`.
+fn lists(texts: &StringArray, element: &LogicalType) -> Result<ArrayRef> {
+    let mut elements: Vec<Option<String>> = Vec::new();
+    let mut lengths = Vec::with_capacity(texts.len());
+    for row in 0..texts.len() {
+        let before = elements.len();
+        if texts.is_valid(row) {
+            let text = texts.value(row);
+            split_elements(text, &mut elements).ok_or_else(|| not_a("an array", text))?;
+        }
+        lengths.push(elements.len() - before);
+    }
+    let values = from_text(&StringArray::from(elements), element)?;
+    let field = Arc::new(Field::new("item", values.data_type().clone(), true));
+    let nulls: Option<NullBuffer> = texts.nulls().cloned();
+    let lists = LargeListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls);
+    Ok(Arc::new(lists.map_err(internal)?))
+}
+
+/// The elements of an array's text; those that are arrays themselves stay text.
+fn split_elements(text: &str, elements: &mut Vec<Option<String>>) -> Option<()> {
+    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
+    if inner.trim().is_empty() {
+        return Some(());
+    }
+    let (mut element, mut was_quoted, mut depth, mut quoted) = (String::new(), false, 0_usize, false);
+    let mut characters = inner.chars();
+    let mut finish = |element: &mut String, was_quoted: &mut bool| {
+        let text = std::mem::take(element);
+        let is_quoted = std::mem::take(was_quoted);
+        elements.push(match text.trim() {
+            bare if !is_quoted && bare.eq_ignore_ascii_case("null") => None,
+            bare if !is_quoted => Some(bare.to_string()),
+            _ => Some(text),
+        });
+    };
+    while let Some(character) = characters.next() {
+        match character {
+            '\\' if depth == 0 => element.push(characters.next()?),
+            '"' if depth == 0 => {
+                if !was_quoted {
+                    // Blanks before it.
+                    element.clear();
+                }
+                quoted = !quoted;
+                was_quoted = true;
+            }
+            '"' => {
+                quoted = !quoted;
+                element.push('"');
+            }
+            '{' if !quoted => {
+                depth += 1;
+                element.push('{');
+            }
+            '}' if !quoted => {
+                depth = depth.checked_sub(1)?;
+                element.push('}');
+            }
+            ',' if !quoted && depth == 0 => finish(&mut element, &mut was_quoted),
+            ' ' if !quoted && depth == 0 && was_quoted => {}
+            other => element.push(other),
+        }
+    }
+    finish(&mut element, &mut was_quoted);
+    (!quoted && depth == 0).then_some(())
+}
+
+/// Structs and maps from JSON.
+fn from_json(texts: &StringArray, of: &LogicalType) -> Result<ArrayRef> {
+    let wrong = |error: arrow::error::ArrowError| {
+        Error::invalid_input(format!("not JSON of a {of}: {error}")).with_sqlstate("22P02")
+    };
+    let schema = Arc::new(Schema::new(vec![of.arrow_field("value", true)]));
+    let mut decoder = ReaderBuilder::new(schema.clone())
+        .with_batch_size(texts.len().max(1))
+        .build_decoder()
+        .map_err(wrong)?;
+    for row in 0..texts.len() {
+        let text = if texts.is_valid(row) { texts.value(row) } else { "null" };
+        decoder.decode(format!("{{\"value\":{text}}}\n").as_bytes()).map_err(wrong)?;
+    }
+    let batch = decoder.flush().map_err(wrong)?;
+    match batch.filter(|batch| batch.num_rows() == texts.len()) {
+        Some(batch) => Ok(batch.column(0).clone()),
+        None if texts.is_empty() => Ok(arrow::array::new_empty_array(&of.arrow_type())),
+        None => Err(Error::invalid_input(format!("a text has more or less than one JSON value of a {of}"))),
+    }
+}
+
+fn wrong_bytes(scalar: PostgresType, bytes: &[u8]) -> Error {
+    Error::invalid_input(format!("{} bytes are no binary value of type {}", bytes.len(), scalar.sql))
+        .with_sqlstate("22P03")
+}
+
+/// A value in PostgreSQL's binary format.
+pub(super) fn binary_scalar(value: Bytes, scalar: PostgresType) -> Result<ScalarValue> {
+    let wrong = || wrong_bytes(scalar, &value);
+    fn fixed<const N: usize>(value: &[u8]) -> Option<[u8; N]> {
+        value.try_into().ok()
+    }
+    let i64_of = || fixed(&value).map(i64::from_be_bytes).ok_or_else(wrong);
+    let text_of = |bytes: &[u8]| utf8(bytes).map(|text| ScalarValue::LargeUtf8(Some(text.into())));
+    Ok(match scalar.oid {
+        oid if oid == pg::BOOL.oid => {
+            ScalarValue::Boolean(Some(fixed::<1>(&value).ok_or_else(wrong)?[0] != 0))
+        }
+        oid if oid == pg::INT2.oid => {
+            ScalarValue::Int16(Some(fixed(&value).map(i16::from_be_bytes).ok_or_else(wrong)?))
+        }
+        oid if oid == pg::INT4.oid => {
+            ScalarValue::Int32(Some(fixed(&value).map(i32::from_be_bytes).ok_or_else(wrong)?))
+        }
+        oid if oid == pg::INT8.oid => ScalarValue::Int64(Some(i64_of()?)),
+        _ if scalar.name == "oid" => {
+            ScalarValue::Int64(Some(fixed(&value).map(u32::from_be_bytes).ok_or_else(wrong)?.into()))
+        }
+        oid if oid == pg::FLOAT4.oid => {
+            ScalarValue::Float32(Some(fixed(&value).map(f32::from_be_bytes).ok_or_else(wrong)?))
+        }
+        oid if oid == pg::FLOAT8.oid => {
+            ScalarValue::Float64(Some(fixed(&value).map(f64::from_be_bytes).ok_or_else(wrong)?))
+        }
+        oid if oid == pg::NUMERIC.oid => numeric(&numeric_text(value.clone()).ok_or_else(wrong)?)?,
+        oid if oid == pg::BYTEA.oid => ScalarValue::LargeBinary(Some(value.to_vec())),
+        oid if oid == pg::DATE.oid => {
+            let days = fixed(&value).map(i32::from_be_bytes).and_then(|days| days.checked_add(EPOCH_DAYS));
+            ScalarValue::Date32(Some(days.ok_or_else(wrong)?))
+        }
+        oid if oid == pg::TIME.oid => ScalarValue::Time64Microsecond(Some(i64_of()?)),
+        oid if oid == pg::TIMESTAMP.oid || oid == pg::TIMESTAMPTZ.oid => {
+            let zone = (oid == pg::TIMESTAMPTZ.oid).then(|| "UTC".into());
+            let microseconds = i64_of()?.checked_add(EPOCH_MICROSECONDS).ok_or_else(wrong)?;
+            ScalarValue::TimestampMicrosecond(Some(microseconds), zone)
+        }
+        oid if oid == pg::INTERVAL.oid => {
+            let whole: [u8; 16] = fixed(&value).ok_or_else(wrong)?;
+            let mut body = Body(Bytes::copy_from_slice(&whole));
+            let high = i64::from(body.u32()? as i32) << 32;
+            let microseconds = high | i64::from(body.u32()?);
+            let (days, months) = (body.u32()? as i32, body.u32()? as i32);
+            let nanoseconds = microseconds.checked_mul(1000).ok_or_else(wrong)?;
+            ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(months, days, nanoseconds)))
+        }
+        oid if oid == pg::UUID.oid => {
+            if value.len() != UUID_BYTES {
+                return Err(wrong());
+            }
+            let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
+            ScalarValue::LargeUtf8(Some(parts.join("-")))
+        }
+        // A version comes before the text.
+        _ if scalar.name == "jsonb" => text_of(value.strip_prefix(&[1]).ok_or_else(wrong)?)?,
+        _ => text_of(&value)?,
+    })
+}
+
+/// The number in groups of four digits as text.
+fn numeric_text(value: Bytes) -> Option<String> {
+    let mut body = Body(value);
+    let mut next = || body.i16().ok();
+    let (count, weight, sign, scale) = (next()? as u16, next()?, next()? as u16, next()? as u16);
+    if sign & 0x8000 != 0 {
+        return Some(
+            if sign == 0xc000 {
+                "NaN"
+            } else if sign == 0xd000 {
+                "inf"
+            } else {
+                "-inf"
+            }
+            .into(),
+        );
+    }
+    let groups: Vec<u16> = (0..count).map(|_| next().map(|group| group as u16)).collect::<Option<_>>()?;
+    let group = |place: i32| usize::try_from(place).ok().and_then(|at| groups.get(at)).copied().unwrap_or(0);
+    let weight = i32::from(weight);
+    let whole: String = (0..=weight).map(|place| format!("{:04}", group(place))).collect();
+    let places = i32::from(scale.div_ceil(4));
+    let fraction: String = (1..=places).map(|place| format!("{:04}", group(weight + place))).collect();
+    let fraction = fraction.get(..usize::from(scale))?;
+    let minus = if sign == NUMERIC_NEGATIVE { "-" } else { "" };
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    Some(if fraction.is_empty() { format!("{minus}{whole}") } else { format!("{minus}{whole}.{fraction}") })
+}
+
+/// An array of one dimension in PostgreSQL's binary format.
+pub(super) fn binary_array(value: Bytes, scalar: PostgresType) -> Result<ScalarValue> {
+    let mut body = Body(value);
+    let dimensions = body.u32()?;
+    let _has_null = body.u32()?;
+    let element = body.u32()?;
+    let scalar = pg::by_oid(element).map_or(scalar, |(found, _)| found);
+    if dimensions > 1 {
+        return Err(Error::unsupported("an array of more than one dimension; give nested lists as JSON"));
+    }
+    let mut values = Vec::new();
+    if dimensions == 1 {
+        let count = body.u32()?;
+        let _lower_bound = body.u32()?;
+        for _ in 0..count {
+            values.push(match body.value()? {
+                Some(bytes) => binary_scalar(bytes, scalar)?,
+                None => ScalarValue::Null,
+            });
+        }
+    }
+    let of = values.iter().map(ScalarValue::data_type).find(|of| *of != DataType::Null);
+    let of = of.unwrap_or_else(|| logical_type(scalar).arrow_type());
+    let values =
+        values.into_iter().map(|value| value.cast_to(&of).map_err(internal)).collect::<Result<Vec<_>>>()?;
+    Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &of)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_text(text: &'static str, oid: u32) -> Result<ScalarValue> {
+        parameter(Some(&Bytes::from_static(text.as_bytes())), oid, false)
+    }
+
+    #[test]
+    fn texts_are_values_of_their_types() {
+        assert_eq!(of_text(" 42 ", 23).unwrap(), ScalarValue::Int32(Some(42)));
+        assert_eq!(of_text("t", 16).unwrap(), ScalarValue::Boolean(Some(true)));
+        assert_eq!(of_text("-1.50", 1700).unwrap(), ScalarValue::Decimal128(Some(-150), 3, 2));
+        assert_eq!(of_text("\\x00ff", 17).unwrap(), ScalarValue::LargeBinary(Some(vec![0, 255])));
+        assert_eq!(of_text("a", 0).unwrap(), ScalarValue::LargeUtf8(Some("a".into())));
+        assert_eq!(parameter(None, 23, true).unwrap(), ScalarValue::Int32(None));
+        for (text, oid) in
+            [("x", 23), ("maybe", 16), ("1..2", 1700), ("\\xf", 17), ("{1,", 1007), ("{{}", 1007)]
+        {
+            assert!(of_text(text, oid).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn intervals_have_units_and_a_time() {
+        let of =
+            |months, days, seconds: i64| IntervalMonthDayNano::new(months, days, seconds * 1_000_000_000);
+        for (text, expected) in [
+            ("1 day 0:00:02", of(0, 1, 2)),
+            ("1 year -2 mons +3 days -04:05:06", of(10, 3, -14_706)),
+            ("90 minutes", of(0, 0, 5400)),
+            ("1h", of(0, 0, 3600)),
+        ] {
+            assert_eq!(interval(text).unwrap(), expected, "{text}");
+        }
+        for wrong in ["", "soon", "1 parsec", "1:2:3:4"] {
+            assert!(interval(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn elements_of_arrays_may_be_quoted() {
+        let mut elements = Vec::new();
+        split_elements("{a, \"b,\\\"c\" ,NULL,\"null\",{1,2}}", &mut elements).unwrap();
+        let shown: Vec<_> = elements.iter().map(Option::as_deref).collect();
+        assert_eq!(shown, [Some("a"), Some("b,\"c"), None, Some("null"), Some("{1,2}")]);
+    }
+
+    #[test]
+    fn bytes_that_are_no_value_are_refused() {
+        for known in pg::TYPES {
+            for length in 0..20 {
+                for fill in [0, 1, 0x7f, 0xff] {
+                    let value = Bytes::from(vec![fill; length]);
+                    let _any = parameter(Some(&value), known.oid, true);
+                    let _any = parameter(Some(&value), known.array, true);
+                }
+            }
+        }
+        let numeric = Bytes::from_static(&[0, 2, 0, 0, 0x40, 0, 0, 3, 0, 12, 0x0d, 0x7a]);
+        assert_eq!(
+            parameter(Some(&numeric), 1700, true).unwrap(),
+            ScalarValue::Decimal128(Some(-12345), 5, 3)
+        );
+    }
+}

@@ -1,0 +1,236 @@
+//! PostgreSQL's protocol (version 3.0; "Frontend/Backend Protocol" in PostgreSQL's documentation): its programs and
+//! drivers use the database as if it were one of PostgreSQL's. What they can do is in docs/pgwire.md.
+//!
+//! The socket is served asynchronously. A session is a thread of its own, because the engine's calls block; it takes
+//! messages from a channel and puts replies into another. Whoever reads the socket sees that the client has gone, while
+//! the session waits for the engine, and interrupts it.
+
+mod calendar;
+pub(crate) mod cancel;
+mod channel;
+mod column;
+mod command;
+mod copy;
+mod decode;
+mod encode;
+mod message;
+mod prepared;
+mod reply;
+mod rows;
+mod session;
+mod setting;
+mod startup;
+mod words;
+
+use crate::Server;
+use crate::server::Identity;
+use bytes::{Bytes, BytesMut};
+use cancel::Registered;
+use channel::{Input, Output};
+use hypostyle::{Connection, Poll};
+use hypostyle_types::{Error, ErrorKind, Result};
+use message::{Message, take};
+use reply::{Replies, Severity};
+use session::Session;
+use startup::{Client, Socket, Start, authenticate, begin, write};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Sender, channel};
+
+/// For everything up to the end of the authentication.
+const STARTUP_TIME: Duration = Duration::from_secs(60);
+
+/// Reads that wait for the session, and buffers that wait for the socket.
+const READS_IN_FLIGHT: usize = 4;
+const WRITES_IN_FLIGHT: usize = 4;
+
+/// Stack of a session's thread: the parser recurses.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Names in a startup that stand for the server's own database, beside the user's: those that clients take when they are
+/// told none.
+const OWN_DATABASE_NAMES: [&str; 3] = ["hypostyle", "postgres", "template1"];
+
+impl Server {
+    /// Serves PostgreSQL's clients on a socket, until the socket fails.
+    ///
+    /// # Errors
+    /// `Io`, when no more connections can be accepted.
+    pub async fn serve_postgres(self: Arc<Self>, listener: TcpListener) -> Result<()> {
+        loop {
+            let (socket, peer) =
+                listener.accept().await.map_err(|error| Error::from_io(&error, "cannot accept"))?;
+            let _slow_at_worst = socket.set_nodelay(true);
+            let server = self.clone();
+            // One too many is let go without a word: nothing is read of who has no place.
+            let Some(place) = server.enter() else { continue };
+            tokio::spawn(async move {
+                serve(socket, peer.to_string(), server).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Serves one connection to its end. What goes wrong is told to the client.
+pub(crate) async fn serve<S>(socket: S, peer: String, server: Arc<Server>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let started = tokio::time::timeout(STARTUP_TIME, start(Box::new(socket), &peer, &server));
+    if let Ok(Some((client, identity))) = started.await {
+        let user = identity.user.clone();
+        tracing::debug!(peer, user, "a PostgreSQL session begins");
+        run(client, identity, &server).await;
+        tracing::debug!(peer, user, "a PostgreSQL session ends");
+    }
+}
+
+/// Everything before the session.
+async fn start(socket: Box<dyn Socket>, peer: &str, server: &Server) -> Option<(Client, Identity)> {
+    // Before the startup packet, nobody is there to be told.
+    let mut client = match begin(socket, server).await.ok()? {
+        Start::Session(client) => *client,
+        Start::Cancel(key) => {
+            server.cancels.cancel(key);
+            return None;
+        }
+        Start::Nothing => return None,
+    };
+    match authenticate(&mut client, server, peer).await {
+        Ok(identity) => Some((client, identity)),
+        Err(error) => {
+            tracing::warn!(peer, user = client.user(), "authentication failed: {error}");
+            refuse(&mut client, &error).await;
+            None
+        }
+    }
+}
+
+async fn refuse(client: &mut Client, error: &Error) {
+    let mut replies = Replies::default();
+    // Whether there is such a user is nobody's business.
+    let denied = error.kind() == ErrorKind::Denied;
+    let told = Error::new(
+        ErrorKind::Denied,
+        format!("password authentication failed for user \"{}\"", client.user()),
+    )
+    .with_sqlstate("28P01");
+    replies.error(Severity::Fatal, if denied { &told } else { error }, None);
+    // The connection ends either way.
+    let _told = client.send(&mut replies).await;
+}
+
+/// Opens a connection to the database for a client that has been let in.
+fn open(client: &Client, identity: &Identity, server: &Server) -> Result<(Connection, Registered)> {
+    let connection = server.connect(identity)?;
+    if let Some(database) = client.parameters.get("database")
+        && database != client.user()
+        && !OWN_DATABASE_NAMES.contains(&database.as_str())
+    {
+        let name = database.replace('"', "\"\"");
+        connection.execute(&format!("USE \"{name}\"")).map_err(|error| {
+            Error::new(ErrorKind::UnknownName, format!("database \"{database}\" does not exist: {error}"))
+                .with_sqlstate("3D000")
+        })?;
+    }
+    let registered = server.cancels.add(&connection)?;
+    let settings = connection.postgres_settings()?;
+    settings.set_process(registered.key.process);
+    settings.force("session_authorization", &identity.user);
+    limit_time(&connection, server.limits.statement_time)?;
+    Ok((connection, registered))
+}
+
+/// Has a statement interrupted that takes longer than the server or the session allows.
+fn limit_time(connection: &Connection, most: Option<Duration>) -> Result<()> {
+    let settings = connection.postgres_settings()?;
+    connection.set_poll(Some(Arc::new(move |progress| {
+        let own = settings.time("statement_timeout");
+        match [most, own].into_iter().flatten().min() {
+            Some(limit) if progress.elapsed > limit => Poll::Interrupt,
+            _ => Poll::Continue,
+        }
+    })));
+    Ok(())
+}
+
+async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
+    let opening = {
+        let server = server.clone();
+        let opened = tokio::task::spawn_blocking(move || {
+            let opened = open(&client, &identity, &server);
+            (client, opened)
+        });
+        opened.await
+    };
+    let Ok((opened_client, opened)) = opening else { return };
+    client = opened_client;
+    let (connection, registered) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return refuse(&mut client, &error).await,
+    };
+    let Client { socket, received, parameters, newer } = client;
+    let (reader, mut writer) = tokio::io::split(socket);
+    let (message_sender, message_receiver) = channel(READS_IN_FLIGHT);
+    let (reply_sender, mut reply_receiver) = channel::<Bytes>(WRITES_IN_FLIGHT);
+    let input = Input::new(message_receiver, Handle::current(), server.limits.idle_time);
+    let output = Output::new(reply_sender);
+    let session_connection = connection.clone();
+    let key = registered.key;
+    let thread = std::thread::Builder::new().name("pgwire".into()).stack_size(STACK_BYTES).spawn(move || {
+        if let Ok(mut session) = Session::new(session_connection, input, output) {
+            session.run(key, &parameters, newer);
+        }
+    });
+    if let Err(error) = thread {
+        tracing::error!("no thread for a session: {error}");
+        return;
+    }
+    let reading = tokio::spawn(read(reader, received, message_sender, connection.clone()));
+    while let Some(bytes) = reply_receiver.recv().await {
+        if write(&mut writer, &bytes).await.is_err() {
+            break;
+        }
+    }
+    // The session has ended, or its client cannot be told anything any more.
+    connection.interrupt();
+    reading.abort();
+    let _gone = tokio::io::AsyncWriteExt::shutdown(&mut writer).await;
+    drop(registered);
+}
+
+/// Cuts what the client says into messages. When it says no more, what it has asked for is of no use.
+async fn read(
+    mut reader: ReadHalf<Box<dyn Socket>>,
+    mut received: BytesMut,
+    messages: Sender<Vec<Result<Message>>>,
+    connection: Connection,
+) {
+    loop {
+        let mut taken = Vec::new();
+        let broken = loop {
+            match take(&mut received) {
+                Ok(Some(message)) => taken.push(Ok(message)),
+                Ok(None) => break false,
+                Err(error) => {
+                    taken.push(Err(error));
+                    break true;
+                }
+            }
+        };
+        if !taken.is_empty() && messages.send(taken).await.is_err() || broken {
+            return;
+        }
+        match reader.read_buf(&mut received).await {
+            Ok(0) | Err(_) => {
+                connection.interrupt();
+                return;
+            }
+            Ok(_) => {}
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Prepared statements, and portals: statements with values for their parameters, and with the rows that they have left.
+
+use super::column::Column;
+use super::command::Command;
+use super::rows::Rows;
+use hypostyle::postgres::{TEXT, by_oid, shown};
+use hypostyle::{Connection, ScalarValue, StatementDescription};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::cell::OnceCell;
+use std::rc::Rc;
+
+pub(super) struct Statement {
+    pub command: Command,
+    /// Those that the client has told; 0 for one that it has not.
+    types: Vec<u32>,
+    /// Made when something of it is needed: it costs as much as planning.
+    description: OnceCell<StatementDescription>,
+}
+
+impl Statement {
+    pub fn new(sql: &str, types: Vec<u32>) -> Result<Self> {
+        match hypostyle::split_statements(sql).as_slice() {
+            [] => Ok(Self { command: Command::Empty, types, description: OnceCell::new() }),
+            [one] => Ok(Self { command: Command::of(one)?, types, description: OnceCell::new() }),
+            _ => Err(Error::new(
+                ErrorKind::Syntax,
+                "cannot insert multiple commands into a prepared statement",
+            )),
+        }
+    }
+
+    /// The statement that the engine knows about.
+    fn sql(&self) -> Option<&str> {
+        match &self.command {
+            Command::Run { sql, .. } | Command::Declare { sql, .. } => Some(sql),
+            _ => None,
+        }
+    }
+
+    fn description(&self, connection: &Connection) -> Result<&StatementDescription> {
+        if let Some(known) = self.description.get() {
+            return Ok(known);
+        }
+        let description = match self.sql() {
+            Some(sql) => connection.describe(sql)?,
+            None => StatementDescription { parameters: Vec::new(), columns: None, runs_to_tell: false },
+        };
+        Ok(self.description.get_or_init(|| description))
+    }
+
+    /// The types of all parameters.
+    pub fn parameters(&self, connection: &Connection) -> Result<Vec<u32>> {
+        let known = &self.description(connection)?.parameters;
+        let count = known.len().max(self.types.len());
+        let parameter = |index: usize| {
+            let told = self.types.get(index).copied().filter(|oid| by_oid(*oid).is_some());
+            let found = || known.get(index).cloned().flatten().map(|logical_type| shown(&logical_type).oid());
+            told.or_else(found).unwrap_or(TEXT.oid)
+        };
+        Ok((0..count).map(parameter).collect())
+    }
+
+    /// The types of the parameters that values are given for; what the client has told is enough if it is all.
+    pub fn bound(&self, connection: &Connection, values: usize) -> Result<Vec<u32>> {
+        match self.types.len() >= values && self.types.iter().all(|oid| by_oid(*oid).is_some()) {
+            true => Ok(self.types.clone()),
+            false => self.parameters(connection),
+        }
+    }
+
+    /// The columns that the client was told of.
+    pub fn told(&self) -> Option<Vec<Column>> {
+        self.description.get()?.columns.as_deref().map(Column::all)
+    }
+
+    /// The columns of the result, if there is one; `None` when the statement has to run to tell.
+    pub fn columns(&self, connection: &Connection) -> Result<Option<Option<Vec<Column>>>> {
+        if matches!(self.command, Command::Declare { .. }) {
+            return Ok(Some(None));
+        }
+        let description = self.description(connection)?;
+        Ok(match description.runs_to_tell {
+            true => None,
+            false => Some(description.columns.as_deref().map(Column::all)),
+        })
+    }
+}
+
+/// How far a portal is.
+pub(super) enum State {
+    Ready,
+    Open(Box<Rows>),
+    /// It has run without giving rows, and the client has not yet been told the tag.
+    Complete(String),
+    Done,
+}
+
+pub(super) struct Portal {
+    pub statement: Rc<Statement>,
+    pub values: Vec<ScalarValue>,
+    pub formats: Vec<i16>,
+    pub state: State,
+    /// Outlives the transaction.
+    pub hold: bool,
+}

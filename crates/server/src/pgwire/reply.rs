@@ -1,0 +1,207 @@
+//! What the server says: messages written one after the other into a buffer.
+
+use super::column::Column;
+use bytes::{BufMut, Bytes, BytesMut};
+use hypostyle_types::{Error, ErrorKind};
+
+/// The state that a client is told when it may say something again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Idle,
+    InTransaction,
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Severity {
+    Warning,
+    Error,
+    /// The connection ends with it.
+    Fatal,
+}
+
+/// Messages that are to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Replies(BytesMut);
+
+impl Replies {
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn take(&mut self) -> Bytes {
+        self.0.split().freeze()
+    }
+
+    /// A message with what `body` writes.
+    pub fn message(&mut self, kind: u8, body: impl FnOnce(&mut BytesMut)) {
+        self.0.put_u8(kind);
+        let start = self.0.len();
+        self.0.put_u32(0);
+        body(&mut self.0);
+        let length = (self.0.len() - start) as u32;
+        self.0[start..start + 4].copy_from_slice(&length.to_be_bytes());
+    }
+
+    /// A message without a body.
+    fn bare(&mut self, kind: u8) {
+        self.message(kind, |_| ());
+    }
+
+    pub fn authentication(&mut self, code: u32, data: &[u8]) {
+        self.message(b'R', |body| {
+            body.put_u32(code);
+            body.put_slice(data);
+        });
+    }
+
+    pub fn parameter_status(&mut self, name: &str, value: &str) {
+        self.message(b'S', |body| {
+            put_text(body, name);
+            put_text(body, value);
+        });
+    }
+
+    pub fn backend_key(&mut self, process: u32, secret: u32) {
+        self.message(b'K', |body| {
+            body.put_u32(process);
+            body.put_u32(secret);
+        });
+    }
+
+    pub fn negotiate_version(&mut self, minor: u32, unknown: &[String]) {
+        self.message(b'v', |body| {
+            body.put_u32(minor);
+            body.put_u32(unknown.len() as u32);
+            unknown.iter().for_each(|name| put_text(body, name));
+        });
+    }
+
+    pub fn ready(&mut self, status: Status) {
+        self.message(b'Z', |body| {
+            body.put_u8(match status {
+                Status::Idle => b'I',
+                Status::InTransaction => b'T',
+                Status::Failed => b'E',
+            });
+        });
+    }
+
+    pub fn parameters(&mut self, types: &[u32]) {
+        self.message(b't', |body| {
+            body.put_u16(types.len() as u16);
+            types.iter().for_each(|oid| body.put_u32(*oid));
+        });
+    }
+
+    /// The columns of a result; `formats` are those of Bind.
+    pub fn columns(&mut self, columns: &[Column], formats: &[i16]) {
+        self.message(b'T', |body| {
+            body.put_u16(columns.len() as u16);
+            for (index, column) in columns.iter().enumerate() {
+                put_text(body, &column.name);
+                // Neither the table nor the column that it comes from is told.
+                body.put_u32(0);
+                body.put_u16(0);
+                body.put_u32(column.oid);
+                body.put_i16(column.bytes);
+                body.put_i32(column.modifier);
+                body.put_i16(format_of(formats, index));
+            }
+        });
+    }
+
+    pub fn complete(&mut self, tag: &str) {
+        self.message(b'C', |body| put_text(body, tag));
+    }
+
+    pub fn copy(&mut self, kind: u8, binary: bool, columns: usize) {
+        self.message(kind, |body| {
+            body.put_u8(u8::from(binary));
+            body.put_u16(columns as u16);
+            (0..columns).for_each(|_| body.put_u16(u16::from(binary)));
+        });
+    }
+
+    pub fn copy_done(&mut self) {
+        self.bare(b'c');
+    }
+
+    pub fn parse_complete(&mut self) {
+        self.bare(b'1');
+    }
+
+    pub fn bind_complete(&mut self) {
+        self.bare(b'2');
+    }
+
+    pub fn close_complete(&mut self) {
+        self.bare(b'3');
+    }
+
+    pub fn no_data(&mut self) {
+        self.bare(b'n');
+    }
+
+    pub fn empty_query(&mut self) {
+        self.bare(b'I');
+    }
+
+    pub fn suspended(&mut self) {
+        self.bare(b's');
+    }
+
+    /// An error, or with a lesser severity a notice. `position` counts characters of the query from 1.
+    pub fn error(&mut self, severity: Severity, error: &Error, position: Option<usize>) {
+        let kind = if severity == Severity::Warning { b'N' } else { b'E' };
+        let name = match severity {
+            Severity::Warning => "WARNING",
+            Severity::Error => "ERROR",
+            Severity::Fatal => "FATAL",
+        };
+        // What to do about it is a hint to PostgreSQL's clients.
+        let (message, hint) = match error.message().rfind("; did you mean ") {
+            Some(at) => (&error.message()[..at], Some(&error.message()[at + 2..])),
+            None => (error.message(), None),
+        };
+        // PostgreSQL tells of a cancelled query in these words, which programs look for.
+        let message = match error.kind() {
+            ErrorKind::Interrupted if error.sqlstate() == "57014" => {
+                "canceling statement due to user request"
+            }
+            _ => message,
+        };
+        self.message(kind, |body| {
+            let mut field = |code: u8, text: &str| {
+                body.put_u8(code);
+                put_text(body, text);
+            };
+            field(b'S', name);
+            field(b'V', name);
+            field(b'C', error.sqlstate());
+            field(b'M', message);
+            if let Some(hint) = hint {
+                field(b'H', hint);
+            }
+            if let Some(position) = position {
+                field(b'P', &position.to_string());
+            }
+            body.put_u8(0);
+        });
+    }
+}
+
+/// A text up to its first zero, which would end it.
+fn put_text(body: &mut BytesMut, text: &str) {
+    body.put_slice(text.split('\0').next().unwrap_or_default().as_bytes());
+    body.put_u8(0);
+}
+
+/// The format of a column: one for each, one for all, or text.
+pub(super) fn format_of(formats: &[i16], index: usize) -> i16 {
+    match formats {
+        [] => 0,
+        [one] => *one,
+        many => many.get(index).copied().unwrap_or(0),
+    }
+}

@@ -1,0 +1,96 @@
+//! The rows of a result on their way out: computed as they are asked for, encoded some thousand at a time.
+
+use super::channel::{Failure, Output};
+use super::column::Column;
+use super::encode::Cells;
+use super::reply::format_of;
+use arrow::array::timezone::Tz;
+use arrow::record_batch::RecordBatch;
+use bytes::BufMut;
+use hypostyle::QueryResult;
+use hypostyle_types::Result;
+
+/// Rows whose columns are brought into the shape of their types at a time.
+const ROWS_AT_A_TIME: usize = 4096;
+
+pub(super) struct Rows {
+    result: QueryResult,
+    pub columns: Vec<Column>,
+    zone: Tz,
+    /// The rows of the current batch that have not been sent, from `next` on.
+    batch: Option<RecordBatch>,
+    next: usize,
+    /// Of the whole result.
+    position: u64,
+}
+
+/// Some rows, encoded column by column.
+pub(super) struct Chunk {
+    pub cells: Vec<Cells>,
+    pub rows: usize,
+}
+
+impl Rows {
+    /// `columns` are those that the client was told, if it was.
+    pub fn new(result: QueryResult, columns: Option<Vec<Column>>, zone: Tz) -> Self {
+        let columns = columns
+            .filter(|columns| columns.len() == result.columns().len())
+            .unwrap_or_else(|| Column::of_result(&result));
+        Self { result, columns, zone, batch: None, next: 0, position: 0 }
+    }
+
+    /// The next rows, `most` of them; `None` at the end.
+    pub fn next(&mut self, most: usize) -> Result<Option<Chunk>> {
+        let batch = loop {
+            match self.batch.take() {
+                Some(batch) if self.next < batch.num_rows() => break batch,
+                _ => match self.result.next_batch()? {
+                    Some(batch) => {
+                        self.next = 0;
+                        self.batch = Some(batch);
+                    }
+                    None => return Ok(None),
+                },
+            }
+        };
+        let rows = most.min(ROWS_AT_A_TIME).min(batch.num_rows() - self.next);
+        self.result.verify_rows(self.position..self.position + rows as u64)?;
+        let part = batch.slice(self.next, rows);
+        self.next += rows;
+        self.position += rows as u64;
+        self.batch = Some(batch);
+        let cells = part.columns().iter().zip(&self.columns);
+        let cells =
+            cells.map(|(array, column)| Cells::new(array, column, self.zone)).collect::<Result<_>>()?;
+        Ok(Some(Chunk { cells, rows }))
+    }
+
+    /// Sends rows, `most` of them or all, and gives their number, and whether there may be more.
+    pub fn send(
+        &mut self,
+        output: &mut Output,
+        formats: &[i16],
+        most: Option<u64>,
+    ) -> Result<(u64, bool), Failure> {
+        let mut sent = 0;
+        loop {
+            let left = most.map_or(u64::MAX, |most| most - sent);
+            if left == 0 {
+                return Ok((sent, true));
+            }
+            let Some(chunk) = self.next(usize::try_from(left).unwrap_or(usize::MAX))? else {
+                return Ok((sent, false));
+            };
+            for row in 0..chunk.rows {
+                output.replies.message(b'D', |body| {
+                    body.put_u16(chunk.cells.len() as u16);
+                    for (index, cells) in chunk.cells.iter().enumerate() {
+                        cells.put(row, format_of(formats, index) == 1, body);
+                    }
+                });
+                output.flush_if_full()?;
+            }
+            sent += chunk.rows as u64;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The beginning of a connection: encryption, the client's parameters, and who it is.
+//!
+//! Nothing is believed here: what comes is short, and there is little time for it.
+
+use super::message::{Body, Message, STARTUP_BYTES_MAX, take};
+use super::reply::Replies;
+use crate::Server;
+use crate::pgwire::cancel::Key;
+use crate::server::Identity;
+use crate::users::{User, random};
+use bytes::{Bytes, BytesMut};
+use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire::Role;
+use hypostyle_wire::scram::{ITERATIONS, MECHANISM, Server as Scram, Verifier};
+use ring::digest::{SHA256, digest};
+use std::collections::BTreeMap;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// A connection's bytes, encrypted or not.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Socket for T {}
+
+const PROTOCOL_MAJOR: u32 = 3;
+const CANCEL_REQUEST: u32 = 80_877_102;
+const SSL_REQUEST: u32 = 80_877_103;
+const GSS_REQUEST: u32 = 80_877_104;
+
+const SASL: u32 = 10;
+const SASL_CONTINUE: u32 = 11;
+const SASL_FINAL: u32 = 12;
+const NONCE_BYTES: usize = 18;
+const SALT_BYTES: usize = 16;
+
+/// What a connection is for.
+pub(super) enum Start {
+    Session(Box<Client>),
+    Cancel(Key),
+    /// The peer said nothing, or went away.
+    Nothing,
+}
+
+/// Somebody who wants a session.
+pub(super) struct Client {
+    pub socket: Box<dyn Socket>,
+    /// What has been received and not yet been read.
+    pub received: BytesMut,
+    pub parameters: BTreeMap<String, String>,
+    /// Of the protocol, where it is one that the server does not know.
+    pub newer: Option<(u32, Vec<String>)>,
+}
+
+impl Client {
+    pub fn user(&self) -> &str {
+        self.parameters.get("user").map_or("", String::as_str)
+    }
+
+    async fn next(&mut self) -> Result<Message> {
+        loop {
+            if let Some(message) = take(&mut self.received)? {
+                return Ok(message);
+            }
+            if read_some(&mut self.socket, &mut self.received).await? == 0 {
+                return Err(Error::new(ErrorKind::Connection, "the client went away"));
+            }
+        }
+    }
+
+    pub async fn send(&mut self, replies: &mut Replies) -> Result<()> {
+        write(&mut self.socket, &replies.take()).await
+    }
+
+    async fn password(&mut self) -> Result<Bytes> {
+        match self.next().await? {
+            Message::Password(body) => Ok(body),
+            _ => Err(Error::protocol("an answer to the authentication was expected")),
+        }
+    }
+}
+
+async fn read_some(socket: &mut Box<dyn Socket>, received: &mut BytesMut) -> Result<usize> {
+    let read = socket.read_buf(received).await;
+    read.map_err(|error| Error::new(ErrorKind::Connection, format!("cannot read from the client: {error}")))
+}
+
+pub(super) async fn write(socket: &mut (impl AsyncWrite + Unpin + ?Sized), bytes: &[u8]) -> Result<()> {
+    let wrong = |error| Error::new(ErrorKind::Connection, format!("cannot write to the client: {error}"));
+    socket.write_all(bytes).await.map_err(wrong)?;
+    socket.flush().await.map_err(wrong)
+}
+
+/// Reads the first packets, up to the one that says what the connection is for.
+pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<Start> {
+    let mut socket = socket;
+    let mut received = BytesMut::new();
+    let mut encrypted = false;
+    loop {
+        let Some(packet) = packet(&mut socket, &mut received).await? else { return Ok(Start::Nothing) };
+        let mut body = Body(packet);
+        match body.u32()? {
+            SSL_REQUEST | GSS_REQUEST if !received.is_empty() => {
+                // What was sent before the encryption may be somebody else's.
+                return Err(Error::protocol("there is unencrypted data behind the request for encryption"));
+            }
+            SSL_REQUEST => match (&server.tls, encrypted) {
+                (Some(tls), false) => {
+                    write(&mut socket, b"S").await?;
+                    let acceptor = tokio_rustls::TlsAcceptor::from(tls.clone());
+                    let accepted = acceptor.accept(socket).await.map_err(|error| {
+                        Error::new(ErrorKind::Connection, format!("no encryption was agreed upon: {error}"))
+                    })?;
+                    socket = Box::new(accepted);
+                    encrypted = true;
+                }
+                _ => write(&mut socket, b"N").await?,
+            },
+            GSS_REQUEST => write(&mut socket, b"N").await?,
+            CANCEL_REQUEST => {
+                return Ok(Start::Cancel(Key { process: body.u32()?, secret: body.u32()? }));
+            }
+            version if version >> 16 == PROTOCOL_MAJOR => {
+                let mut parameters = BTreeMap::new();
+                loop {
+                    let name = body.text()?;
+                    if name.is_empty() {
+                        break;
+                    }
+                    parameters.insert(name, body.text()?);
+                }
+                let unknown: Vec<String> =
+                    parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
+                let newer = (version & 0xffff > 0 || !unknown.is_empty()).then_some((0, unknown));
+                return Ok(Start::Session(Box::new(Client { socket, received, parameters, newer })));
+            }
+            other => {
+                return Err(Error::protocol(format!(
+                    "unsupported frontend protocol {}.{}: the server supports 3.0",
+                    other >> 16,
+                    other & 0xffff
+                ))
+                .with_sqlstate("0A000"));
+            }
+        }
+    }
+}
+
+/// A packet of the time before messages have types; `None` when the peer is gone.
+async fn packet(socket: &mut Box<dyn Socket>, received: &mut BytesMut) -> Result<Option<Bytes>> {
+    loop {
+        if let Some(length) = received.first_chunk::<4>() {
+            let length = u32::from_be_bytes(*length) as usize;
+            if !(8..=STARTUP_BYTES_MAX).contains(&length) {
+                return Err(Error::protocol("invalid length of startup packet"));
+            }
+            if received.len() >= length {
+                let packet = received.split_to(length).freeze();
+                return Ok(Some(packet.slice(4..)));
+            }
+        }
+        if read_some(socket, received).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// Has the client prove who it is, if the server has users.
+///
+/// # Errors
+/// `28P01`, the same whether there is no such user or the password is another.
+pub(super) async fn authenticate(client: &mut Client, server: &Server, peer: &str) -> Result<Identity> {
+    let user = client.user().to_string();
+    if user.is_empty() {
+        return Err(
+            Error::protocol("no PostgreSQL user name specified in startup packet").with_sqlstate("28000")
+        );
+    }
+    let users = server.users.read().clone();
+    let role = match users {
+        None => Role::Admin,
+        Some(users) => {
+            let found = users.get(&user).cloned();
+            prove(client, &user, found).await?
+        }
+    };
+    let program = client.parameters.get("application_name").cloned().unwrap_or_default();
+    Ok(Identity { user, role, client: program, peer: peer.into() })
+}
+
+async fn prove(client: &mut Client, user: &str, found: Option<User>) -> Result<Role> {
+    let mut replies = Replies::default();
+    replies.authentication(SASL, format!("{MECHANISM}\0\0").as_bytes());
+    client.send(&mut replies).await?;
+    let mut first = Body(client.password().await?);
+    let mechanism = first.text()?;
+    if mechanism != MECHANISM {
+        return Err(Error::protocol(format!("the mechanism \"{mechanism}\" was not offered")));
+    }
+    let first = first.value()?.unwrap_or_default();
+    let verifier = match &found {
+        Some(user) => user.verifier.clone(),
+        None => nobody(user)?,
+    };
+    let nonce: String = random(NONCE_BYTES)?.iter().map(|byte| format!("{byte:02x}")).collect();
+    let scram = Scram::new(user, verifier, &first, &nonce)?;
+    replies.authentication(SASL_CONTINUE, scram.challenge());
+    client.send(&mut replies).await?;
+    let last = scram.check(&client.password().await?)?;
+    // Nobody has the password of a user that there is not.
+    let role = found.map(|user| user.role).ok_or_else(|| Error::new(ErrorKind::Denied, "no such user"))?;
+    replies.authentication(SASL_FINAL, &last);
+    client.send(&mut replies).await?;
+    Ok(role)
+}
+
+/// The verifier of a user that there is not: with the same salt each time, as that of one that there is.
+fn nobody(user: &str) -> Result<Verifier> {
+    static SECRET: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    let secret = match SECRET.get() {
+        Some(secret) => secret,
+        None => {
+            let new = random(SALT_BYTES)?;
+            SECRET.get_or_init(|| new)
+        }
+    };
+    let salt = digest(&SHA256, &[secret, user.as_bytes()].concat());
+    let key: [u8; 32] = random(32)?.try_into().map_err(|_| Error::internal("a key has 32 bytes"))?;
+    Ok(Verifier {
+        iterations: ITERATIONS,
+        salt: salt.as_ref()[..SALT_BYTES].to_vec(),
+        stored_key: key,
+        server_key: key,
+    })
+}

@@ -1,0 +1,273 @@
+//! The words of a statement, as far as one must look at them here to know what kind of statement it is, and to read
+//! those that the engine does not have.
+
+use hypostyle_types::{Error, ErrorKind, Result};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Word<'a> {
+    /// Unquoted: a key word, a name or a number.
+    Bare(&'a str),
+    /// In double quotes, without them.
+    Quoted(String),
+    /// In single quotes, without them.
+    Text(String),
+    Symbol(char),
+}
+
+/// The words of a text from here on.
+#[derive(Clone, Debug)]
+pub(super) struct Words<'a> {
+    sql: &'a str,
+    at: usize,
+}
+
+impl<'a> Words<'a> {
+    pub fn of(sql: &'a str) -> Self {
+        Self { sql, at: 0 }
+    }
+
+    /// The text behind the words that have been taken.
+    pub fn rest(&self) -> &'a str {
+        &self.sql[self.at..]
+    }
+
+    /// Past white space and comments.
+    fn skip_blank(&mut self) {
+        loop {
+            let rest = self.rest();
+            let trimmed = rest.trim_start();
+            self.at += rest.len() - trimmed.len();
+            let comment = if trimmed.starts_with("--") {
+                trimmed.find('\n').map_or(trimmed.len(), |end| end + 1)
+            } else if trimmed.starts_with("/*") {
+                trimmed.find("*/").map_or(trimmed.len(), |end| end + 2)
+            } else {
+                return;
+            };
+            self.at += comment;
+        }
+    }
+
+    fn quoted(&mut self, quote: char) -> String {
+        let rest = &self.sql[self.at + 1..];
+        let mut text = String::new();
+        let mut characters = rest.char_indices().peekable();
+        let mut end = rest.len();
+        while let Some((at, character)) = characters.next() {
+            if character != quote {
+                text.push(character);
+            } else if characters.next_if(|(_, next)| *next == quote).is_some() {
+                text.push(quote);
+            } else {
+                end = at + 1;
+                break;
+            }
+        }
+        self.at += 1 + end;
+        text
+    }
+
+    pub fn peek(&self) -> Option<Word<'a>> {
+        self.clone().next()
+    }
+
+    /// Takes a key word, if it is the next one.
+    pub fn accept(&mut self, key: &str) -> bool {
+        let is_next = matches!(self.peek(), Some(Word::Bare(word)) if word.eq_ignore_ascii_case(key));
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    pub fn accept_symbol(&mut self, symbol: char) -> bool {
+        let is_next = self.peek() == Some(Word::Symbol(symbol));
+        if is_next {
+            self.next();
+        }
+        is_next
+    }
+
+    /// Takes one of some key words.
+    pub fn accept_any(&mut self, keys: &[&'static str]) -> Option<&'static str> {
+        keys.iter().copied().find(|key| self.accept(key))
+    }
+
+    /// A name, in lower case unless it is quoted.
+    pub fn name(&mut self) -> Result<String> {
+        match self.next() {
+            Some(Word::Bare(word)) => Ok(word.to_lowercase()),
+            Some(Word::Quoted(name)) => Ok(name),
+            other => Err(unexpected("a name", other.as_ref())),
+        }
+    }
+
+    /// A name, a number or a text.
+    pub fn value(&mut self) -> Result<String> {
+        if self.accept_symbol('-') {
+            return Ok(format!("-{}", self.value()?));
+        }
+        match self.next() {
+            Some(Word::Bare(word)) => Ok(word.to_string()),
+            Some(Word::Quoted(text) | Word::Text(text)) => Ok(text),
+            other => Err(unexpected("a value", other.as_ref())),
+        }
+    }
+
+    /// # Errors
+    /// `Syntax` when there is something left.
+    pub fn end(&mut self) -> Result<()> {
+        match self.next() {
+            None | Some(Word::Symbol(';')) => Ok(()),
+            other => Err(unexpected("the end of the statement", other.as_ref())),
+        }
+    }
+}
+
+pub(super) fn unexpected(wanted: &str, found: Option<&Word<'_>>) -> Error {
+    let found = match found {
+        None => "the end".to_string(),
+        Some(Word::Bare(word)) => format!("\"{word}\""),
+        Some(Word::Quoted(name)) => format!("\"{name}\""),
+        Some(Word::Text(text)) => format!("'{text}'"),
+        Some(Word::Symbol(symbol)) => format!("\"{symbol}\""),
+    };
+    Error::new(ErrorKind::Syntax, format!("{wanted} was expected, not {found}"))
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = Word<'a>;
+
+    fn next(&mut self) -> Option<Word<'a>> {
+        self.skip_blank();
+        let rest = self.rest();
+        let first = rest.chars().next()?;
+        Some(match first {
+            '"' => Word::Quoted(self.quoted('"')),
+            '\'' => Word::Text(self.quoted('\'')),
+            'E' | 'e' if rest[1..].starts_with('\'') => {
+                self.at += 1;
+                Word::Text(unescaped(&self.quoted('\'')))
+            }
+            _ if first.is_alphanumeric() || first == '_' => {
+                let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
+                let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
+                self.at += end;
+                Word::Bare(&rest[..end])
+            }
+            symbol => {
+                self.at += symbol.len_utf8();
+                Word::Symbol(symbol)
+            }
+        })
+    }
+}
+
+/// The text of `E'…'`.
+fn unescaped(text: &str) -> String {
+    let mut characters = text.chars();
+    let mut plain = String::with_capacity(text.len());
+    while let Some(character) = characters.next() {
+        plain.push(match character {
+            '\\' => match characters.next() {
+                Some('t') => '\t',
+                Some('n') => '\n',
+                Some('r') => '\r',
+                Some('b') => '\u{8}',
+                Some('f') => '\u{c}',
+                Some(other) => other,
+                None => '\\',
+            },
+            other => other,
+        });
+    }
+    plain
+}
+
+/// What the client is told that a statement has done, without the rows.
+pub(super) fn tag(sql: &str) -> String {
+    let mut words = Words::of(sql);
+    let mut bare = || loop {
+        match words.next()? {
+            Word::Bare(word) => return Some(word.to_ascii_uppercase()),
+            Word::Symbol('(') => {}
+            _ => return None,
+        }
+    };
+    let first = bare().unwrap_or_default();
+    match first.as_str() {
+        "FROM" | "VALUES" | "TABLE" | "SUMMARIZE" | "DESCRIBE" | "DESC" | "PRAGMA" => "SELECT".into(),
+        "WITH" => written(sql).unwrap_or("SELECT").into(),
+        "START" | "BEGIN" => "BEGIN".into(),
+        "END" => "COMMIT".into(),
+        "ABORT" => "ROLLBACK".into(),
+        "TRUNCATE" => "TRUNCATE TABLE".into(),
+        "CREATE" | "DROP" | "ALTER" => {
+            let qualifiers =
+                ["OR", "REPLACE", "TEMP", "TEMPORARY", "LOCAL", "GLOBAL", "UNLOGGED", "RECURSIVE", "UNIQUE"];
+            let what = std::iter::from_fn(&mut bare).find(|word| !qualifiers.contains(&word.as_str()));
+            format!("{first} {}", what.unwrap_or_default()).trim_end().to_string()
+        }
+        _ => first,
+    }
+}
+
+/// What a statement that begins with WITH writes, if it does.
+fn written(sql: &str) -> Option<&'static str> {
+    let mut depth = 0;
+    for word in Words::of(sql) {
+        match word {
+            Word::Symbol('(') => depth += 1,
+            Word::Symbol(')') => depth -= 1,
+            Word::Bare(word) if depth == 0 => {
+                let written = ["INSERT", "UPDATE", "DELETE", "MERGE"];
+                let found = ["SELECT"].into_iter().chain(written).find(|key| word.eq_ignore_ascii_case(key));
+                if let Some(found) = found {
+                    return Some(found);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_cut_at_quotes_comments_and_symbols() {
+        let words: Vec<_> = Words::of("a.b /* c */ \"d\"\"e\" 'f''g' -- h\n(1) E'\\t' 'open").collect();
+        assert_eq!(
+            words,
+            [
+                Word::Bare("a.b"),
+                Word::Quoted("d\"e".into()),
+                Word::Text("f'g".into()),
+                Word::Symbol('('),
+                Word::Bare("1"),
+                Word::Symbol(')'),
+                Word::Text("\t".into()),
+                Word::Text("open".into()),
+            ]
+        );
+    }
+
+    #[test]
+    fn tags_are_those_of_postgresql() {
+        for (sql, expected) in [
+            ("select 1", "SELECT"),
+            ("/* x */ (select 1)", "SELECT"),
+            ("with a as (insert into t values (1)) select 1", "SELECT"),
+            ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "INSERT"),
+            ("create or replace temp view v as select 1", "CREATE VIEW"),
+            ("create table t(a int)", "CREATE TABLE"),
+            ("drop schema s", "DROP SCHEMA"),
+            ("END", "COMMIT"),
+            ("", ""),
+        ] {
+            assert_eq!(tag(sql), expected, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# PostgreSQL's JDBC and ODBC drivers, psql and pgbench against a server: `scripts/pg_drivers.sh PROGRAM`, where PROGRAM is
+# given an address to serve a database in memory at (crates/server/examples/pgwire.rs). Fetches the JDBC driver with
+# Maven and needs java, odbc-postgresql, unixodbc and postgresql-client; about 30 s, most of it the first fetch.
+set -euo pipefail
+
+program=$1
+here=$(cd "$(dirname "$0")/.." && pwd)
+version=42.7.4
+drivers=${XDG_CACHE_HOME:-$HOME/.cache}/hypostyle/drivers
+work=$(mktemp -d)
+port=$((20000 + RANDOM % 20000))
+
+"$program" "127.0.0.1:$port" > "$work/server.log" &
+server=$!
+trap 'kill $server 2> /dev/null || true; rm -rf "$work"' EXIT
+until grep -q : "$work/server.log"; do sleep 0.1; done
+
+echo "== JDBC"
+mkdir -p "$drivers"
+[ -f "$drivers/postgresql-$version.jar" ] ||
+    mvn -q dependency:copy -Dartifact=org.postgresql:postgresql:$version -DoutputDirectory="$drivers"
+java -cp "$drivers/postgresql-$version.jar" "$here/tests/drivers/Check.java" \
+    "jdbc:postgresql://127.0.0.1:$port/hypostyle?user=ada"
+
+echo "== ODBC"
+driver=$(find /usr/lib -name psqlodbcw.so | head -1)
+cat > "$work/odbc.ini" <<INI
+[check]
+Driver = $driver
+Servername = 127.0.0.1
+Port = $port
+Database = hypostyle
+Username = ada
+INI
+cat > "$work/odbc.sql" <<SQL
+CREATE TABLE odbc (id INTEGER PRIMARY KEY, name VARCHAR, price DECIMAL(10,2))
+INSERT INTO odbc VALUES (1, 'one', 1.25), (2, NULL, NULL)
+SELECT * FROM odbc ORDER BY id
+SELECT nothing FROM odbc
+help odbc
+SQL
+ODBCSYSINI=$work ODBCINI=$work/odbc.ini isql -b -v check < "$work/odbc.sql" | tee "$work/odbc.out"
+grep -q '| 1  *| one' "$work/odbc.out"
+
+echo "== psql"
+connection="host=127.0.0.1 port=$port user=ada"
+for command in '\d' '\d odbc' '\d+ odbc' '\dt+' '\dv' '\dn' '\di' '\df' '\l' '\du' '\ds' '\dT'; do
+    psql -X -v ON_ERROR_STOP=1 "$connection" -c "$command" > "$work/psql.out" 2>&1 ||
+        { echo "$command failed"; cat "$work/psql.out"; exit 1; }
+    ! grep -q ERROR "$work/psql.out" || { echo "$command failed"; cat "$work/psql.out"; exit 1; }
+done
+
+echo "== pgbench"
+pgbench=$(command -v pgbench || find /usr/lib/postgresql -name pgbench | head -1)
+psql -X -q "$connection" -c "CREATE TABLE accounts AS SELECT value AS aid, 0 AS abalance FROM generate_series(1, 1000)"
+printf '%s\n' '\set aid random(1, 1000)' 'SELECT abalance FROM accounts WHERE aid = :aid;' > "$work/select.sql"
+for mode in simple extended prepared; do
+    "$pgbench" -h 127.0.0.1 -p "$port" -U ada -n -M $mode -f "$work/select.sql" -c 2 -T 2 hypostyle 2>&1 |
+        grep -E '^tps|failed transactions'
+done

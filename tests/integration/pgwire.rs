@@ -1,0 +1,313 @@
+//! PostgreSQL's protocol against a server in this process, spoken by hand: what a client may say, and what it must not.
+
+use hypostyle::{Database, OpenOptions};
+use hypostyle_server::{Limits, Server};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+const LONG: &str = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b WHERE a.value + b.value = 3";
+
+/// A server on a port of its own; it ends with the test.
+struct Running {
+    address: SocketAddr,
+    _runtime: tokio::runtime::Runtime,
+}
+
+fn serve() -> Running {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let database = Database::in_memory(OpenOptions::default()).unwrap();
+    let limits = Limits { clients: 10, ..Limits::default() };
+    let server = Server::new(database, None, limits, None).unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap();
+    runtime.spawn(server.serve_postgres(listener));
+    Running { address, _runtime: runtime }
+}
+
+struct Client {
+    socket: TcpStream,
+    key: Vec<u8>,
+}
+
+type Message = (u8, Vec<u8>);
+
+fn packet(body: &[u8]) -> Vec<u8> {
+    let mut bytes = (body.len() as u32 + 4).to_be_bytes().to_vec();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![kind];
+    bytes.extend(packet(body));
+    bytes
+}
+
+/// Texts, each with its zero.
+fn texts(parts: &[&str]) -> Vec<u8> {
+    parts.iter().flat_map(|part| part.bytes().chain([0])).collect()
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    socket
+}
+
+impl Client {
+    fn new(running: &Running) -> Self {
+        let mut client = Self { socket: connect(running.address), key: Vec::new() };
+        let mut startup = 196_608_u32.to_be_bytes().to_vec();
+        startup.extend(texts(&["user", "ada", "application_name", "test", ""]));
+        client.send(&packet(&startup));
+        let greeting = client.until_ready();
+        assert_eq!(greeting[0], (b'R', vec![0, 0, 0, 0]));
+        client.key = greeting.into_iter().find(|(kind, _)| *kind == b'K').unwrap().1;
+        client
+    }
+
+    fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).unwrap();
+    }
+
+    fn next(&mut self) -> Option<Message> {
+        let mut head = [0; 5];
+        self.socket.read_exact(&mut head).ok()?;
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+        let mut body = vec![0; length - 4];
+        self.socket.read_exact(&mut body).ok()?;
+        Some((head[0], body))
+    }
+
+    fn until(&mut self, last: u8) -> Vec<Message> {
+        let mut messages = Vec::new();
+        while let Some(message) = self.next() {
+            let kind = message.0;
+            messages.push(message);
+            if kind == last {
+                return messages;
+            }
+        }
+        panic!("the connection ended after {messages:?}");
+    }
+
+    fn until_ready(&mut self) -> Vec<Message> {
+        self.until(b'Z')
+    }
+
+    fn query(&mut self, sql: &str) -> Vec<Message> {
+        self.send(&message(b'Q', &texts(&[sql])));
+        self.until_ready()
+    }
+}
+
+/// The answer in short: kinds, with tags, SQLSTATEs, rows and states.
+fn shown(messages: &[Message]) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string();
+    let parts = messages.iter().map(|(kind, body)| match kind {
+        b'C' => text(body),
+        b'Z' => text(body),
+        b'E' | b'N' => {
+            let code = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&b'C')).unwrap();
+            format!("{}{}", char::from(*kind), text(&code[1..]))
+        }
+        b'D' => {
+            let mut rest = &body[2..];
+            let mut values = Vec::new();
+            while !rest.is_empty() {
+                let length = i32::from_be_bytes(rest[..4].try_into().unwrap());
+                rest = &rest[4..];
+                let Ok(length) = usize::try_from(length) else {
+                    values.push("NULL".to_string());
+                    continue;
+                };
+                values.push(text(&rest[..length]));
+                rest = &rest[length..];
+            }
+            format!("({})", values.join(","))
+        }
+        other => char::from(*other).to_string(),
+    });
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_text_of_several_statements_is_one_transaction() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    let answer = client.query("CREATE TABLE t (a INT, b VARCHAR); INSERT INTO t VALUES (1, 'x'), (2, NULL); SELECT * FROM t ORDER BY a");
+    assert_eq!(shown(&answer), "CREATE TABLE INSERT 0 2 T (1,x) (2,NULL) SELECT 2 I");
+    assert_eq!(shown(&client.query("DELETE FROM t; SELECT nothing")), "DELETE 2 E42703 I");
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (2) SELECT 1 I");
+    assert_eq!(shown(&client.query("")), "I I");
+    assert_eq!(shown(&client.query("BEGIN; DELETE FROM t WHERE a = 1")), "BEGIN DELETE 1 T");
+    assert_eq!(shown(&client.query("SELEC")), "E42601 E");
+    assert_eq!(shown(&client.query("SELECT 1")), "E25P02 E");
+    assert_eq!(shown(&client.query("COMMIT")), "ROLLBACK I");
+    assert_eq!(shown(&client.query("COMMIT")), "N25P01 COMMIT I");
+    assert_eq!(shown(&client.query("UPDATE t SET b = 'y' RETURNING a")), "T (1) (2) UPDATE 2 I");
+}
+
+#[test]
+fn prepared_statements_take_values_and_give_rows_in_parts() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 5)");
+    let parse = [texts(&["s", "SELECT a FROM t WHERE a > $1 ORDER BY a"]), vec![0, 0]].concat();
+    let bind = [texts(&["", "s"]), vec![0, 0, 0, 1, 0, 0, 0, 1, b'1', 0, 0]].concat();
+    let execute = |rows: u8| message(b'E', &[0, 0, 0, 0, rows]);
+    client.send(&message(b'P', &parse));
+    client.send(&message(b'D', &texts(&["Ss"])));
+    client.send(&message(b'S', &[]));
+    let described = client.until_ready();
+    assert_eq!(shown(&described), "1 t T I");
+    // INT8, which the column is compared with.
+    assert_eq!(described[1].1, [0, 1, 0, 0, 0, 20]);
+    client.query("BEGIN");
+    for part in [message(b'B', &bind), execute(2), execute(2), execute(2), message(b'S', &[])] {
+        client.send(&part);
+    }
+    assert_eq!(shown(&client.until_ready()), "2 (2) (3) s (4) (5) s SELECT 0 T");
+    client.query("COMMIT");
+    // After an error, everything up to Sync is passed over.
+    client.send(&message(b'P', &[texts(&["", "SELECT 1 +"]), vec![0, 0]].concat()));
+    client.send(&message(b'D', &texts(&["S"])));
+    client.send(&message(b'B', &bind));
+    client.send(&message(b'S', &[]));
+    assert_eq!(shown(&client.until_ready()), "1 E42601 I");
+    client.send(&message(b'B', &[texts(&["", "missing"]), vec![0, 0, 0, 0, 0, 0]].concat()));
+    client.send(&message(b'S', &[]));
+    assert_eq!(shown(&client.until_ready()), "E26000 I");
+}
+
+#[test]
+fn what_is_written_up_to_a_sync_is_one_transaction() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT)");
+    let run = |sql: &str| {
+        let parse = message(b'P', &[texts(&["", sql]), vec![0, 0]].concat());
+        let bind = message(b'B', &[0, 0, 0, 0, 0, 0, 0, 0]);
+        [parse, bind, message(b'E', &[0, 0, 0, 0, 0])].concat()
+    };
+    client.send(&[run("INSERT INTO t VALUES (1)"), run("SELECT 1/0"), message(b'S', &[])].concat());
+    assert!(shown(&client.until_ready()).ends_with(" I"));
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (0) SELECT 1 I");
+    client.send(
+        &[run("INSERT INTO t VALUES (1)"), run("INSERT INTO t VALUES (2)"), message(b'S', &[])].concat(),
+    );
+    assert_eq!(shown(&client.until_ready()), "1 2 INSERT 0 1 1 2 INSERT 0 1 I");
+    assert_eq!(shown(&client.query("SELECT count(*) FROM t")), "T (2) SELECT 1 I");
+}
+
+#[test]
+fn copy_goes_both_ways() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.query("CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR, c DOUBLE)");
+    client.send(&message(b'Q', &texts(&["COPY t FROM STDIN"])));
+    assert_eq!(client.next().unwrap().0, b'G');
+    // A row may come in pieces.
+    client.send(&message(b'd', b"1\tx\\ty\t1.5\n2\t"));
+    client.send(&message(b'd', b"\\N\t\\N\n"));
+    client.send(&message(b'c', b""));
+    assert_eq!(shown(&client.until_ready()), "COPY 2 I");
+    client.send(&message(b'Q', &texts(&["COPY t (a, b) FROM STDIN CSV"])));
+    client.send(&message(b'd', b"3,\"a\nb\"\n1,again\n"));
+    client.send(&message(b'c', b""));
+    let refused = shown(&client.until_ready());
+    assert_eq!(refused, "G E23505 I");
+    let copied = client.query("COPY (SELECT * FROM t ORDER BY a) TO STDOUT");
+    let lines: Vec<u8> =
+        copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
+    assert_eq!(String::from_utf8(lines).unwrap(), "1\tx\\ty\t1.5\n2\t\\N\t\\N\n");
+    // What one COPY writes in the binary format, another reads.
+    let binary = client.query("COPY t TO STDOUT (FORMAT binary)");
+    client.query("CREATE TABLE u (a INT, b VARCHAR, c DOUBLE)");
+    client.send(&message(b'Q', &texts(&["COPY u FROM STDIN (FORMAT binary)"])));
+    for (kind, data) in &binary {
+        if *kind == b'd' {
+            client.send(&message(b'd', data));
+        }
+    }
+    client.send(&message(b'c', b""));
+    assert_eq!(shown(&client.until_ready()), "G COPY 2 I");
+    assert_eq!(shown(&client.query("SELECT * FROM u ORDER BY a")), "T (1,x\ty,1.5) (2,NULL,NULL) SELECT 2 I");
+}
+
+#[test]
+fn a_cancel_request_interrupts_the_statement() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    client.send(&message(b'Q', &texts(&[LONG])));
+    std::thread::sleep(Duration::from_millis(500));
+    let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
+    cancel.extend_from_slice(&client.key);
+    connect(running.address).write_all(&packet(&cancel)).unwrap();
+    let started = Instant::now();
+    assert_eq!(shown(&client.until_ready()).trim_start_matches("T "), "E57014 I");
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn settings_are_kept_and_told() {
+    let running = serve();
+    let mut client = Client::new(&running);
+    assert_eq!(shown(&client.query("SHOW application_name")), "T (test) SHOW I");
+    assert_eq!(shown(&client.query("SET TIME ZONE 'Europe/Berlin'")), "SET S I");
+    assert_eq!(
+        shown(&client.query("SELECT TIMESTAMPTZ '2024-07-01 00:00:00+00'")),
+        "T (2024-07-01 02:00:00+02) SELECT 1 I"
+    );
+    assert_eq!(shown(&client.query("SET client_encoding = 'LATIN1'")), "E22023 I");
+    assert_eq!(shown(&client.query("SELECT current_setting('TimeZone')")), "T (Europe/Berlin) SELECT 1 I");
+    assert_eq!(
+        shown(&client.query("RESET ALL; DISCARD ALL; DEALLOCATE ALL")),
+        "RESET S S DISCARD ALL DEALLOCATE ALL I"
+    );
+}
+
+#[test]
+fn garbage_ends_a_connection_and_nothing_else() {
+    let running = serve();
+    let startups: [&[u8]; 6] = [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\0\0\0\x04",
+        b"\xff\xff\xff\xff\0\0",
+        b"\0\0\0\x08\0\x02\0\0",
+        b"\0\0\0\x0c\0\x03\0\0user",
+        b"\0\0\0\x09\0\x03\0\0\0",
+    ];
+    for bytes in startups {
+        let mut socket = connect(running.address);
+        socket.write_all(bytes).unwrap();
+        let mut answer = Vec::new();
+        // A connection that is reset is ended, too.
+        let _ended = socket.read_to_end(&mut answer);
+        assert!(answer.len() < 1000, "{bytes:?}");
+    }
+    let messages: [&[u8]; 5] = [
+        b"Q\0\0\0\x03",
+        b"Q\xff\xff\xff\xff",
+        b"Q\0\0\0\x06ab",
+        b"B\0\0\0\x0a\0\0\x7f\xff\0\0",
+        b"\x01\0\0\0\x04",
+    ];
+    for bytes in messages {
+        let mut client = Client::new(&running);
+        client.send(bytes);
+        let (kind, body) = client.next().unwrap();
+        assert_eq!(kind, b'E', "{bytes:?}");
+        assert!(body.windows(5).any(|part| part == b"08P01"), "{bytes:?}");
+        assert!(client.next().is_none(), "{bytes:?}");
+    }
+    // No encryption is offered; what follows the refusal is understood.
+    let mut socket = connect(running.address);
+    socket.write_all(&packet(&80_877_103_u32.to_be_bytes())).unwrap();
+    let mut answer = [0];
+    socket.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"N");
+    assert_eq!(shown(&Client::new(&running).query("SELECT 1")), "T (1) SELECT 1 I");
+}
