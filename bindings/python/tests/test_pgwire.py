@@ -61,8 +61,8 @@ def test_values_come_back(pg, value, binary):
 def test_columns_of_all_types(pg, binary):
     pg.execute(
         "CREATE TABLE kinds (b BOOLEAN, s SMALLINT, i INTEGER, l BIGINT, f DOUBLE, n DECIMAL(12,3), "
-        "v VARCHAR, y BLOB, d DATE, t TIME, ts TIMESTAMP, tz TIMESTAMPTZ, iv INTERVAL, u UUID, j JSON, a INTEGER[], "
-        "st STRUCT(x INTEGER, y VARCHAR))"
+        "v VARCHAR, y BLOB, d DATE, t TIME, ts TIMESTAMP, tz TIMESTAMPTZ, iv INTERVAL, u UUID, j JSON, "
+        "a INTEGER[], st STRUCT(x INTEGER, y VARCHAR))"
     )
     row = (
         True,

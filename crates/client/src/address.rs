@@ -95,7 +95,7 @@ impl Address {
                 "tls_ca" => address.tls_ca = Some(value.as_ref().into()),
                 "password" => address.password = Some(value.into_owned()),
                 other => {
-                    let suggestion = did_you_mean(other, OPTIONS.into_iter());
+                    let suggestion = did_you_mean(other, OPTIONS);
                     return Err(wrong(format!("there is no option \"{other}\"{suggestion}")));
                 }
             }

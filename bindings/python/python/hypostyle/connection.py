@@ -46,9 +46,10 @@ def connect(
     """Open a database, or connect to a server.
 
     Args:
-        database: a directory, created if missing; `None` or ":memory:" for a database in memory; or the address of
-            a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path", to which the other arguments do not
-            apply. A password stands in the address or in the environment variable HYPOSTYLE_PASSWORD.
+        database: a directory, created if missing; `None` or ":memory:" for a database in memory; or the
+            address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path", to which the other
+            arguments do not apply. Its password stands in the address or in the environment variable
+            HYPOSTYLE_PASSWORD.
         read_only: refuse every write; the directory must exist.
         threads: threads of queries and conversions; by default, one per processor.
         memory_limit: of queries, in bytes or as "4GB", "512MiB", "80%".
@@ -180,12 +181,13 @@ class Connection:
     ) -> "Server":
         """Serve this connection's database, also one in memory, to other processes and machines.
 
-        The server runs on threads of its own, until `stop()`, the end of a `with` block, or the end of the object.
+        The server runs on threads of its own, until `stop()`, the end of a `with` block, or that of the object.
 
         Args:
             listen: "host:port"; port 0 takes a free one. Only loopback addresses are served without users.
             unix: path of a Unix socket, over which results are mappings of the same files.
-            users: the users' file, as `hypostyle user` writes it; without it, whoever connects may do everything.
+            users: the users' file, as `hypostyle user` writes it; without it, whoever connects may do
+                everything.
 
         Raises:
             DeniedError: the address can be reached from the network, and there are no users.
