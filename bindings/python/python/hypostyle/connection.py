@@ -181,7 +181,7 @@ class Connection:
     ) -> "Server":
         """Serve this connection's database, also one in memory, to other processes and machines.
 
-        The server runs on threads of its own, until `stop()`, the end of a `with` block, or that of the object.
+        The server runs on threads of its own, until `stop()`, or the end of a `with` block or of the object.
 
         Args:
             listen: "host:port"; port 0 takes a free one. Only loopback addresses are served without users.
