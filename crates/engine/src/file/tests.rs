@@ -2,6 +2,7 @@
 
 use crate::file::test_directory::TestDirectory;
 use crate::file::*;
+use crate::identity::Privileges;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
@@ -13,7 +14,9 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
 fn session() -> SessionContext {
-    let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(3));
+    let config = SessionConfig::new().with_target_partitions(3);
+    let config = config.with_extension(Arc::new(Privileges::ALL));
+    let context = SessionContext::new_with_config(config);
     register(&context).unwrap();
     context
 }
