@@ -1,9 +1,11 @@
-//! The half of `make bench` that is measured from Rust: peers that are libraries of the same process.
+//! The half of `make bench` that is measured from Rust: peers that are libraries of the same process. And the
+//! link that `make bench-protocol` measures through.
 //!
-//! Timings are printed nowhere here: each subcommand writes its samples as JSON, and the Python script
+//! Timings are printed nowhere here: a subcommand that measures writes its samples as JSON, and the Python script
 //! of the same name in `bench/` reports them beside the other peers.
 
 mod datafusion_peer;
+mod relay;
 mod tpch;
 
 use clap::Parser;
@@ -13,10 +15,13 @@ use clap::Parser;
 enum Command {
     /// The 22 TPC-H queries on Hypostyle and on DataFusion over in-memory Arrow
     Tpch(tpch::Arguments),
+    /// A link of a given rate and round trip between a server and its clients
+    Relay(relay::Arguments),
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     match Command::parse() {
         Command::Tpch(arguments) => tpch::run(&arguments),
+        Command::Relay(arguments) => relay::run(&arguments),
     }
 }
