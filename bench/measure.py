@@ -31,13 +31,17 @@ def cache_directory() -> Path:
     return Path(os.environ.get("HYPOSTYLE_CACHE") or home / "hypostyle")
 
 
-def arguments(description: str | None) -> argparse.Namespace:
+def options(description: str | None) -> argparse.ArgumentParser:
     """The options that all benches have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--sf", type=float, default=1.0, help="TPC-H scale factor (default 1)")
     parser.add_argument("--runs", type=int, default=5, help="runs per measurement; the median counts")
     parser.add_argument("--fresh", action="store_true", help="make the scratch data anew")
-    return parser.parse_args()
+    return parser
+
+
+def arguments(description: str | None) -> argparse.Namespace:
+    return options(description).parse_args()
 
 
 def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
@@ -112,6 +116,7 @@ class Report:
         self.options = options
         self.measurements: list[Measurement] = []
         self.notes: list[str] = []
+        self.versions = _versions()
         self._heading: tuple[str, ...] | None = None
         print(f"\nbench/{name}: TPC-H SF {options.sf:g}, median of {options.runs}", flush=True)
 
@@ -150,7 +155,7 @@ class Report:
             "runs": self.options.runs,
             "commit": _commit(),
             "machine": _machine(),
-            "versions": _versions(),
+            "versions": self.versions,
             "measurements": [measurement.record() for measurement in self.measurements],
             "notes": self.notes,
         }

@@ -19,7 +19,7 @@ def transfer_seconds(file: Path) -> float:
         [netcat, "-l", "127.0.0.1", str(port)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     ) as receiver:
         try:
-            _wait_until_listening(port, receiver)
+            wait_until_listening(port, receiver)
             with file.open("rb") as source:
                 start = time.perf_counter()
                 subprocess.run([netcat, "-N", "127.0.0.1", str(port)], stdin=source, check=True)
@@ -36,7 +36,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _wait_until_listening(port: int, receiver: subprocess.Popen[bytes]) -> None:
+def wait_until_listening(port: int, receiver: subprocess.Popen[bytes]) -> None:
     """Looks into the kernel's table: a probing connection would be the only one netcat takes."""
     listening = f"0100007F:{port:04X} 00000000:0000 0A"
     while listening not in Path("/proc/net/tcp").read_text():

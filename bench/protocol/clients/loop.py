@@ -1,0 +1,40 @@
+"""What all client processes have in common: a request a line comes in, an answer a line goes out.
+
+The clients run under interpreters of several environments, so this imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
+    """Seconds that `work` took, and what it returned."""
+    gc.collect()
+    start = time.perf_counter()
+    result = work(*inputs)
+    return time.perf_counter() - start, result
+
+
+def serve(handle: Callable[..., dict[str, Any]]) -> None:
+    """Answers every request with what `handle` returns for it, until the bench closes its end."""
+    # Libraries that print do not print into an answer.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def answer(content: dict[str, Any]) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    answer({})
+    for line in sys.stdin:
+        try:
+            answer(handle(**json.loads(line)))
+        except Exception as error:
+            answer({"error": f"{type(error).__name__}: {error}"[:500]})

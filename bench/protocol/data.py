@@ -1,0 +1,121 @@
+"""The data sets of the bench, each as an Arrow file and a CSV file that every party loads from.
+
+They have the types that any Arrow program would give them: decimals of 128 bits, strings, 32-bit dates.
+What a party makes of them inside is its own choice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import hypostyle
+import pyarrow as pa
+
+from dataset import tpch
+from measure import cache_directory
+from protocol.acs import acs
+from protocol.ontime import ontime
+
+LINEITEM, TENTH, ACS, ONTIME = "lineitem", "lineitem_tenth", "acs", "ontime"
+BATCH_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Table:
+    """One data set: its name in every database, and the files with its rows."""
+
+    name: str
+    label: str
+    arrow: Path
+    csv: Path
+    rows: int
+    schema: pa.Schema
+
+    def read(self) -> pa.Table:
+        """All of it, as a mapping of the file."""
+        return pa.ipc.open_file(pa.memory_map(str(self.arrow))).read_all()
+
+
+@dataclass(frozen=True)
+class Data:
+    """All data sets at one scale, and the directory where parties keep theirs."""
+
+    directory: Path
+    tables: dict[str, Table]
+
+    def database(self, name: str, make: Callable[[Path], None]) -> Path:
+        """A party's own database, made unless it is there; the name tells the party's version."""
+        path = self.directory / name
+        made(path, make)
+        return path
+
+
+def made(path: Path, make: Callable[[Path], None]) -> None:
+    """Makes a file or directory that only gets its name when it is whole."""
+    if path.exists():
+        return
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    if unfinished.is_dir():
+        shutil.rmtree(unfinished)
+    unfinished.unlink(missing_ok=True)
+    make(unfinished)
+    unfinished.rename(path)
+
+
+def data(options: Namespace) -> Data:
+    """The data at `options.sf`, made where it is missing."""
+    generators = b"".join((Path(__file__).parent / name).read_bytes() for name in ("acs.py", "ontime.py"))
+    version = hashlib.sha256(generators).hexdigest()[:8]
+    directory = cache_directory() / "data" / f"protocol-sf{options.sf:g}-{version}"
+    if options.fresh:
+        shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True, exist_ok=True)
+    scale = options.sf
+    sources: dict[str, tuple[str, Callable[[], pa.Table]]] = {
+        LINEITEM: (f"lineitem SF {scale:g}", lambda: _lineitem(scale)),
+        TENTH: (f"lineitem SF {scale / 10:g}", lambda: _lineitem(scale / 10)),
+        ACS: ("acs", lambda: acs(scale)),
+        ONTIME: ("ontime", lambda: ontime(scale)),
+    }
+    return Data(directory, {name: _table(directory, name, *source) for name, source in sources.items()})
+
+
+def _table(directory: Path, name: str, label: str, rows: Callable[[], pa.Table]) -> Table:
+    arrow, csv = directory / f"{name}.arrow", directory / f"{name}.csv"
+    if not arrow.exists():
+        print(f"generating {label} …", flush=True)
+        made(arrow, lambda path: _write_arrow(path, rows()))
+    with pa.memory_map(str(arrow)) as file:
+        table = pa.ipc.open_file(file).read_all()
+        made(csv, lambda path: _write_csv(path, table))
+        return Table(name, label, arrow, csv, table.num_rows, table.schema)
+
+
+def _lineitem(scale: float) -> pa.Table:
+    with hypostyle.connect(tpch(scale).hypostyle, read_only=True) as source:
+        table = source.table("lineitem").arrow()
+    fields = [pa.field(field.name, _usual(field.type), nullable=False) for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def _usual(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale)
+    return pa.string() if pa.types.is_dictionary(kind) or pa.types.is_large_string(kind) else kind
+
+
+def _write_arrow(path: Path, table: pa.Table) -> None:
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table, max_chunksize=BATCH_ROWS)
+
+
+def _write_csv(path: Path, table: pa.Table) -> None:
+    with duckdb.connect() as connection:
+        connection.register("source", table)
+        connection.execute(f"COPY source TO '{path}' (FORMAT csv, HEADER false)")

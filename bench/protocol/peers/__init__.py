@@ -1,0 +1,1 @@
+"""The parties of the bench: ours and the peers, one file for each."""
