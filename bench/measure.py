@@ -181,7 +181,7 @@ def quantity(value: float, unit: str) -> str:
 
 def _line(what: str, ours: str, peers: list[tuple[str, str]], bar: str, verdict: str) -> str:
     cells = "".join(f"{time:>22}{ratio:>9}" for time, ratio in peers)
-    return f"  {what:<44}{ours:>11}{cells}  {bar:<24}{verdict}".rstrip()
+    return f"  {what:<48}{ours:>11}{cells}  {bar:<24}{verdict}".rstrip()
 
 
 def _output_of(*command: str) -> str:

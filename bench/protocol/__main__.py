@@ -14,22 +14,35 @@ from pathlib import Path
 from measure import Report, options
 from protocol.adaptivity import adaptivity
 from protocol.bench import Bench, progress
+from protocol.crowd import crowd
 from protocol.data import Data, data
+from protocol.latency import latency
 from protocol.local import local
 from protocol.networks import LAN, LOCAL, WAN, check
 from protocol.peers.flight import Flight
+from protocol.peers.mariadb import MariaDB
 from protocol.peers.netcat import Netcat
 from protocol.peers.ours import Hypostyle
 from protocol.peers.peer import Peer
+from protocol.peers.postgresql import PostgreSQL
+from protocol.peers.quack import Quack
 from protocol.processes import PeerError
 from protocol.transfers import transfers
 
-PEERS: dict[str, type[Peer]] = {"netcat": Netcat, "flight": Flight}
+PEERS: dict[str, type[Peer]] = {
+    "netcat": Netcat,
+    "flight": Flight,
+    "postgresql": PostgreSQL,
+    "mariadb": MariaDB,
+    "quack": Quack,
+}
 PARTS = {
     "local": lambda bench: (local(bench), transfers(bench, LOCAL)),
     "lan": lambda bench: transfers(bench, LAN),
     "wan": lambda bench: transfers(bench, WAN),
     "adaptivity": adaptivity,
+    "latency": latency,
+    "clients": crowd,
 }
 
 

@@ -50,6 +50,21 @@ def environment(name: str) -> Path:
     return python
 
 
+def unprivileged() -> list[str]:
+    """What to begin a command with that refuses to run as root: it sees another user, with root's files."""
+    return [] if os.geteuid() else ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]
+
+
+def run(command: Sequence[str | Path], **options: Any) -> str:
+    """The output of a command that has to succeed."""
+    words = [str(word) for word in command]
+    options.setdefault("stdout", subprocess.PIPE)
+    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise PeerError(f"{' '.join(words)[:100]} failed: {done.stderr.strip()[-500:]}")
+    return done.stdout or ""
+
+
 @contextlib.contextmanager
 def running(
     command: Sequence[str | Path], stop: signal.Signals = signal.SIGTERM, **options: Any

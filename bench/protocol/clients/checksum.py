@@ -1,0 +1,20 @@
+"""What is compared of a lineitem that came over a connection: quick to compute, hard to get by mistake."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def checksum(table: pa.Table) -> dict[str, int]:
+    """The number of rows, and sums over a column of integers, of decimals, and of text."""
+    prices = table.column("l_extendedprice").cast(pa.decimal128(15, 2))
+    lines = table.column("l_linenumber").cast(pa.int64())
+    return {
+        "rows": table.num_rows,
+        "keys": pc.sum(
+            pc.multiply(table.column("l_orderkey"), table.column("l_linenumber").cast("int64"))
+        ).as_py(),
+        "prices": int(pc.sum(prices).as_py() * 100),
+        "letters": pc.sum(pc.utf8_length(table.column("l_comment"))).as_py(),
+    }

@@ -1,0 +1,29 @@
+"""Takes a result from a Quack server as an Arrow table, connection included."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import duckdb
+from loop import serve, timed
+from quack_extensions import load_extensions
+
+QUERY = "FROM quack_query(?, ?, token = ?)"
+
+
+def main() -> None:
+    with duckdb.connect() as connection:
+        load_extensions(connection)
+
+        def handle(address: str, token: str, sql: str) -> dict[str, Any]:
+            def fetch() -> Any:
+                return connection.execute(QUERY, [address, sql, token]).to_arrow_table()
+
+            seconds, table = timed(fetch)
+            return {"seconds": seconds, "rows": table.num_rows}
+
+        serve(handle)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""The smallest query there is, beside psycopg and PostgreSQL on the same path."""
+
+from __future__ import annotations
+
+from measure import Bar, Measurement
+from protocol.bench import Bench, progress
+from protocol.networks import Path
+from protocol.peers.postgresql import PostgreSQL
+
+REPETITIONS = 1000
+PEER = "psycopg"
+RATIO_MIN = 0.83  # at most 1.2 times its time
+
+
+def latency(bench: Bench) -> None:
+    peer = bench.peer(PostgreSQL)
+    if not isinstance(peer, PostgreSQL):
+        bench.report.note("SELECT 1 is not measured: PostgreSQL does not run")
+        return
+    client = bench.ours.client("latency_client.py")
+    for place, via in (("Unix", False), ("TCP", True)):
+        addresses = {
+            "ours": bench.ours.address(Path(bench.ours.port) if via else None),
+            "postgresql": peer.address(Path(peer.port) if via else None),
+        }
+        medians: list[dict[str, float]] = []
+        for run in range(bench.options.runs):
+            progress(f"SELECT 1, {place}: run {run + 1} of {bench.options.runs}")
+            medians.append(client.ask(**addresses, repetitions=REPETITIONS))
+        bench.report.add(
+            Measurement(
+                f"SELECT 1, {place}: p50 of {REPETITIONS:,}",
+                [each["ours"] for each in medians],
+                {PEER: [each["postgresql"] for each in medians]},
+                Bar(ratio_min=RATIO_MIN, peer=PEER),
+            )
+        )

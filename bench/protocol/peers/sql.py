@@ -1,0 +1,24 @@
+"""What the SQL databases among the peers have in common: tables made from an Arrow schema."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from protocol.data import Table
+
+
+def create_table(table: Table, string: str = "varchar({length})") -> str:
+    """The statement that makes this table; `string` is the type of a string of at most `length` characters."""
+    rows = table.read()
+    columns = []
+    for field in table.schema:
+        if pa.types.is_string(field.type):
+            length = pc.max(pc.utf8_length(rows.column(field.name))).as_py() or 1
+            kind = string.format(length=length)
+        elif pa.types.is_decimal(field.type):
+            kind = f"decimal({field.type.precision}, {field.type.scale})"
+        else:
+            kind = {pa.int32(): "integer", pa.int64(): "bigint", pa.date32(): "date"}[field.type]
+        columns.append(f"{field.name} {kind}{'' if field.nullable else ' NOT NULL'}")
+    return f"CREATE TABLE {table.name} ({', '.join(columns)})"
