@@ -110,12 +110,19 @@ def main(chosen: Namespace) -> None:
         if not ours:
             raise SystemExit("hypostyle itself does not run")
         bench = Bench(chosen, source, report, ours[0], peers)
+        failed = []
         for part in chosen.only:
-            PARTS[part](bench)
+            try:
+                PARTS[part](bench)
+            except PeerError as error:
+                failed.append(part)
+                report.note(f"FAILED: {part}: {error}")
     if complete:
         report.write()
     else:
         print("\n  not written: only a run of all parts with all peers is a record")
+    if failed:
+        raise SystemExit(f"failed: {', '.join(failed)}")
 
 
 def interrupted(_signal: int, _frame: object) -> None:

@@ -54,19 +54,19 @@ def _stored(bench: Bench, table: Table) -> list[Transfer]:
     if netcat is not None:
         way = netcat.ways()[0]
         parties.append(("netcat", lambda: way.fetch(Path(netcat.port), table)))
-    name = f"Unix socket, {table.label}"
+    name = f"Unix, {table.label}"
     found = in_turns(name, parties, bench.options.runs, bench.options.patience, _refuse, warm_up=True)
     if table.name == TENTH:
         return found["hypostyle"]
     seconds = [transfer.seconds for transfer in found["hypostyle"]]
     touched = [transfer.seconds + transfer.more["touch_seconds"] for transfer in found["hypostyle"]]
-    summed = [transfer.seconds + transfer.more["sum_seconds"] for transfer in found["hypostyle"]]
+    again = [transfer.seconds + transfer.more["sum_seconds"] for transfer in found["hypostyle"]]
     peers = {"netcat": [transfer.seconds for transfer in found["netcat"]]} if "netcat" in found else {}
     bar = Bar(HAND_SECONDS_MAX, NETCAT_RATIO, "netcat") if table.name == LINEITEM and peers else None
     wrong = bench.is_wrong(table, "hypostyle")
     bench.report.add(Measurement(f"{name}: in hand", seconds, peers, bar, wrong=wrong))
     bench.report.add(Measurement(f"{name}: and first touch", touched, peers, wrong=wrong))
-    bench.report.add(Measurement(f"{name}: and sums, touched before", summed, peers, wrong=wrong))
+    bench.report.add(Measurement(f"{name}: and touched again", again, peers, wrong=wrong))
     return found["hypostyle"]
 
 
@@ -74,7 +74,7 @@ def _report_growth(bench: Bench, large: list[Transfer], small: list[Transfer]) -
     peer = "a tenth"
     bench.report.add(
         Measurement(
-            "Unix socket, lineitem: ten times the rows",
+            "Unix, lineitem: ten times the rows",
             [transfer.seconds for transfer in large],
             {peer: [transfer.seconds for transfer in small]},
             Bar(ratio_min=1 / GROWTH_MAX, peer=peer),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ BENCH = REPOSITORY / "bench"
 CLIENTS = BENCH / "protocol" / "clients"
 STOP_SECONDS = 20
 START_SECONDS = 60
+ANSWER_SECONDS_MAX = 900
 
 
 class PeerError(Exception):
@@ -150,6 +152,9 @@ class Client:
 
     def _answer(self) -> dict[str, Any]:
         assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], ANSWER_SECONDS_MAX)[0]:
+            self._process.kill()
+            raise PeerError(f"the client {self._process.args[1]} said nothing for {ANSWER_SECONDS_MAX} s")
         line = self._process.stdout.readline()
         if not line:
             raise PeerError(f"the client {self._process.args[1]} ended with {self._process.wait()}")

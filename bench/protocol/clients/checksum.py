@@ -12,9 +12,7 @@ def checksum(table: pa.Table) -> dict[str, int]:
     lines = table.column("l_linenumber").cast(pa.int64())
     return {
         "rows": table.num_rows,
-        "keys": pc.sum(
-            pc.multiply(table.column("l_orderkey"), table.column("l_linenumber").cast("int64"))
-        ).as_py(),
+        "keys": pc.sum(pc.multiply(table.column("l_orderkey"), lines)).as_py(),
         "prices": int(pc.sum(prices).as_py() * 100),
         "letters": pc.sum(pc.utf8_length(table.column("l_comment"))).as_py(),
     }

@@ -8,14 +8,14 @@ import pyarrow.compute as pc
 from protocol.data import Table
 
 
-def create_table(table: Table, string: str = "varchar({length})") -> str:
-    """The statement that makes this table; `string` is the type of a string of at most `length` characters."""
+def create_table(table: Table) -> str:
+    """The statement that makes this table; each string column is as wide as its longest string."""
     rows = table.read()
     columns = []
     for field in table.schema:
         if pa.types.is_string(field.type):
             length = pc.max(pc.utf8_length(rows.column(field.name))).as_py() or 1
-            kind = string.format(length=length)
+            kind = f"varchar({length})"
         elif pa.types.is_decimal(field.type):
             kind = f"decimal({field.type.precision}, {field.type.scale})"
         else:
