@@ -125,10 +125,11 @@ def main(chosen: Namespace) -> None:
         raise SystemExit(f"failed: {', '.join(failed)}")
 
 
-def interrupted(_signal: int, _frame: object) -> None:
-    raise SystemExit("terminated")
+def interrupted(number: int, _frame: object) -> None:
+    raise SystemExit(f"ended by {signal.Signals(number).name}")
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, interrupted)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupted)
     main(command_line().parse_args())

@@ -15,8 +15,8 @@
 //!   receiver that stops reading stops its own connection, not the others.
 //! * Round trips are what applications see: the time that this machine takes anyway to hand a byte through the
 //!   relay is measured at the start and taken off.
-//! * A connection costs one round trip. Otherwise TCP ends at the relay, so its slow start is not part of the
-//!   link, for anybody.
+//! * A connection costs one round trip. Otherwise TCP ends at the relay: its slow start is not part of the link, and
+//!   a sender's own kernel buffer (up to 4 MB, `net.ipv4.tcp_wmem`) fills at the speed of memory, for everybody.
 //!
 //! The first line on standard output is `listening HOST:PORT`. For each connection that has ended another one
 //! tells the bytes to the server and to the client: `carried 123 456789`. The relay ends when its standard input does,
