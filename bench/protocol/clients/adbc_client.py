@@ -6,12 +6,15 @@ from typing import Any
 
 import pyarrow as pa
 from adbc_driver_postgresql import dbapi
-from loop import serve, timed
+from loop import give_back_memory, serve, timed
 
 
 def handle(address: str, sql: str) -> dict[str, Any]:
     seconds, table = timed(fetch, address, sql)
-    return {"seconds": seconds, "rows": table.num_rows}
+    rows = table.num_rows
+    del table
+    give_back_memory()
+    return {"seconds": seconds, "rows": rows}
 
 
 def fetch(address: str, sql: str) -> pa.Table:
