@@ -1,0 +1,168 @@
+//! Columns of tables, with what ODBC and JDBC want to know of them.
+
+use crate::connection::texts;
+use crate::error::Result;
+use crate::nested;
+use crate::objects::Place;
+use crate::session::Session;
+use arrow_array::{ArrayRef, BooleanArray, Int16Array, Int32Array, new_null_array};
+use arrow_schema::DataType;
+use hypostyle::Parameters;
+use std::sync::Arc;
+
+pub struct Column {
+    pub name: String,
+    position: Option<i32>,
+    comment: Option<String>,
+    type_name: String,
+    /// Digits, or bits, of a number.
+    precision: Option<i32>,
+    scale: Option<i16>,
+    radix: Option<i16>,
+    /// Digits of a second.
+    second_digits: Option<i16>,
+    nullable: bool,
+    default: Option<String>,
+    identity: bool,
+    generated: bool,
+}
+
+const QUERY: &str = "SELECT table_catalog, table_schema, table_name, column_name, data_type, ordinal_position, \
+    numeric_precision, numeric_scale, numeric_precision_radix, datetime_precision, column_default, column_comment, \
+    is_nullable, is_identity, is_generated FROM information_schema.columns ORDER BY ordinal_position";
+
+/// Those of all tables and views, in order.
+pub fn columns(session: &Session) -> Result<Vec<(Place, Column)>> {
+    let rows = texts(session, QUERY, Parameters::None)?;
+    Ok(rows.into_iter().filter_map(|row| column(&mut row.into_iter())).collect())
+}
+
+fn column(values: &mut impl Iterator<Item = Option<String>>) -> Option<(Place, Column)> {
+    let mut next = || values.next().flatten();
+    let place = (next()?, next()?, next()?);
+    let (name, type_name) = (next()?, next()?);
+    let position = number(next());
+    let (precision, scale, radix, second_digits) =
+        (number(next()), number(next()), number(next()), number(next()));
+    let (default, comment) = (next(), next());
+    let mut yes = |word: &str| next().is_some_and(|value| value == word);
+    let (nullable, identity, generated) = (yes("YES"), yes("YES"), yes("ALWAYS"));
+    let column = Column {
+        name,
+        position,
+        comment,
+        type_name,
+        precision,
+        scale,
+        radix,
+        second_digits,
+        nullable,
+        default,
+        identity,
+        generated,
+    };
+    Some((place, column))
+}
+
+fn number<N: std::str::FromStr>(text: Option<String>) -> Option<N> {
+    text.and_then(|text| text.parse().ok())
+}
+
+/// A type as ODBC numbers them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Code {
+    data_type: i16,
+    /// Times have a type of their own below that of all times.
+    sql_data_type: i16,
+    datetime_sub: Option<i16>,
+}
+
+const DATETIME: i16 = 9;
+
+fn code(type_name: &str) -> Code {
+    let plain = |data_type| Code { data_type, sql_data_type: data_type, datetime_sub: None };
+    let time = |data_type, sub| Code { data_type, sql_data_type: DATETIME, datetime_sub: Some(sub) };
+    // A list or an array ends so, whatever its elements are.
+    if type_name.ends_with(']') {
+        return plain(0);
+    }
+    let end = type_name.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(type_name.len());
+    match &type_name[..end] {
+        "BOOLEAN" => plain(-7),
+        "TINYINT" | "UTINYINT" => plain(-6),
+        "SMALLINT" | "USMALLINT" => plain(5),
+        "INTEGER" | "UINTEGER" => plain(4),
+        "BIGINT" | "UBIGINT" => plain(-5),
+        "FLOAT" => plain(7),
+        "DOUBLE" => plain(8),
+        "DECIMAL" => plain(3),
+        "DATE" => time(91, 1),
+        "TIME" => time(92, 2),
+        name if name.starts_with("TIMESTAMP") => time(93, 3),
+        "INTERVAL" => plain(10),
+        "VARCHAR" => plain(12),
+        "JSON" => plain(-1),
+        "BLOB" => plain(-3),
+        "BINARY" => plain(-2),
+        "UUID" => plain(-11),
+        // Durations, structs and maps, which ODBC has no number for.
+        _ => plain(0),
+    }
+}
+
+/// The members of ADBC's struct of a column.
+pub fn members(columns: &[Column]) -> Vec<ArrayRef> {
+    let small = |value: &dyn Fn(&Column) -> Option<i16>| -> ArrayRef {
+        Arc::new(columns.iter().map(value).collect::<Int16Array>())
+    };
+    let number = |value: &dyn Fn(&Column) -> Option<i32>| -> ArrayRef {
+        Arc::new(columns.iter().map(value).collect::<Int32Array>())
+    };
+    let flag = |value: &dyn Fn(&Column) -> bool| -> ArrayRef {
+        Arc::new(columns.iter().map(|column| Some(value(column))).collect::<BooleanArray>())
+    };
+    let none = |data_type| new_null_array(&data_type, columns.len());
+    vec![
+        nested::texts(columns, |column| Some(&column.name)),
+        number(&|column| column.position),
+        nested::texts(columns, |column| column.comment.as_deref()),
+        small(&|column| Some(code(&column.type_name).data_type)),
+        nested::texts(columns, |column| Some(&column.type_name)),
+        number(&|column| column.precision),
+        small(&|column| column.scale.or(column.second_digits)),
+        small(&|column| column.radix),
+        small(&|column| Some(i16::from(column.nullable))),
+        nested::texts(columns, |column| column.default.as_deref()),
+        small(&|column| Some(code(&column.type_name).sql_data_type)),
+        small(&|column| code(&column.type_name).datetime_sub),
+        none(DataType::Int32),
+        nested::texts(columns, |column| Some(if column.nullable { "YES" } else { "NO" })),
+        none(DataType::Utf8),
+        none(DataType::Utf8),
+        none(DataType::Utf8),
+        flag(&|column| column.identity),
+        flag(&|column| column.generated),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_have_the_numbers_of_odbc() {
+        for (name, data_type, sql_data_type, sub) in [
+            ("INTEGER", 4, 4, None),
+            ("DECIMAL(10,2)", 3, 3, None),
+            ("TIMESTAMP WITH TIME ZONE", 93, 9, Some(3)),
+            ("TIMESTAMP_NS", 93, 9, Some(3)),
+            ("DATE", 91, 9, Some(1)),
+            ("VARCHAR", 12, 12, None),
+            ("VARCHAR[]", 0, 0, None),
+            ("STRUCT(a DATE)", 0, 0, None),
+            ("STRUCT(a DATE)[3]", 0, 0, None),
+        ] {
+            assert_eq!(code(name), Code { data_type, sql_data_type, datetime_sub: sub }, "{name}");
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Errors of the database as ADBC's: a status for the kind, the SQLSTATE and the message as they are.
+
+use adbc_core::error::{Error, Status};
+use hypostyle::ErrorKind;
+use std::ffi::c_char;
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An aborted transaction, which refuses all work until it is rolled back.
+const TRANSACTION_ABORTED: &str = "25P02";
+
+/// Wrong passwords and the like; other refusals are of a user that is known.
+const NOT_WHO_IT_SAYS: &str = "28";
+
+fn status(error: &hypostyle::Error) -> Status {
+    match error.kind() {
+        ErrorKind::Syntax => Status::InvalidArguments,
+        ErrorKind::UnknownName | ErrorKind::NotFound => Status::NotFound,
+        ErrorKind::InvalidInput => Status::InvalidData,
+        ErrorKind::Constraint => Status::Integrity,
+        ErrorKind::AlreadyExists => Status::AlreadyExists,
+        ErrorKind::Conflict if error.sqlstate() == TRANSACTION_ABORTED => Status::InvalidState,
+        // ADBC has no status for either; in Python it is an OperationalError, as with other drivers.
+        ErrorKind::Conflict | ErrorKind::OutOfMemory => Status::Unknown,
+        ErrorKind::Busy | ErrorKind::ReadOnly | ErrorKind::Closed => Status::InvalidState,
+        ErrorKind::Interrupted => Status::Cancelled,
+        ErrorKind::Unsupported | ErrorKind::Version => Status::NotImplemented,
+        ErrorKind::Denied if error.sqlstate().starts_with(NOT_WHO_IT_SAYS) => Status::Unauthenticated,
+        ErrorKind::Denied => Status::Unauthorized,
+        ErrorKind::Io | ErrorKind::DiskFull | ErrorKind::Corrupt | ErrorKind::Connection => Status::IO,
+        _ => Status::Internal,
+    }
+}
+
+pub fn from_database(error: hypostyle::Error) -> Error {
+    let status = status(&error);
+    with_sqlstate(error.message(), status, error.sqlstate())
+}
+
+/// An error of the driver itself, with the SQLSTATE that fits.
+pub fn with_sqlstate(message: impl AsRef<str>, status: Status, sqlstate: &str) -> Error {
+    // A C string ends at NUL, and a message that quotes a value may have one.
+    let message = message.as_ref().replace('\0', "\\0");
+    let mut error = Error::with_message_and_status(message, status);
+    for (place, byte) in error.sqlstate.iter_mut().zip(sqlstate.bytes()) {
+        *place = byte as c_char;
+    }
+    error
+}
+
+pub fn invalid_argument(message: impl AsRef<str>) -> Error {
+    with_sqlstate(message, Status::InvalidArguments, "HY024")
+}
+
+pub fn invalid_state(message: impl AsRef<str>) -> Error {
+    with_sqlstate(message, Status::InvalidState, "HY010")
+}
+
+pub fn not_implemented(message: impl AsRef<str>) -> Error {
+    with_sqlstate(message, Status::NotImplemented, "0A000")
+}
+
+pub fn internal(message: impl AsRef<str>) -> Error {
+    with_sqlstate(message, Status::Internal, "XX000")
+}
+
+pub fn cancelled() -> Error {
+    with_sqlstate("the statement was cancelled", Status::Cancelled, "57014")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_have_a_status_and_keep_message_and_sqlstate() {
+        let error =
+            from_database(hypostyle::Error::new(ErrorKind::Constraint, "no\0w").with_sqlstate("23505"));
+        assert_eq!(error.status, Status::Integrity);
+        assert_eq!(error.message, "no\\0w");
+        assert_eq!(error.sqlstate.map(|c| c as u8), *b"23505");
+        let denied = hypostyle::Error::new(ErrorKind::Denied, "");
+        assert_eq!(from_database(denied.clone()).status, Status::Unauthorized);
+        assert_eq!(from_database(denied.with_sqlstate("28P01")).status, Status::Unauthenticated);
+        let aborted = hypostyle::Error::new(ErrorKind::Conflict, "");
+        assert_eq!(from_database(aborted.clone()).status, Status::Unknown);
+        assert_eq!(from_database(aborted.with_sqlstate("25P02")).status, Status::InvalidState);
+    }
+}

@@ -1,0 +1,278 @@
+//! The entry points that C sees: those of `adbc_ffi`, with three of them in a coat.
+//!
+//! * What is bound is checked here: `adbc_ffi` panics at a struct that is NULL, and after a panic refuses every call.
+//! * The number of rows is told although the program takes a stream, as it does when it cannot know what a statement is.
+//! * A stream that fails tells its status and SQLSTATE, for which Arrow's streams have no room.
+
+use crate::driver::Driver;
+use crate::error::{Result, internal, invalid_argument};
+use crate::reader::Failure;
+use crate::session::panicked;
+use adbc_core::constants::ADBC_STATUS_OK;
+use adbc_core::error::{AdbcStatusCode, Status};
+use adbc_ffi::{FFI_AdbcDriver, FFI_AdbcError, FFI_AdbcStatement, FFIDriver, check_err, export_driver};
+use arrow_array::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
+use arrow_array::ffi_stream::FFI_ArrowArrayStream;
+use arrow_array::{Array, RecordBatch, RecordBatchIterator, StructArray};
+use arrow_schema::DataType;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::LazyLock;
+
+/// What a driver manager loads.
+pub struct Exported;
+
+export_driver!(AdbcDriverHypostyleInit, Exported);
+
+/// What is inside of the coat.
+static INNER: LazyLock<FFI_AdbcDriver> = LazyLock::new(Driver::ffi_driver);
+
+impl FFIDriver for Exported {
+    fn ffi_driver() -> FFI_AdbcDriver {
+        let mut driver = Driver::ffi_driver();
+        driver.StatementBind = Some(statement_bind);
+        driver.StatementExecuteQuery = Some(statement_execute_query);
+        driver.ErrorFromArrayStream = Some(error_from_array_stream);
+        driver
+    }
+}
+
+/// What an execution has to tell besides its stream.
+struct Told {
+    rows: Option<i64>,
+    failure: Failure,
+}
+
+thread_local! {
+    static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
+}
+
+/// Called by an execution when it has come to its end, on the thread that C called.
+pub fn hand_over(rows: Option<i64>, failure: Failure) {
+    TOLD.set(Some(Told { rows, failure }));
+}
+
+/// SAFETY: the arguments are those of `AdbcStatementBind`.
+unsafe extern "C" fn statement_bind(
+    statement: *mut FFI_AdbcStatement,
+    values: *mut FFI_ArrowArray,
+    schema: *mut FFI_ArrowSchema,
+    error: *mut FFI_AdbcError,
+) -> AdbcStatusCode {
+    if values.is_null() || schema.is_null() {
+        check_err!(Err(invalid_argument("nothing was given to bind")), error);
+    }
+    // SAFETY: neither is null, and the caller gives the array away and lends the schema, as ADBC says.
+    let batch =
+        catch_unwind(AssertUnwindSafe(|| unsafe { imported(FFI_ArrowArray::from_raw(values), &*schema) }));
+    let batch = check_err!(batch.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))), error);
+    let schema = batch.schema();
+    let mut stream = FFI_ArrowArrayStream::new(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
+    match INNER.StatementBindStream {
+        // SAFETY: the stream is whole, and the function takes it over.
+        Some(bind) => unsafe { bind(statement, &raw mut stream, error) },
+        None => check_err!(Err(internal("nothing binds streams")), error),
+    }
+}
+
+/// # Safety
+/// The two belong together, and come from a producer that follows Arrow's C data interface.
+unsafe fn imported(values: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch> {
+    // SAFETY: the caller's.
+    let data = unsafe { from_ffi(values, schema) }.map_err(|error| invalid_argument(error.to_string()))?;
+    if !matches!(data.data_type(), DataType::Struct(_)) {
+        return Err(invalid_argument(format!(
+            "what is bound is a struct of columns, not {}",
+            data.data_type()
+        )));
+    }
+    let rows = StructArray::from(data);
+    if rows.null_count() > 0 {
+        return Err(invalid_argument("a row that is NULL as a whole cannot be bound; make its values NULL"));
+    }
+    Ok(RecordBatch::from(rows))
+}
+
+/// SAFETY: the arguments are those of `AdbcStatementExecuteQuery`.
+unsafe extern "C" fn statement_execute_query(
+    statement: *mut FFI_AdbcStatement,
+    out: *mut FFI_ArrowArrayStream,
+    rows_affected: *mut i64,
+    error: *mut FFI_AdbcError,
+) -> AdbcStatusCode {
+    TOLD.set(None);
+    let status = match INNER.StatementExecuteQuery {
+        // SAFETY: the caller's.
+        Some(execute) => unsafe { execute(statement, out, rows_affected, error) },
+        None => check_err!(Err(internal("nothing executes")), error),
+    };
+    if status == ADBC_STATUS_OK
+        && !out.is_null()
+        && let Some(told) = TOLD.take()
+    {
+        if !rows_affected.is_null() {
+            // SAFETY: it is not null, and the caller's to be written to.
+            unsafe { rows_affected.write_unaligned(told.rows.unwrap_or(-1)) };
+        }
+        // SAFETY: `out` has just been filled; the stream in it moves into the new one.
+        unsafe { out.write_unaligned(Coat::around(out.read_unaligned(), told.failure)) };
+    }
+    status
+}
+
+/// A stream that keeps its error. It is called by one thread at a time, as all streams of Arrow are.
+struct Coat {
+    inner: FFI_ArrowArrayStream,
+    failure: Failure,
+    /// The error that was told, which lives as long as the stream.
+    told: Option<(CString, FFI_AdbcError, AdbcStatusCode)>,
+}
+
+impl Coat {
+    fn around(inner: FFI_ArrowArrayStream, failure: Failure) -> FFI_ArrowArrayStream {
+        let coat = Box::new(Self { inner, failure, told: None });
+        FFI_ArrowArrayStream {
+            get_schema: Some(coat_schema),
+            get_next: Some(coat_next),
+            get_last_error: Some(coat_last_error),
+            release: Some(coat_release),
+            private_data: Box::into_raw(coat).cast::<c_void>(),
+        }
+    }
+
+    /// # Safety
+    /// `stream` is null or points to a stream, which stays while the result is used.
+    unsafe fn of<'a>(stream: *mut FFI_ArrowArrayStream) -> Option<&'a mut Self> {
+        // SAFETY: the caller's.
+        let stream = unsafe { stream.as_ref() }?;
+        // Others' streams have other functions, and released ones have none.
+        let is_ours =
+            stream.release.is_some_and(|release| release as usize == coat_release as *const () as usize);
+        // SAFETY: it was made by `around`, and nobody else has it.
+        if is_ours { unsafe { stream.private_data.cast::<Self>().as_mut() } } else { None }
+    }
+
+    /// Takes over why the inner stream has failed.
+    fn fail(&mut self, code: c_int) -> c_int {
+        let Some(error) = self.failure.get() else { return code };
+        let code = errno(error.status);
+        let status = AdbcStatusCode::from(error.status);
+        let message = CString::new(error.message.clone()).unwrap_or_default();
+        self.told = FFI_AdbcError::try_from(error).ok().map(|error| (message, error, status));
+        code
+    }
+}
+
+/// The number of an operating system's error, which is what Arrow's streams give.
+fn errno(status: Status) -> c_int {
+    match status {
+        Status::NotFound => 2,
+        Status::IO => 5,
+        Status::Unauthorized | Status::Unauthenticated => 13,
+        Status::NotImplemented => 38,
+        Status::Timeout => 110,
+        Status::Cancelled => 125,
+        _ => 22,
+    }
+}
+
+const EINVAL: c_int = 22;
+
+/// SAFETY: `stream` is a stream that is not released, or null; `out` is writable.
+unsafe extern "C" fn coat_schema(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_ArrowSchema) -> c_int {
+    // SAFETY: the caller's.
+    let Some(coat) = (unsafe { Coat::of(stream) }) else { return EINVAL };
+    let Some(get_schema) = coat.inner.get_schema else { return EINVAL };
+    // SAFETY: the inner stream is alive, and `out` the caller's.
+    unsafe { get_schema(&raw mut coat.inner, out) }
+}
+
+/// SAFETY: as of `coat_schema`.
+unsafe extern "C" fn coat_next(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_ArrowArray) -> c_int {
+    // SAFETY: the caller's.
+    let Some(coat) = (unsafe { Coat::of(stream) }) else { return EINVAL };
+    let Some(get_next) = coat.inner.get_next else { return EINVAL };
+    // SAFETY: the inner stream is alive, and `out` the caller's.
+    match unsafe { get_next(&raw mut coat.inner, out) } {
+        0 => 0,
+        code => coat.fail(code),
+    }
+}
+
+/// SAFETY: as of `coat_schema`; the text is valid until the next call of the stream.
+unsafe extern "C" fn coat_last_error(stream: *mut FFI_ArrowArrayStream) -> *const c_char {
+    // SAFETY: the caller's.
+    let Some(coat) = (unsafe { Coat::of(stream) }) else { return std::ptr::null() };
+    match (&coat.told, coat.inner.get_last_error) {
+        (Some((message, ..)), _) => message.as_ptr(),
+        // SAFETY: the inner stream is alive.
+        (None, Some(last)) => unsafe { last(&raw mut coat.inner) },
+        (None, None) => std::ptr::null(),
+    }
+}
+
+/// SAFETY: `stream` is null or a stream that is not used any more.
+unsafe extern "C" fn coat_release(stream: *mut FFI_ArrowArrayStream) {
+    // SAFETY: the caller's.
+    let Some(coat) = (unsafe { Coat::of(stream) }) else { return };
+    let coat: *mut Coat = coat;
+    // SAFETY: `of` has seen that the stream is there.
+    let stream = unsafe { &mut *stream };
+    (stream.get_schema, stream.get_next, stream.get_last_error, stream.release) = (None, None, None, None);
+    stream.private_data = std::ptr::null_mut();
+    // SAFETY: `around` made it with `Box::into_raw`, and the stream was the only one to have it. The inner stream goes with it,
+    // and what runs for it ends; a panic there is one of the database's that has nobody to go to.
+    let _gone = catch_unwind(|| drop(unsafe { Box::from_raw(coat) }));
+}
+
+/// SAFETY: the arguments are those of `AdbcErrorFromArrayStream`.
+unsafe extern "C" fn error_from_array_stream(
+    stream: *mut FFI_ArrowArrayStream,
+    status: *mut AdbcStatusCode,
+) -> *const FFI_AdbcError {
+    // SAFETY: the caller's.
+    let told = unsafe { Coat::of(stream) }.and_then(|coat| coat.told.as_ref());
+    let Some((_, error, code)) = told else { return std::ptr::null() };
+    if !status.is_null() {
+        // SAFETY: it is not null, and the caller's to be written to.
+        unsafe { status.write_unaligned(*code) };
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, Int32Array};
+    use arrow_buffer::NullBuffer;
+    use arrow_schema::Field;
+    use std::sync::Arc;
+
+    fn bound(array: &dyn Array) -> Result<RecordBatch> {
+        let (values, schema) = arrow_array::ffi::to_ffi(&array.to_data()).unwrap();
+        // SAFETY: both come from the same array.
+        unsafe { imported(values, &schema) }
+    }
+
+    #[test]
+    fn only_rows_are_bound() {
+        let column: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+        let fields = vec![Arc::new(Field::new("a", DataType::Int32, true))];
+        let rows = StructArray::new(fields.clone().into(), vec![column.clone()], None);
+        assert_eq!(bound(&rows).unwrap().num_rows(), 2);
+        assert_eq!(bound(&column).unwrap_err().status, Status::InvalidArguments);
+        let nulls = NullBuffer::from(vec![true, false]);
+        let with_null = StructArray::new(fields.into(), vec![column], Some(nulls));
+        assert!(bound(&with_null).unwrap_err().message.contains("NULL"));
+    }
+
+    #[test]
+    fn others_streams_are_not_taken_for_ours() {
+        let mut empty = FFI_ArrowArrayStream::empty();
+        // SAFETY: it is a stream.
+        assert!(unsafe { Coat::of(&raw mut empty) }.is_none());
+        // SAFETY: null is allowed.
+        assert!(unsafe { error_from_array_stream(std::ptr::null_mut(), std::ptr::null_mut()) }.is_null());
+    }
+}

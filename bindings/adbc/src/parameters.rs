@@ -1,0 +1,309 @@
+//! Placeholders of a statement, and the rows of values that are bound to them.
+
+use crate::error::{Result, from_database, invalid_argument};
+use adbc_core::error::Error;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::SchemaRef;
+use hypostyle::{Parameters, ScalarValue};
+use std::ops::Range;
+
+/// What a statement's text tells without being parsed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scanned {
+    /// Where the placeholders are: `?` without a name, `$1`, `$name`.
+    marks: Vec<(Range<usize>, Option<String>)>,
+    /// Words outside of quotes and comments, in upper case.
+    words: Vec<String>,
+}
+
+impl Scanned {
+    pub fn of(sql: &str) -> Self {
+        let mut scanned = Self::default();
+        let mut at = 0;
+        while let Some(first) = sql[at..].chars().next() {
+            let rest = &sql[at..];
+            let length = match first {
+                '\'' | '"' | '`' => quote_length(rest, first, false),
+                'e' | 'E' if rest[1..].starts_with('\'') => 1 + quote_length(&rest[1..], '\'', true),
+                '-' if rest.starts_with("--") => rest.find('\n').unwrap_or(rest.len()),
+                '/' if rest.starts_with("/*") => comment_length(rest),
+                '?' => {
+                    scanned.marks.push((at..at + 1, None));
+                    1
+                }
+                '$' => {
+                    let name = name_length(&rest[1..]);
+                    if rest[1 + name..].starts_with('$') {
+                        let delimiter = &rest[..name + 2];
+                        let inside = &rest[delimiter.len()..];
+                        inside.find(delimiter).map_or(rest.len(), |end| end + 2 * delimiter.len())
+                    } else {
+                        if name > 0 {
+                            scanned.marks.push((at..at + 1 + name, Some(rest[1..=name].into())));
+                        }
+                        1 + name
+                    }
+                }
+                first if first.is_alphanumeric() || first == '_' => {
+                    // A `$` inside of a word is part of it.
+                    let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
+                    let word = &rest[..end.unwrap_or(rest.len())];
+                    scanned.words.push(word.to_uppercase());
+                    word.len()
+                }
+                other => other.len_utf8(),
+            };
+            at += length;
+        }
+        scanned
+    }
+
+    /// The names of the placeholders, each once and in order; those of `?` are their numbers.
+    pub fn names(&self) -> Vec<String> {
+        let unnamed = self.marks.iter().all(|(_, name)| name.is_none());
+        if unnamed {
+            return (1..=self.marks.len()).map(|number| number.to_string()).collect();
+        }
+        let named = self.marks.iter().filter_map(|(_, name)| name.clone());
+        let numbers: Option<Vec<usize>> = named.clone().map(|name| name.parse().ok()).collect();
+        if let Some(numbers) = numbers {
+            let highest = numbers.into_iter().max().unwrap_or(0).min(usize::from(u16::MAX));
+            return (1..=highest).map(|number| number.to_string()).collect();
+        }
+        let mut names: Vec<String> = Vec::new();
+        for name in named {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// Whether the placeholders have names that are not numbers.
+    pub fn has_names(&self) -> bool {
+        self.marks.iter().any(|(_, name)| name.as_ref().is_some_and(|name| name.parse::<usize>().is_err()))
+    }
+
+    /// The text with `$1` and so on for its placeholders.
+    pub fn numbered(&self, sql: &str) -> String {
+        let names = self.names();
+        let (mut text, mut copied) = (String::with_capacity(sql.len() + 8), 0);
+        for (index, (place, name)) in self.marks.iter().enumerate() {
+            let number = match name {
+                Some(name) => names.iter().position(|found| found == name).map_or(index, |place| place) + 1,
+                None => index + 1,
+            };
+            text.push_str(&sql[copied..place.start]);
+            text.push_str(&format!("${number}"));
+            copied = place.end;
+        }
+        text.push_str(&sql[copied..]);
+        text
+    }
+
+    pub fn first_word(&self) -> &str {
+        self.words.first().map_or("", String::as_str)
+    }
+
+    pub fn has_word(&self, words: &[&str]) -> bool {
+        self.words.iter().any(|word| words.contains(&word.as_str()))
+    }
+
+    /// Whether it changes nothing, so that rows of it which nobody takes need not be computed.
+    pub fn only_reads(&self) -> bool {
+        match self.first_word() {
+            "SELECT" | "VALUES" | "TABLE" | "FROM" => true,
+            "WITH" => !self.has_word(&["INSERT", "UPDATE", "DELETE", "MERGE"]),
+            _ => false,
+        }
+    }
+}
+
+/// Bytes of a quoted text at the beginning, the quotes included.
+fn quote_length(text: &str, quote: char, backslash: bool) -> usize {
+    let mut characters = text.char_indices().skip(1).peekable();
+    while let Some((at, character)) = characters.next() {
+        if character == '\\' && backslash {
+            characters.next();
+        } else if character == quote && characters.next_if(|(_, next)| *next == quote).is_none() {
+            return at + quote.len_utf8();
+        }
+    }
+    text.len()
+}
+
+/// Comments nest.
+fn comment_length(text: &str) -> usize {
+    let (mut depth, mut at) = (0_usize, 0);
+    while at < text.len() {
+        if text[at..].starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if text[at..].starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += text[at..].chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    text.len()
+}
+
+fn name_length(text: &str) -> usize {
+    text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())
+}
+
+/// Bound values, a row for each execution.
+pub struct Rows {
+    reader: Box<dyn RecordBatchReader + Send>,
+    /// The place of each parameter's column, and its name where it goes by name.
+    places: Vec<(usize, Option<String>)>,
+    batch: Option<RecordBatch>,
+    row: usize,
+}
+
+impl Rows {
+    /// # Errors
+    /// `InvalidArguments` when a parameter that is bound by name has no column.
+    pub fn new(reader: Box<dyn RecordBatchReader + Send>, scanned: &Scanned, by_name: bool) -> Result<Self> {
+        let schema = reader.schema();
+        let names = scanned.names();
+        let name = |name: &String| scanned.has_names().then(|| name.clone());
+        let places = if by_name {
+            let place = |wanted: &String| {
+                let found = schema.fields().iter().position(|field| field.name() == wanted);
+                let place = found.ok_or_else(|| {
+                    invalid_argument(format!("no bound column has the name of the parameter \"{wanted}\""))
+                });
+                Ok((place?, name(wanted)))
+            };
+            names.iter().map(place).collect::<Result<_>>()?
+        } else if scanned.has_names() {
+            if names.len() != schema.fields().len() {
+                return Err(invalid_argument(format!(
+                    "the statement has {} parameters, but {} columns are bound",
+                    names.len(),
+                    schema.fields().len()
+                )));
+            }
+            names.iter().map(name).enumerate().collect()
+        } else {
+            // The database counts, and says what is wrong.
+            (0..schema.fields().len()).map(|place| (place, None)).collect()
+        };
+        Ok(Self { reader, places, batch: None, row: 0 })
+    }
+
+    pub fn schema(&self) -> SchemaRef {
+        self.reader.schema()
+    }
+
+    /// Whether there is another row.
+    ///
+    /// # Errors
+    /// Those of the stream that is bound.
+    pub fn more(&mut self) -> Result<bool> {
+        loop {
+            if self.batch.as_ref().is_some_and(|batch| self.row < batch.num_rows()) {
+                return Ok(true);
+            }
+            let Some(batch) = self.reader.next() else { return Ok(false) };
+            let unreadable = |error| invalid_argument(format!("the bound rows cannot be read: {error}"));
+            self.batch = Some(batch.map_err(unreadable)?);
+            self.row = 0;
+        }
+    }
+
+    /// # Errors
+    /// As [`Self::more`].
+    pub fn next(&mut self) -> Result<Option<Parameters>> {
+        let more = self.more()?;
+        let Some(batch) = self.batch.as_ref().filter(|_| more) else { return Ok(None) };
+        self.row += 1;
+        parameters(batch, self.row - 1, &self.places).map(Some)
+    }
+
+    /// Values for no row: NULLs of the right types, for what only the types matter to.
+    pub fn nulls(&self) -> Result<Parameters> {
+        let nulls = RecordBatch::try_new(
+            self.schema(),
+            self.schema()
+                .fields()
+                .iter()
+                .map(|field| arrow_array::new_null_array(field.data_type(), 1))
+                .collect(),
+        );
+        match nulls {
+            Ok(batch) => parameters(&batch, 0, &self.places),
+            // Columns that are not nullable.
+            Err(_) => Ok(Parameters::None),
+        }
+    }
+}
+
+fn parameters(batch: &RecordBatch, row: usize, places: &[(usize, Option<String>)]) -> Result<Parameters> {
+    let value = |place: usize| -> Result<ScalarValue> {
+        let column = batch.column(place);
+        let value = ScalarValue::try_from_array(column, row).map_err(|error| {
+            from_database(hypostyle::Error::invalid_input(format!("parameter {}: {error}", place + 1)))
+        })?;
+        Ok(match value {
+            // How the values lie in the program's memory is no matter of the statement.
+            ScalarValue::Dictionary(_, value) => *value,
+            other => other,
+        })
+    };
+    if places.iter().any(|(_, name)| name.is_some()) {
+        let named = places.iter().map(|(place, name)| Ok((name.clone().unwrap_or_default(), value(*place)?)));
+        return Ok(Parameters::Named(named.collect::<Result<_>>()?));
+    }
+    Ok(Parameters::Positional(places.iter().map(|(place, _)| value(*place)).collect::<Result<_, Error>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(sql: &str) -> Vec<String> {
+        Scanned::of(sql).names()
+    }
+
+    #[test]
+    fn placeholders_are_found_outside_of_quotes_and_comments() {
+        assert_eq!(names("select ?, '?', \"?\", ? -- ?\n, /* ? /* ? */ ? */ ?"), ["1", "2", "3"]);
+        assert_eq!(names("select $2, $1, $2"), ["1", "2"]);
+        assert_eq!(names("select $b, $a, $b"), ["b", "a"]);
+        assert_eq!(names("select 'it''s ?', E'\\'?', $$ ? $1 $$, $x$ $$ ? $x$, ?"), ["1"]);
+        assert_eq!(names("select a$1, price$ from t"), Vec::<String>::new());
+        assert_eq!(names("select 'ends nowhere ?"), Vec::<String>::new());
+        assert_eq!(names("/* ends nowhere ?"), Vec::<String>::new());
+        assert_eq!(names("select 'ä' || ? || 'ß', $"), ["1"]);
+        assert!(Scanned::of("select $a").has_names() && !Scanned::of("select $1, ?").has_names());
+    }
+
+    #[test]
+    fn placeholders_are_numbered() {
+        let numbered = |sql| Scanned::of(sql).numbered(sql);
+        assert_eq!(numbered("select ?, '?', ?"), "select $1, '?', $2");
+        assert_eq!(numbered("select $b, $a, $b"), "select $1, $2, $1");
+        assert_eq!(numbered("select $2, $1"), "select $2, $1");
+        assert_eq!(numbered("select 1"), "select 1");
+    }
+
+    #[test]
+    fn what_only_reads_is_known_by_its_words() {
+        for (sql, expected) in [
+            (" -- insert\n select 1", true),
+            ("(select 1)", true),
+            ("with x as (select 'insert') select * from x", true),
+            ("with x as (select 1) insert into t select * from x", false),
+            ("insert into t values (1)", false),
+            ("", false),
+        ] {
+            assert_eq!(Scanned::of(sql).only_reads(), expected, "{sql}");
+        }
+    }
+}

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Builds the ADBC driver and installs its manifest, which is how driver managers find it by its name: into the environment
+# that the tests run in, or with --user into the user's configuration.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+
+case "${1:-}" in
+    "") manifests=$VENV/etc/adbc/drivers ;;
+    --user) manifests=${XDG_CONFIG_HOME:-$HOME/.config}/adbc/drivers ;;
+    *)
+        printf 'usage: scripts/adbc.sh [--user]\n' >&2
+        exit 2
+        ;;
+esac
+
+case $(uname -m) in
+    x86_64) platform=linux_amd64 ;;
+    aarch64) platform=linux_arm64 ;;
+    *)
+        printf 'adbc: no name for the processor %s in manifests\n' "$(uname -m)" >&2
+        exit 1
+        ;;
+esac
+
+cargo build --locked --release -p hypostyle-adbc
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+mkdir -p "$manifests"
+sed -e "s|@VERSION@|$version|" -e "s|@PLATFORM@|$platform|" \
+    -e "s|@LIBRARY@|$CARGO_TARGET_DIR/release/libhypostyle_adbc.so|" \
+    bindings/adbc/hypostyle.toml >"$manifests/hypostyle.toml"
+printf 'adbc: %s\n' "$manifests/hypostyle.toml"
