@@ -5,6 +5,7 @@
 //! of the same name in `bench/` reports them beside the other peers.
 
 mod datafusion_peer;
+mod design_space;
 mod relay;
 mod tpch;
 
@@ -15,6 +16,8 @@ use clap::Parser;
 enum Command {
     /// The 22 TPC-H queries on Hypostyle and on DataFusion over in-memory Arrow
     Tpch(tpch::Arguments),
+    /// The chapter's design space, Tables 3.3 to 3.9, from our own code
+    DesignSpace(design_space::Arguments),
     /// A link of a given rate and round trip between a server and its clients
     Relay(relay::Arguments),
 }
@@ -22,6 +25,7 @@ enum Command {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     match Command::parse() {
         Command::Tpch(arguments) => tpch::run(&arguments),
+        Command::DesignSpace(arguments) => design_space::run(&arguments),
         Command::Relay(arguments) => relay::run(&arguments),
     }
 }

@@ -1,0 +1,69 @@
+//! `hypostyle-bench design-space`: the design space of the chapter (its Tables 3.3 to 3.9), measured from our own code.
+//!
+//! Each knob of a protocol is a value here: the product's chunks are called through `hypostyle-wire`, and what the
+//! product does not use lives only in these modules. A [`format::Format`] turns rows into frames and back;
+//! [`transfer`] sends them through a socket, over a [`link`] that may be slower than loopback; [`tables`] says which formats are held
+//! against each other.
+
+mod columnar;
+mod columns;
+mod format;
+mod general;
+mod integers;
+mod link;
+mod product;
+mod protobuf;
+mod rows;
+mod tables;
+mod text;
+mod transfer;
+
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use clap::Args;
+use hypostyle::tpch;
+use serde_json::json;
+
+/// Any failure, from any thread.
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+#[derive(Args)]
+pub struct Arguments {
+    /// Table of the chapter
+    #[arg(long)]
+    table: tables::Table,
+    /// TPC-H scale factor of the lineitem that is sent
+    #[arg(long, default_value_t = 0.1)]
+    sf: f64,
+    /// Counted runs of each alternative
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// File to write the samples to
+    #[arg(long)]
+    json: PathBuf,
+}
+
+pub fn run(arguments: &Arguments) -> std::result::Result<(), Box<dyn Error>> {
+    record(arguments).map_err(|error| error as Box<dyn Error>)
+}
+
+fn record(arguments: &Arguments) -> Result<()> {
+    let lineitem = lineitem(arguments.sf)?;
+    let measured = arguments.table.measure(&lineitem, arguments.runs)?;
+    let record = json!({ "rows": lineitem.num_rows(), "runs": arguments.runs, "measured": measured });
+    fs::write(&arguments.json, record.to_string())
+        .map_err(|error| format!("cannot write {}: {error}", arguments.json.display()))?;
+    Ok(())
+}
+
+/// lineitem as one batch: integers of 4 and 8 bytes, and strings; no NULLs, no dictionaries.
+fn lineitem(scale_factor: f64) -> Result<RecordBatch> {
+    let tables = tpch::tables(scale_factor)?;
+    let table = tables.iter().find(|table| table.name == "lineitem").ok_or("TPC-H has no lineitem")?;
+    let batches = table.read(1)?.collect::<std::result::Result<Vec<_>, _>>()?;
+    Ok(concat_batches(&table.schema, &batches)?)
+}
