@@ -121,6 +121,10 @@ impl Ingest {
         mark: &Mark,
         data: Box<dyn RecordBatchReader + Send>,
     ) -> Result<u64> {
+        // Before anything is sent: a server's connection would wait for an answer to what it could not say.
+        for field in data.schema().fields() {
+            LogicalType::from_arrow(field).map_err(from_database)?;
+        }
         session.atomically(|| {
             let target = self.target(table, session)?;
             let mut exists = target.exists(session)?;

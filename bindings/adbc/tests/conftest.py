@@ -1,4 +1,4 @@
-"""Fixtures: places of a database that a test opens, in this process and behind a server's two kinds of socket."""
+"""Fixtures: databases in this process, in memory and on disk, and behind a server's two kinds of socket."""
 
 import contextlib
 import os

@@ -83,7 +83,7 @@ def test_options(tmp_path):
 def test_options_are_checked(tmp_path):
     path = str(tmp_path / "x")
     invalid, unknown = AdbcStatusCode.INVALID_ARGUMENT, AdbcStatusCode.NOT_IMPLEMENTED
-    refused(unknown, "hypostyle.thread\".*hypostyle.threads", uri=path, **{"hypostyle.thread": "1"})
+    refused(unknown, 'hypostyle.thread".*hypostyle.threads', uri=path, **{"hypostyle.thread": "1"})
     refused(invalid, "hypostyle.threads.*many", uri=path, **{"hypostyle.threads": "many"})
     refused(invalid, "hypostyle.memory_limit.*parsecs", uri=path, **{"hypostyle.memory_limit": "4 parsecs"})
     refused(invalid, "hypostyle.read_only.*maybe", uri=path, **{"hypostyle.read_only": "maybe"})
@@ -91,12 +91,14 @@ def test_options_are_checked(tmp_path):
     refused(invalid, "hypostyle.threads", uri="hypostyle://localhost/", **{"hypostyle.threads": "1"})
     refused(invalid, "mysql", uri="mysql://localhost/")
     refused(invalid, "no host", uri="hypostyle://")
-    refused(AdbcStatusCode.NOT_FOUND, "nowhere", uri=str(tmp_path / "nowhere"), **{"hypostyle.read_only": "true"})
+    refused(
+        AdbcStatusCode.NOT_FOUND, "nowhere", uri=str(tmp_path / "nowhere"), **{"hypostyle.read_only": "true"}
+    )
     (tmp_path / "file").write_text("not a database")
     with pytest.raises(Error, match="file"):
         AdbcDatabase(driver=DRIVER, uri=str(tmp_path / "file"))
     assert not (tmp_path / "x").exists()
-    with AdbcDatabase(driver=DRIVER) as database, pytest.raises(Error, match="no.such"):
+    with AdbcDatabase(driver=DRIVER) as database, pytest.raises(Error, match=r"no\.such"):
         AdbcConnection(database, **{"no.such": "1"})
 
 

@@ -179,16 +179,21 @@ def test_a_row_that_is_null_is_refused_and_nothing_breaks(con, run):
 def test_an_old_driver_manager_is_told(con):
     library = ctypes.CDLL(DRIVER)
     for entry, version, driver, status in [
-        (library.AdbcDriverInit, 1_000_000, ctypes.create_string_buffer(8192), AdbcStatusCode.NOT_IMPLEMENTED),
+        (
+            library.AdbcDriverInit,
+            1_000_000,
+            ctypes.create_string_buffer(8192),
+            AdbcStatusCode.NOT_IMPLEMENTED,
+        ),
         (library.AdbcDriverHypostyleInit, 1_001_000, None, AdbcStatusCode.INVALID_ARGUMENT),
     ]:
         entry.restype = ctypes.c_uint8
         assert entry(version, driver, None) == status
 
 
-def test_nothing_is_left_of_an_operational_error():
-    with pytest.raises(OperationalError) as error:
-        with AdbcDatabase(driver=DRIVER, uri="hypostyle://127.0.0.1:1/") as database:
+def test_a_server_that_is_not_there():
+    with AdbcDatabase(driver=DRIVER, uri="hypostyle://127.0.0.1:1/") as database:
+        with pytest.raises(OperationalError) as error:
             AdbcConnection(database)
     assert error.value.status_code == AdbcStatusCode.IO
     assert error.value.sqlstate.startswith("08")

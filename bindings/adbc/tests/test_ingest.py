@@ -60,7 +60,7 @@ def test_create_append(ingest, run):
 
 def test_targets(ingest, run, con):
     run("create schema s")
-    run("create schema \"we.ird\"")
+    run('create schema "we.ird"')
     assert ingest(db_schema_name="s") == 3
     assert ingest("T.t", db_schema_name="we.ird", catalog_name="hypostyle") == 3
     assert ingest(catalog_name="hypostyle") == 3
@@ -165,7 +165,15 @@ def test_modes_are_checked(con):
     with con.cursor() as cursor:
         set_options = cursor.adbc_statement.set_options
         fails(
-            AdbcStatusCode.INVALID_ARGUMENT, "mode.create.*not \"truncate\"", set_options, **{"adbc.ingest.mode": "truncate"}
+            AdbcStatusCode.INVALID_ARGUMENT,
+            'mode.create.*not "truncate"',
+            set_options,
+            **{"adbc.ingest.mode": "truncate"},
         )
-        fails(AdbcStatusCode.INVALID_ARGUMENT, "true or false", set_options, **{"adbc.ingest.temporary": "perhaps"})
+        fails(
+            AdbcStatusCode.INVALID_ARGUMENT,
+            "true or false",
+            set_options,
+            **{"adbc.ingest.temporary": "perhaps"},
+        )
         assert cursor.adbc_statement.get_option("adbc.ingest.mode") == "adbc.ingest.mode.create"

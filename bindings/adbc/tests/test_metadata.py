@@ -178,7 +178,9 @@ def test_names_of_every_kind(con, run):
         run(f"create table {quoted} (a integer)")
         assert name in objects(con, depth="tables")["hypostyle"]["main"]
         assert con.adbc_get_table_schema(name).names == ["a"]
-        assert con.adbc_get_table_schema(name, catalog_filter="hypostyle", db_schema_filter="main").names == ["a"]
+        assert con.adbc_get_table_schema(name, catalog_filter="hypostyle", db_schema_filter="main").names == [
+            "a"
+        ]
 
 
 def test_current_catalog_and_schema(con, run):

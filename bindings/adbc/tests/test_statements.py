@@ -41,7 +41,7 @@ def test_positions_and_names(con, run):
     assert run("select ? + 1, ?", [41, "x"]) == [(42, "x")]
     assert run("select $2, $1", [1, 2]) == [(2, 1)]
     assert run("select $b, $a, $b", {"a": "A", "b": "B"}) == [("B", "A", "B")]
-    assert run("select '?', \"?\" from (select 1 as \"?\") where ? -- ?", [True]) == [("?", 1)]
+    assert run('select \'?\', "?" from (select 1 as "?") where ? -- ?', [True]) == [("?", 1)]
     assert run("select ?", [None]) == [(None,)]
     with con.cursor() as cursor:
         # By position, where Arrow data does not ask for names.
@@ -203,5 +203,5 @@ def test_what_is_not_supported_says_so(con):
                 call()
             assert error.value.status_code == AdbcStatusCode.NOT_IMPLEMENTED
             assert error.value.sqlstate == "0A000"
-    with pytest.raises(Error, match="adbc.none.such"), con.cursor() as cursor:
+    with pytest.raises(Error, match=r"adbc\.none\.such"), con.cursor() as cursor:
         cursor.adbc_statement.set_options(**{"adbc.none.such": "1"})

@@ -63,7 +63,20 @@ def test_ingested_values_come_back(con, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["boolean", "int64", "uint64", "float64", "decimal128", "date", "time", "timestamp", "instant", "string", "binary"]
+    "name",
+    [
+        "boolean",
+        "int64",
+        "uint64",
+        "float64",
+        "decimal128",
+        "date",
+        "time",
+        "timestamp",
+        "instant",
+        "string",
+        "binary",
+    ],
 )
 def test_bound_values_come_back(con, name):
     with con.cursor() as cursor:
