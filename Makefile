@@ -10,7 +10,7 @@ export RUNS ?= 5
 ROUNDS ?= 20
 BENCHES ?= export append tpch open transactions
 
-.PHONY: help setup build demo test test-long bench fuzz lint format clean
+.PHONY: help setup build demo test test-long bench bench-protocol fuzz lint format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -32,6 +32,11 @@ bench: build ## Measure against the peers and the bars (SF=1 RUNS=5 BENCHES="exp
 	@. scripts/env.sh && for bench in $(BENCHES); do \
 		"$$VENV/bin/python" bench/$$bench.py --sf $(SF) --runs $(RUNS) || exit 1; \
 	done
+
+bench-protocol: RUNS := 3
+bench-protocol: build ## Measure the client protocol against its peers, networks and bars (SF=1 RUNS=3), half an hour
+	@scripts/setup_peers.sh
+	@. scripts/env.sh && cd bench && "$$VENV/bin/python" -m protocol --sf $(SF) --runs $(RUNS)
 
 test-long: setup ## Crash, fault, isolation and model campaigns, ROUNDS (20) times as long; HYPOSTYLE_TEST_SEED repeats one
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) cargo test --locked -p hypostyle-storage \

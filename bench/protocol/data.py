@@ -72,9 +72,11 @@ def data(options: Namespace) -> Data:
     """The data at `options.sf`, made where it is missing."""
     generators = b"".join((Path(__file__).parent / name).read_bytes() for name in ("acs.py", "ontime.py"))
     version = hashlib.sha256(generators).hexdigest()[:8]
-    directory = cache_directory() / "data" / f"protocol-sf{options.sf:g}-{version}"
-    if options.fresh:
-        shutil.rmtree(directory, ignore_errors=True)
+    place, name = cache_directory() / "data", f"protocol-sf{options.sf:g}-"
+    directory = place / f"{name}{version}"
+    for other in place.glob(f"{name}*"):
+        if options.fresh or other != directory:
+            shutil.rmtree(other)
     directory.mkdir(parents=True, exist_ok=True)
     scale = options.sf
     sources: dict[str, tuple[str, Callable[[], pa.Table]]] = {
