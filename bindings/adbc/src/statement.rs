@@ -6,7 +6,7 @@ use crate::error::{Result, invalid_state, not_implemented};
 use crate::export;
 use crate::ingest::Ingest;
 use crate::option;
-use crate::parameters::{Rows, Scanned};
+use crate::parameters::{RowInsert, Rows, Scanned};
 use crate::reader::{Results, conform};
 use crate::session::{Session, caught};
 use adbc_core::error::Status;
@@ -79,7 +79,10 @@ impl Statement {
             let (session, mark) = (self.session.clone(), self.mark.clone());
             return Ok(Ran::Rows(Results::of_many(session, mark, result, sql, rows)));
         }
-        self.for_each_row(&sql, first, rows)
+        match scanned.row_insert(&sql).filter(|insert| insert.parameters == rows.width()) {
+            Some(insert) => self.insert_rows(&insert, first, rows),
+            None => self.for_each_row(&sql, first, rows),
+        }
     }
 
     fn once(&self, sql: &str, parameters: Parameters) -> Result<Ran> {
@@ -87,6 +90,31 @@ impl Statement {
         Ok(match result.is_query() {
             true => Ran::Rows(Results::of(self.session.clone(), self.mark.clone(), result)),
             false => Ran::Written(written(&result)),
+        })
+    }
+
+    /// [`Self::for_each_row`] of an INSERT that can take several rows at once.
+    fn insert_rows(&self, insert: &RowInsert<'_>, first: Parameters, mut rows: Rows) -> Result<Ran> {
+        let at_once = insert.rows_at_once();
+        let of_many = insert.of_rows(at_once);
+        self.session.atomically(|| {
+            let (mut sum, mut next) = (Some(0), Some(first));
+            while next.is_some() {
+                let (mut values, mut count) = (Vec::new(), 0);
+                while let Some(Parameters::Positional(row)) = next.take() {
+                    values.extend(row);
+                    count += 1;
+                    next = rows.next()?;
+                    if count == at_once {
+                        break;
+                    }
+                }
+                let of_rest = (count < at_once).then(|| insert.of_rows(count));
+                let sql = of_rest.as_deref().unwrap_or(&of_many);
+                let result = self.session.execute(&self.mark, sql, Parameters::Positional(values))?;
+                sum = sum.zip(written(&result)).map(|(sum, rows)| sum + rows);
+            }
+            Ok(Ran::Written(sum))
         })
     }
 

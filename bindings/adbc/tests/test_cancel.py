@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 from adbc_driver_manager import AdbcStatement, AdbcStatusCode, Error
 
-FOREVER = "select count(*) from generate_series(1, 100000000) a, generate_series(1, 100000) b where a.value < b.value"
+MANY = "generate_series(1, 100000000)"
+FOREVER = f"select count(*) from {MANY} a, {MANY} b where a.value < b.value"
 SOON = 5.0
 
 

@@ -192,8 +192,8 @@ def test_an_old_driver_manager_is_told(con):
 
 
 def test_a_server_that_is_not_there():
-    with AdbcDatabase(driver=DRIVER, uri="hypostyle://127.0.0.1:1/") as database:
-        with pytest.raises(OperationalError) as error:
-            AdbcConnection(database)
+    uri = "hypostyle://127.0.0.1:1/"
+    with AdbcDatabase(driver=DRIVER, uri=uri) as database, pytest.raises(OperationalError) as error:
+        AdbcConnection(database)
     assert error.value.status_code == AdbcStatusCode.IO
     assert error.value.sqlstate.startswith("08")
