@@ -2,7 +2,7 @@
 
 use crate::cancel::Mark;
 use crate::connection::{current, quoted, texts};
-use crate::error::{Result, from_database, invalid_argument, with_sqlstate};
+use crate::error::{Result, from_database, invalid_argument, not_implemented, with_sqlstate};
 use crate::option;
 use crate::session::Session;
 use adbc_core::constants as adbc;
@@ -93,6 +93,13 @@ impl Ingest {
 
     fn target(&self, table: &str, session: &Session) -> Result<Target> {
         let table = table.to_string();
+        let names = [Some(&table), self.catalog.as_ref(), self.schema.as_ref()];
+        if let Some(name) = names.into_iter().flatten().find(|name| name.contains('"')) {
+            // An append would take the name without the quote for it, which may be another table's.
+            return Err(not_implemented(format!(
+                "rows cannot be ingested into {name:?}: a name with a quote in it"
+            )));
+        }
         if self.temporary {
             if self.catalog.is_some() || self.schema.is_some() {
                 return Err(invalid_argument(format!(

@@ -72,6 +72,15 @@ def test_targets(ingest, run, con):
     fails(AdbcStatusCode.NOT_FOUND, "no_catalog", ingest, catalog_name="no_catalog", mode="replace")
 
 
+def test_names(ingest, run):
+    for name in ["a.b", "UPPER", "per%cent", "ünï", "select", "a" * 255]:
+        assert ingest(name) == 3
+        assert run(f'select count(*) from "{name}"') == [(3,)]
+    # Refused, because it would be taken for "ab".
+    fails(AdbcStatusCode.NOT_IMPLEMENTED, "quote", ingest, 'a"b')
+    assert ingest("ab") == 3
+
+
 def test_temporary_tables_are_the_connections_own(ingest, run, connect):
     assert ingest(temporary=True) == 3
     assert ingest(temporary=True, mode="append") == 3
