@@ -61,6 +61,22 @@ fn a_memory_limit_is_kept_by_spilling_or_by_an_error() {
 }
 
 #[test]
+fn a_statement_gets_no_more_than_its_part_of_the_memory() {
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    connection
+        .execute("CREATE TABLE t AS SELECT value AS a, 'text number ' || value AS s FROM generate_series(1, 300000) g(value)")
+        .unwrap();
+    let join = "SELECT count(*) FROM t a JOIN t b ON a.s = b.s AND a.a <> b.a + 1 FULL JOIN t c ON c.s = a.s";
+    let run = || connection.execute(join).and_then(|result| result.row_count());
+    connection.execute("SET query_memory_limit = '1MB'").unwrap();
+    let error = run().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutOfMemory, "{error}");
+    assert!(error.message().contains("raise query_memory_limit"), "{error}");
+    connection.execute("SET query_memory_limit = 'none'").unwrap();
+    assert_eq!(run().unwrap(), 1);
+}
+
+#[test]
 fn a_database_survives_reopening_after_a_failed_statement() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("t.hypo");

@@ -10,7 +10,7 @@ use hypostyle::{
 };
 use hypostyle_server::{Addresses, Limits, Role, Server, Users, listen};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -361,33 +361,56 @@ fn tls_is_spoken_and_demanded_where_there_is_a_certificate() {
     assert!(plain.connect_tcp().is_ok());
 }
 
-/// Passes on so many bytes from the server to one client, then cuts.
-fn relay(server: SocketAddr, bytes: usize) -> SocketAddr {
+fn http_get(server: SocketAddr, path: &str) -> String {
+    let mut stream = TcpStream::connect(server).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// Bytes that a relay passes on before it cuts a connection.
+#[derive(Clone, Copy)]
+struct Cut {
+    to_client: usize,
+    to_server: usize,
+}
+
+const WHOLE: Cut = Cut { to_client: usize::MAX, to_server: usize::MAX };
+
+/// Passes connections on, each of `cuts` so far, and those that follow to their end.
+fn relay(server: SocketAddr, cuts: Vec<Cut>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
-        let (mut client, _) = listener.accept().unwrap();
-        let mut upstream = TcpStream::connect(server).unwrap();
-        let (mut from_client, mut to_server) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
-        thread::spawn(move || std::io::copy(&mut from_client, &mut to_server));
-        let mut left = bytes;
-        let mut buffer = [0; 4096];
-        while left > 0 {
-            let Ok(length @ 1..) = upstream.read(&mut buffer[..left.min(4096)]) else { return };
-            if client.write_all(&buffer[..length]).is_err() {
-                return;
-            }
-            left -= length;
+        for cut in cuts.into_iter().chain(std::iter::repeat(WHOLE)) {
+            let Ok((client, _)) = listener.accept() else { return };
+            let Ok(upstream) = TcpStream::connect(server) else { return };
+            let (from_client, to_server) = (client.try_clone().unwrap(), upstream.try_clone().unwrap());
+            thread::spawn(move || pass(from_client, to_server, cut.to_server));
+            thread::spawn(move || pass(upstream, client, cut.to_client));
         }
-        let _closed = client.shutdown(std::net::Shutdown::Both);
-        let _closed = upstream.shutdown(std::net::Shutdown::Both);
     });
     address
 }
 
+fn pass(mut from: TcpStream, mut to: TcpStream, mut bytes: usize) {
+    let mut buffer = [0; 4096];
+    while bytes > 0 {
+        let Ok(length @ 1..) = from.read(&mut buffer[..bytes.min(4096)]) else { break };
+        if to.write_all(&buffer[..length]).is_err() {
+            break;
+        }
+        bytes -= length;
+    }
+    let _closed = to.shutdown(Shutdown::Both);
+    let _closed = from.shutdown(Shutdown::Both);
+}
+
 #[test]
 fn a_connection_cut_anywhere_is_an_error_and_never_a_short_result() {
-    let served = Served::in_memory();
+    let limits = Limits { resume_time: Duration::ZERO, ..Limits::default() };
+    let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
     served.database.connect().unwrap().execute(TYPES).unwrap();
     let query = "SELECT i, text FROM types WHERE i <= 300 ORDER BY i";
     let run = |address: SocketAddr| -> hypostyle::Result<u64> {
@@ -398,7 +421,7 @@ fn a_connection_cut_anywhere_is_an_error_and_never_a_short_result() {
     assert_eq!(run(served.tcp).unwrap(), 300);
     let (mut whole, mut cut) = (0, 0);
     for bytes in (0..400).chain((400..12_000).step_by(37)) {
-        match run(relay(served.tcp, bytes)) {
+        match run(relay(served.tcp, vec![Cut { to_client: bytes, ..WHOLE }])) {
             Ok(rows) => {
                 assert_eq!(rows, 300, "cut after {bytes} bytes");
                 whole += 1;
@@ -411,6 +434,84 @@ fn a_connection_cut_anywhere_is_an_error_and_never_a_short_result() {
     }
     assert!(cut > 400 && whole > 0, "{cut} cut, {whole} whole");
     assert_eq!(run(served.tcp).unwrap(), 300);
+}
+
+/// A session's work, every part of which would show if something came twice or not at all.
+fn work(connection: &Connection) -> hypostyle::Result<()> {
+    connection.execute("SET result_codec = 'none'")?;
+    connection.execute("BEGIN")?;
+    connection.execute("INSERT INTO done VALUES (1)")?;
+    let result = connection.execute("SELECT i, text FROM types WHERE i <= 300 ORDER BY i")?;
+    assert_eq!(result.row_count()?, 300);
+    assert_eq!(connection.append("appended", batches(2, None), AppendOptions::default())?, 20_000);
+    connection.execute("COMMIT")?;
+    Ok(())
+}
+
+#[test]
+fn a_session_goes_on_over_a_new_connection_wherever_the_old_one_is_cut() {
+    let served = Served::in_memory();
+    let own = served.database.connect().unwrap();
+    own.execute(TYPES).unwrap();
+    own.execute("CREATE TABLE done (n INTEGER)").unwrap();
+    own.execute("CREATE TABLE appended (id BIGINT, text VARCHAR)").unwrap();
+    let number = |sql: &str| rows(&own.execute(sql).unwrap()).column(0).as_primitive::<Int64Type>().value(0);
+    let handshake = 400;
+    let places = (handshake..1400).step_by(23).chain((1400..12_000).step_by(499));
+    let cuts = places
+        .flat_map(|bytes| {
+            let to_client = Cut { to_client: bytes, ..WHOLE };
+            let to_server = Cut { to_server: bytes * 20, ..WHOLE };
+            // Cut again while it is being resumed, and soon after.
+            [vec![to_client], vec![to_server], vec![to_client, Cut { to_client: bytes / 4, ..WHOLE }, to_server]]
+        })
+        .collect::<Vec<_>>();
+    let sessions = cuts.len() as i64;
+    for cut in cuts {
+        let address = relay(served.tcp, cut);
+        let connection = served.connect(&format!("hypostyle://{address}/"), true).unwrap();
+        work(&connection).unwrap();
+    }
+    assert_eq!(number("SELECT count(*) FROM done"), sessions);
+    assert_eq!(number("SELECT count(*) FROM appended"), 20_000 * sessions);
+    let metrics = http_get(served.http, "/metrics");
+    let resumed = metrics.lines().find_map(|line| line.strip_prefix("hypostyle_sessions_resumed_total "));
+    let resumed: i64 = resumed.unwrap().parse().unwrap();
+    assert!(resumed > sessions, "{resumed} of {sessions} sessions were resumed");
+}
+
+#[test]
+fn nobody_takes_up_a_session_without_its_key_or_after_its_time() {
+    let limits = Limits { resume_time: Duration::from_millis(300), ..Limits::default() };
+    let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
+    let wrong = hypostyle_wire::Hello {
+        capabilities: hypostyle_wire::Capabilities::RESUME,
+        codecs: 1,
+        frame_bytes_max: 1 << 20,
+        user: String::new(),
+        client: "test".into(),
+        mechanism: String::new(),
+        initial: Vec::new(),
+        session: 1,
+        key: vec![0; 16],
+    };
+    let mut stream = TcpStream::connect(served.tcp).unwrap();
+    stream.write_all(&[b"HYPO\x01\x00\x01\x00".as_slice(), &wrong.frame()].concat()).unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    assert!(answer.windows(5).any(|word| word == b"08003"), "{answer:?}");
+
+    // Cut, and unreachable for longer than the session is kept.
+    let nothing = Cut { to_client: 0, to_server: 0 };
+    let cuts = [vec![Cut { to_client: 2000, ..WHOLE }], vec![nothing; 8]].concat();
+    let connection = served.connect(&format!("hypostyle://{}/", relay(served.tcp, cuts)), true).unwrap();
+    connection.execute("BEGIN").unwrap();
+    connection.execute("CREATE TABLE t (a INTEGER)").unwrap();
+    let error = connection.execute("SELECT i, random() FROM generate_series(1, 5000) AS s(i)").and_then(|result| result.row_count());
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
+    assert!(error.message().contains("what it had open is rolled back"), "{error}");
+    assert!(served.connect_tcp().unwrap().execute("SELECT * FROM t").is_err());
 }
 
 #[test]
@@ -506,13 +607,7 @@ fn limits_hold() {
 fn metrics_and_health_are_answered() {
     let served = Served::in_memory();
     served.connect_tcp().unwrap().execute("SELECT 1").unwrap();
-    let get = |path: &str| {
-        let mut stream = TcpStream::connect(served.http).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        text
-    };
+    let get = |path: &str| http_get(served.http, path);
     assert!(get("/health").ends_with("ok\n"));
     assert!(get("/metrics").contains("hypostyle_statements_total 1"));
     assert!(get("/else").starts_with("HTTP/1.1 404"));

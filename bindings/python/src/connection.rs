@@ -31,7 +31,14 @@ pub fn connect(
     allow_network_filesystem: bool,
 ) -> PyResult<Connection> {
     let memory_limit = memory_limit.map(memory_limit_bytes).transpose()?;
-    let options = OpenOptions { read_only, threads, memory_limit, temp_directory, allow_network_filesystem };
+    let options = OpenOptions {
+        read_only,
+        threads,
+        memory_limit,
+        temp_directory,
+        allow_network_filesystem,
+        ..OpenOptions::default()
+    };
     let threads = threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
         .max(1);

@@ -92,6 +92,24 @@ impl QueryResult {
         self.inner.is_stored()
     }
 
+    /// How the result came from its server: rows, bytes before and after codecs, seconds (execute, encode, send, wait,
+    /// decode), whether it is a mapping, and `(column, codec, chunks)`.
+    #[getter]
+    fn statistics(&self) -> Option<(u64, u64, u64, [f64; 5], bool, Vec<(u32, String, u64)>)> {
+        let statistics = self.inner.statistics()?;
+        let times = statistics.times;
+        let seconds = [times.execute, times.encode, times.send, times.wait, statistics.decode];
+        let chosen = statistics.chosen.iter().map(|chosen| (chosen.column, chosen.codec(), chosen.chunks));
+        Some((
+            statistics.rows,
+            statistics.raw_bytes,
+            statistics.sent_bytes,
+            seconds.map(|time| time.as_secs_f64()),
+            statistics.mapped,
+            chosen.collect(),
+        ))
+    }
+
     #[getter]
     fn threads(&self) -> usize {
         self.threads

@@ -42,25 +42,8 @@ pub struct Options {
     #[arg(short = 'f', long = "file", value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Refuse every change to the database
-    #[arg(long)]
-    read_only: bool,
-
-    /// Threads for queries [default: all processors]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
-    threads: Option<usize>,
-
-    /// Memory for queries, such as 4GB, 512MiB or 80%
-    #[arg(long, value_name = "SIZE", value_parser = hypostyle::parse_bytes)]
-    memory_limit: Option<u64>,
-
-    /// Where queries spill when memory is short
-    #[arg(long, value_name = "DIR")]
-    temp_directory: Option<PathBuf>,
-
-    /// Open a database on a network file system, whose locks and mappings cannot be relied on
-    #[arg(long)]
-    allow_network_filesystem: bool,
+    #[command(flatten)]
+    pub opening: Opening,
 
     /// Print results as CSV
     #[arg(long, group = "format")]
@@ -169,21 +152,12 @@ pub struct ServeOptions {
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub idle_timeout: Option<f64>,
 
-    /// Refuse every change to the database
-    #[arg(long)]
-    read_only: bool,
+    /// Keep the sessions of clients whose connection broke for so long; 0 ends them at once
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub resume_timeout: u32,
 
-    /// Threads for queries [default: all processors]
-    #[arg(long, value_name = "N", value_parser = parse_threads)]
-    threads: Option<usize>,
-
-    /// Memory for all queries together, such as 4GB, 512MiB or 80%
-    #[arg(long, value_name = "SIZE", value_parser = hypostyle::parse_bytes)]
-    memory_limit: Option<u64>,
-
-    /// Where queries spill when memory is short
-    #[arg(long, value_name = "DIR")]
-    temp_directory: Option<PathBuf>,
+    #[command(flatten)]
+    pub opening: Opening,
 
     /// What is logged to standard error: off, error, warn, info, debug or trace
     #[arg(long, value_name = "LEVEL", default_value = "info")]
@@ -194,14 +168,43 @@ pub struct ServeOptions {
     pub log_json: bool,
 }
 
-impl ServeOptions {
-    pub fn open_options(&self) -> OpenOptions {
+/// How a database is opened.
+#[derive(Debug, Args)]
+pub struct Opening {
+    /// Refuse every change to the database
+    #[arg(long)]
+    read_only: bool,
+
+    /// Threads for queries [default: all processors]
+    #[arg(long, value_name = "N", value_parser = parse_threads)]
+    threads: Option<usize>,
+
+    /// Memory for queries, such as 4GB, 512MiB or 80%
+    #[arg(long, value_name = "SIZE", value_parser = hypostyle::parse_bytes)]
+    memory_limit: Option<u64>,
+
+    /// Memory for one query of them
+    #[arg(long, value_name = "SIZE", value_parser = hypostyle::parse_bytes)]
+    query_memory_limit: Option<u64>,
+
+    /// Where queries spill when memory is short
+    #[arg(long, value_name = "DIR")]
+    temp_directory: Option<PathBuf>,
+
+    /// Open a database on a network file system, whose locks and mappings cannot be relied on
+    #[arg(long)]
+    allow_network_filesystem: bool,
+}
+
+impl Opening {
+    pub fn options(&self) -> OpenOptions {
         OpenOptions {
             read_only: self.read_only,
             threads: self.threads,
             memory_limit: self.memory_limit,
+            query_memory_limit: self.query_memory_limit,
             temp_directory: self.temp_directory.clone(),
-            allow_network_filesystem: false,
+            allow_network_filesystem: self.allow_network_filesystem,
         }
     }
 }
@@ -266,16 +269,6 @@ impl Options {
             Self { jsonl: true, .. } => Format::Jsonl,
             Self { markdown: true, .. } => Format::Markdown,
             _ => Format::Box,
-        }
-    }
-
-    pub fn open_options(&self) -> OpenOptions {
-        OpenOptions {
-            read_only: self.read_only,
-            threads: self.threads,
-            memory_limit: self.memory_limit,
-            temp_directory: self.temp_directory.clone(),
-            allow_network_filesystem: self.allow_network_filesystem,
         }
     }
 }

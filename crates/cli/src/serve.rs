@@ -29,47 +29,46 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         _ => None,
     };
     let database = match options.database.to_str() {
-        Some(":memory:") => Database::in_memory(options.open_options())?,
-        _ => Database::open(&options.database, options.open_options())?,
+        Some(":memory:") => Database::in_memory(options.opening.options())?,
+        _ => Database::open(&options.database, options.opening.options())?,
     };
     let limits = Limits {
         clients: options.clients_max,
         statement_time: options.statement_timeout.map(Duration::from_secs_f64),
         idle_time: options.idle_timeout.map(Duration::from_secs_f64),
+        resume_time: Duration::from_secs(options.resume_timeout.into()),
         ..Limits::default()
     };
     let server = Server::new(database.clone(), users, limits, tls)?;
     let failed = |error: std::io::Error| Error::from_io(&error, "cannot listen for signals");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let _context = runtime.enter();
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    let [mut interrupt, mut terminate, mut hangup] = kinds.map(signal);
-    let (interrupt, terminate, hangup) = (
-        interrupt.as_mut().map_err(|error| failed(std::io::Error::other(error.to_string())))?,
-        terminate.as_mut().map_err(|error| failed(std::io::Error::other(error.to_string())))?,
-        hangup.as_mut().map_err(|error| failed(std::io::Error::other(error.to_string())))?,
-    );
+    let signals = Signals {
+        interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+        terminate: signal(SignalKind::terminate()).map_err(failed)?,
+        hangup: signal(SignalKind::hangup()).map_err(failed)?,
+    };
     let listening = listen(&server, &addresses)?;
     announce(options, &listening);
-    runtime.block_on(wait(&server, options.users.as_deref(), interrupt, terminate, hangup));
+    runtime.block_on(wait(&server, options.users.as_deref(), signals));
     tracing::info!("stopping");
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     listening.stop();
     database.close()
 }
 
-async fn wait(
-    server: &Arc<Server>,
-    users: Option<&Path>,
-    interrupt: &mut Signal,
-    terminate: &mut Signal,
-    hangup: &mut Signal,
-) {
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hangup: Signal,
+}
+
+async fn wait(server: &Arc<Server>, users: Option<&Path>, mut signals: Signals) {
     loop {
         tokio::select! {
-            _ = interrupt.recv() => return,
-            _ = terminate.recv() => return,
-            _ = hangup.recv() => match users.map(Users::read) {
+            _ = signals.interrupt.recv() => return,
+            _ = signals.terminate.recv() => return,
+            _ = signals.hangup.recv() => match users.map(Users::read) {
                 Some(Ok(users)) => {
                     server.set_users(users);
                     tracing::info!("the users' file was read again");

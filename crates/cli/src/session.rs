@@ -36,7 +36,7 @@ enum Parquet {
 
 impl Session {
     pub fn open(options: &Options, interrupt: Arc<Interrupt>) -> hypostyle::Result<Self> {
-        let open_options = options.open_options();
+        let open_options = options.opening.options();
         let progress = Arc::new(Display::default());
         let connection = Connection::open(options.database.as_deref(), open_options.clone())?;
         let session = Self {

@@ -2,11 +2,13 @@
 
 use crate::address::Address;
 use crate::append;
-use crate::link::Link;
+use crate::again::Again;
+use crate::link::{Link, SharedHook};
 use crate::login::log_in;
 use crate::result::{QueryResult, Stream};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
+use hypostyle_transport::Channel;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
@@ -81,11 +83,23 @@ impl Connection {
     /// # Errors
     /// `Connection` when nobody answers; `Denied` when the user is not let in; `Version`, `Busy`.
     pub fn open(address: &Address, options: Options) -> Result<Self> {
-        let (transport, welcome) = log_in(address, &options)?;
-        let link = Link::new(transport, &welcome);
-        let interrupted = link.interrupted.clone();
+        let (transport, welcome) = log_in(address, &options, None)?;
+        let (hook, interrupted) = (SharedHook::default(), Arc::<AtomicBool>::default());
+        let channel = if welcome.capabilities.has(Capabilities::RESUME) {
+            let again = Again {
+                address: address.clone(),
+                options: options.clone(),
+                session: welcome.session,
+                key: welcome.key.clone(),
+                hook: hook.clone(),
+                interrupted: interrupted.clone(),
+            };
+            Channel::resumable(transport, Box::new(again))
+        } else {
+            Channel::new(transport)
+        };
         Ok(Self(Arc::new(Shared {
-            link: Mutex::new(link),
+            link: Mutex::new(Link::new(channel, &welcome, hook, interrupted.clone())),
             stream: Mutex::default(),
             interrupted,
             closed: AtomicBool::new(false),
@@ -167,7 +181,7 @@ impl Connection {
             query: number,
             kind,
             descriptors: link.capabilities.has(Capabilities::DESCRIPTORS),
-            progress: link.hook.is_some(),
+            progress: link.hook.lock().is_some(),
             chunk_bytes: self.0.options.chunk_bytes,
             credit: WINDOW_BYTES,
             text: text.into(),
@@ -252,7 +266,7 @@ impl Connection {
     }
 
     pub fn set_hook(&self, hook: Option<Hook>) {
-        self.0.link.lock().hook = hook;
+        *self.0.link.lock().hook.lock() = hook;
     }
 
     pub fn set_resolver(&self, resolver: Option<Resolver>) {
@@ -271,7 +285,7 @@ impl Connection {
             // A server that is gone needs no goodbye.
             let _gone = link.send(&bye.encode());
         }
-        link.transport.close();
+        link.channel.close();
     }
 
     pub fn is_closed(&self) -> bool {

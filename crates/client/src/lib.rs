@@ -7,6 +7,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod address;
+mod again;
 mod append;
 mod connection;
 mod files;

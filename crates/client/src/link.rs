@@ -1,20 +1,24 @@
 //! The socket of a connection, and waiting on it: progress, interrupts, and what the server asks meanwhile.
 
 use crate::connection::{Hook, Resolver};
-use hypostyle_transport::{Frame, Transport};
+use arrow_buffer::Buffer;
+use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameHeader, FrameType, Progress, StreamEncoder,
+    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameType, Progress, StreamEncoder,
     Transaction, rows_that_fit,
 };
-use std::os::fd::BorrowedFd;
+use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// What is asked during waits; shared with whoever connects again.
+pub type SharedHook = Arc<Mutex<Option<Hook>>>;
+
 pub struct Link {
-    pub transport: Transport,
+    pub channel: Channel,
     /// What the server will do, of what was asked for.
     pub capabilities: wire::Capabilities,
     /// The longest body that the server accepts.
@@ -23,7 +27,7 @@ pub struct Link {
     /// The query of which more has to come.
     pub running: Option<u32>,
     pub transaction: Transaction,
-    pub hook: Option<Hook>,
+    pub hook: SharedHook,
     pub resolver: Option<Resolver>,
     pub interrupted: Arc<AtomicBool>,
     /// The last that was heard of the running statement.
@@ -33,17 +37,17 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(transport: Transport, welcome: &wire::Welcome) -> Self {
+    pub fn new(channel: Channel, welcome: &wire::Welcome, hook: SharedHook, interrupted: Arc<AtomicBool>) -> Self {
         Self {
-            transport,
+            channel,
             capabilities: welcome.capabilities,
             frame_bytes_max: welcome.frame_bytes_max,
             last_query: 0,
             running: None,
             transaction: Transaction::None,
-            hook: None,
+            hook,
             resolver: None,
-            interrupted: Arc::default(),
+            interrupted,
             progress: None,
             broken: None,
         }
@@ -86,19 +90,18 @@ impl Link {
             && self.broken.is_none()
         {
             self.broken = Some(error.clone());
-            self.transport.close();
+            self.channel.close();
         }
         result
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.send_pieces(&[bytes])
+        self.send_buffers(vec![Buffer::from(bytes)])
     }
 
-    pub fn send_pieces(&mut self, pieces: &[&[u8]]) -> Result<()> {
-        let no_descriptors: &[BorrowedFd<'_>] = &[];
+    pub fn send_buffers(&mut self, buffers: Vec<Buffer>) -> Result<()> {
         // An interrupt does not cut a frame short.
-        let sent = self.transport.send_pieces(pieces, no_descriptors, &mut || Ok(()));
+        let sent = self.channel.send_buffers(buffers, &mut || Ok(()));
         self.keep_error(sent)
     }
 
@@ -127,7 +130,7 @@ impl Link {
         self.transaction = failure.transaction;
         if failure.fatal {
             self.broken = Some(failure.error.clone());
-            self.transport.close();
+            self.channel.close();
         }
         failure.error
     }
@@ -160,14 +163,14 @@ impl Link {
 
     /// The same of what is there already.
     pub fn try_receive(&mut self) -> Result<Option<Frame>> {
-        let frame = self.transport.try_receive();
+        let frame = self.channel.try_receive(&mut || Ok(()));
         self.keep_error(frame)
     }
 
     fn receive_any(&mut self, query: u32) -> Result<Frame> {
         let mut cancelled = false;
         loop {
-            let (hook, progress, interrupted) = (self.hook.clone(), self.progress, self.interrupted.clone());
+            let (hook, progress, interrupted) = (self.hook.lock().clone(), self.progress, self.interrupted.clone());
             let mut poll = || {
                 if hook.as_ref().is_some_and(|hook| !hook(progress)) {
                     interrupted.store(true, Ordering::Release);
@@ -177,7 +180,7 @@ impl Link {
                 }
                 Ok(())
             };
-            let frame = match self.transport.receive(&mut poll) {
+            let frame = match self.channel.receive(&mut poll) {
                 Ok(frame) => frame,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {
                     cancelled = true;
@@ -231,7 +234,7 @@ pub struct Sending {
 
 impl Sending {
     pub fn new(link: &Link, query: u32, schema: arrow_schema::SchemaRef) -> Self {
-        let codec = if link.transport.socket().is_unix() { Codec::None } else { Codec::Auto };
+        let codec = if link.channel.socket().is_unix() { Codec::None } else { Codec::Auto };
         Self { query, encoder: StreamEncoder::new(query, schema, wire::COMPRESSIONS, codec, 1), credit: 0 }
     }
 
@@ -295,8 +298,5 @@ fn send_frame(link: &mut Link, frame: &EncodedFrame) -> Result<()> {
         ))
         .with_sqlstate("54000"));
     }
-    let header = FrameHeader { length: length as u32, frame_type: frame.frame_type, descriptors: 0 }.encode();
-    let mut pieces: Vec<&[u8]> = vec![&header, &frame.head];
-    pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
-    link.send_pieces(&pieces)
+    link.send_buffers(frame.buffers())
 }

@@ -17,14 +17,24 @@ use std::time::{Duration, Instant};
 
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
+/// The SQLSTATE when nobody listens at the address.
+pub const REFUSED: &str = "08004";
+
 const NONCE_BYTES: usize = 18;
 
 /// The environment variable with the password of addresses that have none.
 const PASSWORD_VARIABLE: &str = "HYPOSTYLE_PASSWORD";
 
+/// Connects to a new session, or to one that there is by its number and key.
+///
 /// # Errors
-/// `Connection` when nobody answers or TLS fails; `Denied` when the user is not let in; `Version`, `Busy`.
-pub fn log_in(address: &Address, options: &Options) -> Result<(Transport, Welcome)> {
+/// `Connection` when nobody answers or TLS fails; `Denied` when the user is not let in; `Version`, `Busy`; `Closed` when the
+/// session to go on with is over.
+pub fn log_in(
+    address: &Address,
+    options: &Options,
+    session: Option<(u64, &[u8])>,
+) -> Result<(Transport, Welcome)> {
     let deadline = Instant::now() + CONNECT_TIME;
     let mut hook = || {
         if Instant::now() < deadline {
@@ -38,7 +48,7 @@ pub fn log_in(address: &Address, options: &Options) -> Result<(Transport, Welcom
         transport = transport.with_tls(connection);
         transport.shake_hands(&mut hook)?;
     }
-    let welcome = introduce(address, options, &mut transport, &mut hook)
+    let welcome = introduce(address, options, session, &mut transport, &mut hook)
         .map_err(|error| if error.sqlstate() == "08006" { error.context(address) } else { error })?;
     transport.set_body_bytes_max(FRAME_BYTES_MAX);
     Ok((transport, welcome))
@@ -46,8 +56,9 @@ pub fn log_in(address: &Address, options: &Options) -> Result<(Transport, Welcom
 
 fn open(address: &Address) -> Result<Socket> {
     let failed = |error: &std::io::Error| {
-        Error::new(ErrorKind::Connection, format!("cannot connect to {address}: {error}"))
-            .with_sqlstate("08001")
+        Error::new(ErrorKind::Connection, format!("cannot connect to {address}: {error}")).with_sqlstate(
+            if error.kind() == std::io::ErrorKind::ConnectionRefused { REFUSED } else { "08001" },
+        )
     };
     match &address.place {
         Place::Unix(path) => UnixStream::connect(path).map(Socket::Unix).map_err(|error| failed(&error)),
@@ -105,6 +116,7 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
 fn introduce(
     address: &Address,
     options: &Options,
+    session: Option<(u64, &[u8])>,
     transport: &mut Transport,
     hook: Hook<'_>,
 ) -> Result<Welcome> {
@@ -114,6 +126,7 @@ fn introduce(
         true => Some(scram::Client::new(&address.user, password.as_deref().unwrap_or_default(), &nonce()?)),
         false => None,
     };
+    let (session, key) = session.unwrap_or_default();
     let hello = Hello {
         capabilities: capabilities(transport.socket(), options),
         codecs: wire::COMPRESSIONS,
@@ -122,8 +135,8 @@ fn introduce(
         client: options.client.clone(),
         mechanism: exchange.as_ref().map_or("", |_| scram::MECHANISM).into(),
         initial: exchange.as_ref().map(scram::Client::first).unwrap_or_default(),
-        session: 0,
-        key: Vec::new(),
+        session,
+        key: key.to_vec(),
     };
     let mut first = Preface { oldest: wire::VERSION, newest: wire::VERSION }.encode().to_vec();
     first.extend_from_slice(&hello.frame());
@@ -158,9 +171,10 @@ fn capabilities(socket: &Socket, options: &Options) -> Capabilities {
     let asked = Capabilities::PROGRESS.with(Capabilities::RESOLVE);
     // Mappings of files that somebody else writes can end the process: only our own user's, or root's.
     let is_trusted = |user: u32| user == 0 || user == rustix::process::geteuid().as_raw();
-    match options.descriptors && socket.peer_user().is_some_and(is_trusted) {
-        true => asked.with(Capabilities::DESCRIPTORS),
-        false => asked,
+    match socket.peer_user() {
+        Some(user) if options.descriptors && is_trusted(user) => asked.with(Capabilities::DESCRIPTORS),
+        Some(_) => asked,
+        None => asked.with(Capabilities::RESUME),
     }
 }
 

@@ -18,6 +18,8 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use std::sync::mpsc::channel;
 
 /// How a result came, for those who ask why it took so long.
@@ -29,6 +31,8 @@ pub struct Statistics {
     pub sent_bytes: u64,
     /// Where the server's time went.
     pub times: Times,
+    /// Spent decoding here, by all threads together.
+    pub decode: Duration,
     /// How each column was encoded.
     pub chosen: Vec<Chosen>,
     /// Whether the result is a mapping of the server's files.
@@ -206,8 +210,7 @@ impl State {
         if self.taken < crate::connection::WINDOW_BYTES / 4 {
             return Ok(());
         }
-        let credit =
-            wire::Credit { query, bytes: std::mem::take(&mut self.taken), received: self.decoder.next() };
+        let credit = wire::Credit { query, bytes: std::mem::take(&mut self.taken) };
         link.send(&credit.frame())
     }
 }
@@ -230,6 +233,7 @@ pub struct QueryResult {
     schema: SchemaRef,
     is_query: bool,
     kept: Mutex<Kept>,
+    decode_nanoseconds: AtomicU64,
 }
 
 #[derive(Default)]
@@ -243,8 +247,14 @@ struct Kept {
 
 impl QueryResult {
     pub(crate) fn new(shared: Arc<Shared>, header: ResultHeader, stream: Arc<Stream>) -> Result<Self> {
-        let kept = Mutex::default();
-        let result = Self { shared, stream, schema: header.schema, is_query: header.is_query, kept };
+        let result = Self {
+            shared,
+            stream,
+            schema: header.schema,
+            is_query: header.is_query,
+            kept: Mutex::default(),
+            decode_nanoseconds: AtomicU64::new(0),
+        };
         if !header.is_query {
             result.finish()?;
         }
@@ -278,6 +288,7 @@ impl QueryResult {
             raw_bytes: done.raw,
             sent_bytes: done.sent,
             times: done.times,
+            decode: Duration::from_nanos(self.decode_nanoseconds.load(Ordering::Relaxed)),
             chosen: done.chosen,
             mapped: state.mapped.is_some(),
         }
@@ -333,9 +344,17 @@ impl QueryResult {
                 if job.is_none() && self.mapped().is_some() {
                     return Err(Error::internal("a mapping came where chunks were read"));
                 }
-                job.map(DecodeJob::decode).transpose()
+                job.map(|job| self.decode(job)).transpose()
             }
         }
+    }
+
+    fn decode(&self, job: DecodeJob) -> Result<RecordBatch> {
+        let begin = Instant::now();
+        let batch = job.decode();
+        let time = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.decode_nanoseconds.fetch_add(time, Ordering::Relaxed);
+        batch
     }
 
     /// Takes all rows and keeps them; free the second time.
@@ -376,7 +395,7 @@ impl QueryResult {
             let mapped = self.mapped();
             return mapped.map(|mapped| self.mapped_batch(&mapped)).into_iter().collect();
         };
-        let Some(second) = self.next_job()? else { return Ok(vec![first.decode()?]) };
+        let Some(second) = self.next_job()? else { return Ok(vec![self.decode(first)?]) };
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let (sender, receiver) = channel::<(usize, DecodeJob)>();
         let receiver = Mutex::new(receiver);
@@ -385,7 +404,7 @@ impl QueryResult {
             loop {
                 let next = receiver.lock().recv();
                 let Ok((index, job)) = next else { return decoded };
-                decoded.push((index, job.decode()));
+                decoded.push((index, self.decode(job)));
             }
         };
         let (received, mut decoded) = std::thread::scope(|scope| {

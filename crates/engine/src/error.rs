@@ -24,10 +24,10 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         DataFusionError::SchemaError(inner, _) => schema_error(inner),
         DataFusionError::Plan(message) => plan_error(message),
         DataFusionError::NotImplemented(message) => Error::unsupported(format!("not supported: {message}")),
-        DataFusionError::ResourcesExhausted(message) => Error::new(
-            ErrorKind::OutOfMemory,
-            format!("{message}; raise memory_limit or make the query smaller"),
-        ),
+        DataFusionError::ResourcesExhausted(message) => {
+            let raise = if message.contains("query_memory_limit") { "" } else { "; raise memory_limit" };
+            Error::new(ErrorKind::OutOfMemory, format!("{message}{raise} or make the query smaller"))
+        }
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
         DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
         DataFusionError::Execution(_) | DataFusionError::ParquetError(_) => of(ErrorKind::InvalidInput),

@@ -13,6 +13,7 @@ mod file;
 mod function;
 mod identity;
 mod information_schema;
+mod memory;
 mod pg_catalog;
 mod scan;
 mod scope;
@@ -20,6 +21,7 @@ mod sequence;
 mod session;
 mod statement;
 pub mod tpch;
+mod transfer;
 mod unnest;
 
 pub use catalog::{ExternalTable, TableResolver};
@@ -31,6 +33,7 @@ pub use session::{
 pub use statement::{
     Described, DescribedColumn, Gives, parse_bytes, split_statements, statement_is_complete, system_memory,
 };
+pub use transfer::{Transfer, TransferTrial};
 
 /// What PostgreSQL's protocol and its clients take for granted.
 pub mod postgres {

@@ -9,10 +9,12 @@ use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
 use crate::identity::Identity;
+use crate::memory::QueryPool;
 use crate::pg_catalog::settings::Settings;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
+use crate::transfer::{SessionTransfer, Transfer};
 use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -54,6 +56,8 @@ pub struct EngineOptions {
     pub threads: usize,
     /// Bytes that operators may hold before they spill or fail.
     pub memory_limit: u64,
+    /// The same of one statement; all of them when absent.
+    pub query_memory_limit: Option<u64>,
     /// Where operators spill; the system's temporary directory when absent.
     pub temp_directory: Option<PathBuf>,
 }
@@ -192,6 +196,14 @@ impl Engine {
         self.options.read().clone()
     }
 
+    /// The memory and disk of a new session.
+    fn environment(&self) -> Arc<RuntimeEnv> {
+        let shared = self.environment.read().clone();
+        let Some(limit) = self.options.read().query_memory_limit else { return shared };
+        let pool = QueryPool::new(shared.memory_pool.clone(), limit);
+        Arc::new(RuntimeEnv { memory_pool: Arc::new(pool), ..RuntimeEnv::clone(&shared) })
+    }
+
     /// Sessions opened after this have the new limits; the one that changes them takes them at once.
     pub(crate) fn set_options(&self, options: EngineOptions) -> Result<()> {
         *self.environment.write() = environment(&options)?;
@@ -315,7 +327,7 @@ impl Session {
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_catalog_list(Arc::new(Databases(scope.clone())))
-            .with_runtime_env(engine.environment.read().clone())
+            .with_runtime_env(engine.environment())
             .with_default_features()
             .with_analyzer_rules(arithmetic::analyzer_rules())
             .with_type_planner(Arc::new(TypeNames))
@@ -428,6 +440,12 @@ impl Session {
         *self.poll.write() = poll;
     }
 
+    /// Has EXPLAIN ANALYZE show what it would cost to send the result.
+    pub fn set_transfer(&self, transfer: Arc<dyn Transfer>) {
+        let state = self.context.state_ref();
+        state.write().config_mut().set_extension(Arc::new(SessionTransfer(transfer)));
+    }
+
     pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
         *self.scope.resolver.write() = resolver;
     }
@@ -515,7 +533,7 @@ impl Session {
     /// Takes over changed limits.
     pub(crate) fn take_environment(&self) {
         let threads = self.engine.options().threads.max(1);
-        let environment = self.engine.environment.read().clone();
+        let environment = self.engine.environment();
         let state = self.context.state_ref();
         let mut state = state.write();
         let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(environment);

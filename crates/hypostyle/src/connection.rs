@@ -6,7 +6,7 @@ use crate::{Database, OpenOptions, Parameters, PollHook, QueryResult, TableResol
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{Identity, SettingCheck};
+use hypostyle_engine::{Identity, SettingCheck, Transfer};
 use hypostyle_types::{LogicalType, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -240,6 +240,13 @@ impl Connection {
     /// this connection and its results.
     pub fn set_poll(&self, poll: Option<PollHook>) {
         on_either!(self, connection => connection.set_poll(poll));
+    }
+
+    /// Has EXPLAIN ANALYZE show what it would cost to send the result; of a database in this process.
+    pub fn set_transfer(&self, transfer: Arc<dyn Transfer>) {
+        if let Kind::Embedded(connection) = &self.0 {
+            connection.set_transfer(transfer);
+        }
     }
 
     /// Has `resolver` asked, on a worker thread, for names that no table or view has.

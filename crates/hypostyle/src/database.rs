@@ -18,6 +18,8 @@ pub struct OpenOptions {
     pub threads: Option<usize>,
     /// Bytes that queries may hold before they spill or fail; 80 % of the RAM when absent.
     pub memory_limit: Option<u64>,
+    /// Bytes that one query may hold of them; all when absent.
+    pub query_memory_limit: Option<u64>,
     /// Where queries spill; the system's temporary directory when absent.
     pub temp_directory: Option<PathBuf>,
     /// Open a database on a network file system, whose locks and mappings cannot be relied on.
@@ -66,6 +68,7 @@ impl Database {
         let engine = EngineOptions {
             threads: options.threads.unwrap_or_else(cores),
             memory_limit: options.memory_limit.unwrap_or((system_memory() as f64 * MEMORY_SHARE) as u64),
+            query_memory_limit: options.query_memory_limit,
             temp_directory: options.temp_directory,
         };
         let engine = Engine::new(database, engine)?;

@@ -6,7 +6,7 @@ use crate::connection::{
 use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{Described, Gives, Identity, Outcome, Session, SettingCheck};
+use hypostyle_engine::{Described, Gives, Identity, Outcome, Session, SettingCheck, Transfer};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -156,6 +156,12 @@ impl Embedded {
     pub fn set_poll(&self, poll: Option<PollHook>) {
         if let Some(session) = self.session.read().as_ref() {
             session.set_poll(poll);
+        }
+    }
+
+    pub fn set_transfer(&self, transfer: Arc<dyn Transfer>) {
+        if let Some(session) = self.session.read().as_ref() {
+            session.set_transfer(transfer);
         }
     }
 

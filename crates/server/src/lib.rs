@@ -6,6 +6,7 @@ mod listen;
 mod metrics;
 mod pgwire;
 mod pool;
+mod resume;
 mod server;
 mod session;
 mod tls;

@@ -28,6 +28,7 @@ pub struct Metrics {
     pub rows_sent: Counter,
     pub bytes_sent: Counter,
     pub rows_received: Counter,
+    pub resumed: Counter,
 }
 
 impl Metrics {
@@ -45,6 +46,7 @@ impl Metrics {
         let rows_sent = counter("rows_sent", "Rows of results sent");
         let bytes_sent = counter("bytes_sent", "Bytes sent in our own protocol, descriptors not counted");
         let rows_received = counter("rows_received", "Rows appended by clients");
+        let resumed = counter("sessions_resumed", "Broken connections after which the session went on");
         let sessions = Gauge::default();
         registry.register("sessions", "Sessions open now", sessions.clone());
         Self {
@@ -57,6 +59,7 @@ impl Metrics {
             rows_sent,
             bytes_sent,
             rows_received,
+            resumed,
         }
     }
 

@@ -2,9 +2,11 @@
 
 use crate::metrics::Metrics;
 use crate::pgwire::cancel::Cancels;
-use crate::users::{Users, random};
+use crate::resume::Resumable;
+use crate::users::{SALT_BYTES, Users, random};
 use hypostyle::{Connection, Database, Privileges};
 use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_wire::scram::{ITERATIONS, Verifier};
 use hypostyle_wire::{Capabilities, Codec, Role};
 use parking_lot::RwLock;
 use rustix::event::EventfdFlags;
@@ -30,11 +32,19 @@ pub struct Limits {
     pub idle_time: Option<Duration>,
     /// What runs when the server is told to stop has so long to end.
     pub stop_time: Duration,
+    /// A session whose TCP connection broke is kept for so long; zero turns resuming off.
+    pub resume_time: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { clients: 256, statement_time: None, idle_time: None, stop_time: Duration::from_secs(10) }
+        Self {
+            clients: 256,
+            statement_time: None,
+            idle_time: None,
+            stop_time: Duration::from_secs(10),
+            resume_time: Duration::from_secs(30),
+        }
     }
 }
 
@@ -68,8 +78,6 @@ pub struct Server {
     pub(crate) limits: Limits,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) metrics: Metrics,
-    /// Whether passwords and data may cross the network in the clear.
-    pub(crate) allows_plain_text: bool,
     open: AtomicUsize,
     stopping: AtomicBool,
     /// Readable once the server stops, for threads that wait for sockets.
@@ -77,6 +85,8 @@ pub struct Server {
     decoy_key: Vec<u8>,
     /// The sessions of PostgreSQL's clients, who may interrupt them.
     pub(crate) cancels: Cancels,
+    /// The sessions of our own clients, who may come back to them.
+    pub(crate) resumable: Resumable,
 }
 
 /// A place among the clients, given back when it is dropped.
@@ -102,13 +112,13 @@ impl Server {
             limits,
             tls,
             metrics: Metrics::new(),
-            allows_plain_text: false,
             open: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| Error::from_io(&error.into(), "cannot start a server"))?,
             decoy_key: random(KEY_BYTES)?,
             cancels: Cancels::default(),
+            resumable: Resumable::default(),
         }))
     }
 
@@ -140,11 +150,6 @@ impl Server {
             ));
         }
         Ok(())
-    }
-
-    /// Whether a TCP connection has to be inside TLS.
-    pub(crate) fn requires_tls(&self) -> bool {
-        self.tls.is_some() && !self.allows_plain_text
     }
 
     /// A place for one more client, unless all are taken.
@@ -212,9 +217,17 @@ impl Server {
         })
     }
 
-    /// A salt for a user that there is not: always the same, and nobody can tell that it is made up.
-    pub(crate) fn decoy_salt(&self, user: &str) -> Vec<u8> {
-        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.decoy_key);
-        ring::hmac::sign(&key, user.as_bytes()).as_ref()[..KEY_BYTES].to_vec()
+    /// What a password is checked with, and the role of who has it; `None` where everybody is let in. Nobody has a user that there
+    /// is not, but the same salt each time, so that it cannot be told from one that there is.
+    pub(crate) fn credentials(&self, user: &str) -> Option<(Option<Role>, Verifier)> {
+        let users = self.users.read();
+        let Some(found) = users.as_ref()?.get(user) else {
+            let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.decoy_key);
+            let salt = ring::hmac::sign(&key, user.as_bytes()).as_ref()[..SALT_BYTES].to_vec();
+            let decoy =
+                Verifier { iterations: ITERATIONS, salt, stored_key: [0; 32], server_key: [0; 32] };
+            return Some((None, decoy));
+        };
+        Some((Some(found.role), found.verifier.clone()))
     }
 }

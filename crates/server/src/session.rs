@@ -8,17 +8,21 @@ mod handshake;
 mod link;
 mod receive;
 mod send;
+mod trial;
 
 use crate::pool::Pool;
+use crate::resume::Resumable;
 use crate::server::{Identity, Server};
 use answer::answers;
 use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue};
-use hypostyle_transport::{Frame, Socket};
+use hypostyle_transport::{Channel, Frame, Socket};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Capabilities, FrameType, QueryKind};
 use link::{Link, Reason};
+use trial::Trials;
 use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -33,6 +37,8 @@ struct Session {
     /// Compressions that the client can undo.
     codecs: u32,
     frame_bytes_max: u32,
+    /// Bytes a second that the last results have shown.
+    link_speed: Cell<Option<f64>>,
     /// The last result, which the client may want as chunks.
     kept: Option<(u32, wire::Query, QueryResult)>,
 }
@@ -42,10 +48,16 @@ struct Session {
 /// # Errors
 /// Why it ended, unless the client said goodbye.
 pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> Result<()> {
-    let (transport, guest) = handshake::shake_hands(server, socket)?;
+    let Some((transport, guest)) = handshake::shake_hands(server, socket)? else { return Ok(()) };
     let Identity { user, client, peer, .. } = &guest.identity;
     tracing::info!(user, client, peer, session = guest.session, "session begins");
-    let link = Arc::new(Mutex::new(Link::new(server.clone(), transport)));
+    let channel = if guest.capabilities.has(Capabilities::RESUME) {
+        let awaited = Resumable::add(server, guest.session, user, &guest.key, guest.capabilities);
+        Channel::resumable(transport, Box::new(awaited))
+    } else {
+        Channel::new(transport)
+    };
+    let link = Arc::new(Mutex::new(Link::new(server.clone(), channel)));
     let connection = guest.connection;
     link::install(&link, &connection);
     let mut session = Session {
@@ -56,6 +68,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> R
         capabilities: guest.capabilities,
         codecs: guest.codecs,
         frame_bytes_max: guest.frame_bytes_max,
+        link_speed: Cell::new(None),
         kept: None,
     };
     let result = session.run();
@@ -64,7 +77,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> R
     if let Err(error) = &result {
         session.say_last(error);
     }
-    session.link.lock().transport.close();
+    session.link.lock().channel.close();
     tracing::info!(
         session = guest.session,
         error = result.as_ref().err().map(tracing::field::display),
@@ -129,6 +142,9 @@ impl Session {
         self.server.metrics.statements.inc();
         let resolver = self.capabilities.has(Capabilities::RESOLVE).then(|| answers(&self.link, query.query));
         self.connection.set_table_resolver(resolver);
+        if query.text.trim_ascii_start().get(..7).is_some_and(|word| word.eq_ignore_ascii_case("explain")) {
+            self.connection.set_transfer(Arc::new(self.trials(&query)?));
+        }
         let result = match query.kind {
             QueryKind::Table => self.connection.table(&query.text),
             QueryKind::Sql => {
@@ -143,6 +159,17 @@ impl Session {
             self.kept = Some((query.query, query, result));
         }
         Ok(())
+    }
+
+    fn trials(&self, query: &wire::Query) -> Result<Trials> {
+        Ok(Trials {
+            codec: self.codec()?,
+            codecs: self.codecs,
+            threads: self.pool.threads(),
+            chunk_bytes: send::chunk_bytes(query),
+            link: self.link_speed.get(),
+            descriptors: query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS),
+        })
     }
 
     /// The result of the last query once more, now without descriptors (§4.2).

@@ -10,7 +10,8 @@ use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const SALT_BYTES: usize = 16;
+pub(crate) const SALT_BYTES: usize = 16;
+const NONCE_BYTES: usize = 18;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -85,6 +86,11 @@ fn parse_line(line: &str) -> Result<(String, User)> {
         Error::invalid_input(format!("the role is read, write or admin, not \"{role}\"{suggestion}"))
     })?;
     Ok(((*name).to_string(), User { role, verifier: verifier.parse()? }))
+}
+
+/// A word that nobody has used before, for one exchange of messages.
+pub(crate) fn nonce() -> Result<String> {
+    Ok(random(NONCE_BYTES)?.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Bytes that nobody can guess.

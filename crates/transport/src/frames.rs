@@ -46,6 +46,8 @@ pub struct Transport {
     body_bytes_max: u32,
     /// The header of the frame whose body is being read, and the body so far.
     partial: Option<(FrameHeader, Vec<u8>)>,
+    /// The socket has ended or failed: nothing comes and goes any more.
+    broken: bool,
 }
 
 impl Transport {
@@ -58,6 +60,7 @@ impl Transport {
             inbox: VecDeque::new(),
             body_bytes_max: HANDSHAKE_BYTES_MAX,
             partial: None,
+            broken: false,
         }
     }
 
@@ -71,6 +74,24 @@ impl Transport {
 
     pub fn socket(&self) -> &Socket {
         &self.socket
+    }
+
+    /// Whether the socket itself has ended or failed, other than by what came over it.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// The socket is of no use any more.
+    pub(crate) fn give_up(&mut self) {
+        self.broken = true;
+    }
+
+    fn stopped(&mut self, stop: Stop) -> Error {
+        self.broken = true;
+        match stop {
+            Stop::Failed(error) => error,
+            Stop::Wait | Stop::Closed => closed(),
+        }
     }
 
     pub fn has_tls(&self) -> bool {
@@ -106,8 +127,7 @@ impl Transport {
             match self.fill() {
                 Ok(()) => {}
                 Err(Stop::Wait) => self.wait(false, hook)?,
-                Err(Stop::Closed) => return Err(closed()),
-                Err(Stop::Failed(error)) => return Err(error),
+                Err(stop) => return Err(self.stopped(stop)),
             }
         }
         let mut preface = [0; PREFACE_BYTES];
@@ -158,8 +178,7 @@ impl Transport {
             match self.fill() {
                 Ok(()) => {}
                 Err(Stop::Wait) => return Ok(None),
-                Err(Stop::Closed) => return Err(closed()),
-                Err(Stop::Failed(error)) => return Err(error),
+                Err(stop) => return Err(self.stopped(stop)),
             }
         }
     }
@@ -207,16 +226,13 @@ impl Transport {
             }
             None => {
                 // The capacity may be more than was asked for, and what follows is the next frame's.
-                let mut limited = std::mem::take(body);
-                let result = read_exactly(&self.socket, &mut limited, wanted);
-                *body = limited;
-                result
+                read_exactly(&self.socket, body, wanted)
             }
         }
     }
 
     /// Waits for the peer, a while at most.
-    fn wait(&mut self, writable: bool, hook: Hook<'_>) -> Result<()> {
+    pub(crate) fn wait(&mut self, writable: bool, hook: Hook<'_>) -> Result<()> {
         self.socket.wait(writable)?;
         hook()
     }
@@ -260,8 +276,7 @@ impl Transport {
                     IoSlice::advance_slices(&mut left, length);
                 }
                 Err(Stop::Wait) => self.wait_to_write(hook)?,
-                Err(Stop::Closed) => return Err(closed()),
-                Err(Stop::Failed(error)) => return Err(error),
+                Err(stop) => return Err(self.stopped(stop)),
             }
         }
         Ok(())
@@ -282,7 +297,7 @@ impl Transport {
             match tls.write_tls(&mut Ready(&self.socket)) {
                 Ok(_) => {}
                 Err(error) if error.kind() == IoErrorKind::WouldBlock => self.wait_to_write(hook)?,
-                Err(error) => return Err(failed(&error)),
+                Err(error) => return Err(self.stopped(Stop::Failed(failed(&error)))),
             }
         }
         Ok(())

@@ -3,13 +3,15 @@
 //! One thread owns a [`Transport`] and both reads and writes: there is no lock and no second thread to wake. Whenever it would have to
 //! wait for the peer it waits at most [`WAIT_INTERVAL`] at a time and calls the owner's hook in between, which may end
 //! the wait with an error; while a write waits, frames that arrive are taken into an inbox, so that two sides that both
-//! write never wait for each other.
+//! write never wait for each other. A [`Channel`] goes on over a new socket when the old one breaks.
 
 #![forbid(unsafe_code)]
 
+mod channel;
 mod frames;
 mod socket;
 
+pub use channel::{Channel, Reconnect};
 pub use frames::{Frame, Transport};
 pub use socket::Socket;
 

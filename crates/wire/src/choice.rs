@@ -132,7 +132,7 @@ pub(crate) struct Chooser {
     cores: f32,
     columns: Vec<Column>,
     /// Bytes a second; unknown at first.
-    link: Option<f64>,
+    pub link: Option<f64>,
     unjudged: (u64, Duration),
     chunks: u64,
 }

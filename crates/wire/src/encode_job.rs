@@ -3,7 +3,7 @@
 use crate::cursor::Writer;
 use crate::dictionary::{DictionaryPlan, Send, keep_used};
 use crate::encode::{Columns, encode_alone, encode_array, encode_codes};
-use crate::frame::FrameType;
+use crate::frame::{FrameHeader, FrameType};
 use crate::message::{ChunkHeader, DictionaryHeader, Place};
 use crate::sink::{Settings, Sink, pad_head, too_long};
 use crate::text::Symbols;
@@ -93,6 +93,16 @@ impl EncodedFrame {
 
     pub fn body_bytes(&self) -> usize {
         self.head.len() + self.payload_bytes()
+    }
+
+    /// The frame as it is sent, its payload not copied.
+    pub fn buffers(&self) -> Vec<Buffer> {
+        let length = self.body_bytes() as u32;
+        let header = FrameHeader { length, frame_type: self.frame_type, descriptors: 0 }.encode();
+        let mut buffers = Vec::with_capacity(1 + self.payload.len());
+        buffers.push(Buffer::from_vec([header.as_slice(), &self.head].concat()));
+        buffers.extend(self.payload.iter().cloned());
+        buffers
     }
 }
 

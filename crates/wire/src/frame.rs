@@ -83,7 +83,7 @@ frame_types! {
     End = 7,
     Answer = 8,
     Chunks = 9,
-    Resume = 10,
+    Received = 10,
     Catalog = 11,
     Bye = 12,
     Welcome = 33,

@@ -1,5 +1,6 @@
 //! The bodies of frames (protocol.md §3 to §8). Chunks' heads and payloads are `chunk`'s.
 
+use crate::codec::{LZ4, NONE, ZSTD};
 use crate::cursor::{Reader, Writer};
 use crate::frame::{FrameHeader, FrameType};
 use crate::schema::{read_schema, write_schema};
@@ -274,17 +275,15 @@ message!(Query, Query);
 pub struct Credit {
     pub query: u32,
     pub bytes: u64,
-    /// All chunks with lower numbers have arrived.
-    pub received: u64,
 }
 
 impl Credit {
     fn write(&self, to: &mut Writer) {
-        to.u32(self.query).u64(self.bytes).u64(self.received);
+        to.u32(self.query).u64(self.bytes);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { query: from.u32()?, bytes: from.u64()?, received: from.u64()? })
+        Ok(Self { query: from.u32()?, bytes: from.u64()? })
     }
 }
 message!(Credit, Credit);
@@ -412,22 +411,20 @@ impl Answer {
 }
 message!(Answer, Answer);
 
+/// Bytes of frames that have arrived whole in this session (§6.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Resume {
-    pub query: u32,
-    pub next: u64,
-}
+pub struct Received(pub u64);
 
-impl Resume {
+impl Received {
     fn write(&self, to: &mut Writer) {
-        to.u32(self.query).u64(self.next);
+        to.u64(self.0);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self { query: from.u32()?, next: from.u64()? })
+        Ok(Self(from.u64()?))
     }
 }
-message!(Resume, Resume);
+message!(Received, Received);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultHeader {
@@ -508,6 +505,31 @@ pub struct Chosen {
     pub encoding: u8,
     pub compression: u8,
     pub chunks: u64,
+}
+
+impl Chosen {
+    /// The encoding's name in protocol.md §11, and the compression's: `frame of reference`, `fsst + zstd`.
+    pub fn codec(&self) -> String {
+        const ENCODINGS: [&str; 10] = [
+            "plain",
+            "offsets",
+            "frame of reference",
+            "delta",
+            "constant",
+            "runs",
+            "difference",
+            "dictionary",
+            "decimal",
+            "fsst",
+        ];
+        let encoding = ENCODINGS.get(usize::from(self.encoding)).copied().unwrap_or("unknown");
+        match self.compression {
+            NONE => encoding.to_string(),
+            LZ4 => format!("{encoding} + lz4"),
+            ZSTD => format!("{encoding} + zstd"),
+            _ => format!("{encoding} + unknown"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

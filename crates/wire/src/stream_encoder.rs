@@ -80,6 +80,17 @@ impl StreamEncoder {
         }
     }
 
+    /// Begins with what is known of the link, in bytes a second.
+    pub fn with_link(mut self, link: Option<f64>) -> Self {
+        self.chooser.link = link;
+        self
+    }
+
+    /// What the link has shown, in bytes a second.
+    pub fn link(&self) -> Option<f64> {
+        self.chooser.link
+    }
+
     /// `batch` may have any types whose canonical ones are the schema's.
     pub fn plan(&mut self, batch: RecordBatch) -> Result<EncodeJob> {
         if batch.num_columns() != self.types.len() {

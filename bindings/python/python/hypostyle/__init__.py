@@ -67,6 +67,7 @@ from hypostyle.errors import (  # noqa: E402
 from hypostyle.interval import Interval  # noqa: E402
 from hypostyle.numpy_columns import Columns  # noqa: E402
 from hypostyle.result import Result  # noqa: E402
+from hypostyle.statistics import TransferStatistics  # noqa: E402
 
 __all__ = [
     "BINARY",
@@ -108,6 +109,7 @@ __all__ = [
     "ServerConnectionError",
     "SqlSyntaxError",
     "TableInfo",
+    "TransferStatistics",
     "Time",
     "TimeFromTicks",
     "Timestamp",

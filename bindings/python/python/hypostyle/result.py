@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
-from hypostyle import _native, display, errors, numpy_columns, pandas_frame, polars_frame
+from hypostyle import _native, display, errors, numpy_columns, pandas_frame, polars_frame, statistics
 from hypostyle.numpy_columns import Columns, Decimals, Strings
 from hypostyle.optional import require, unique_names
+from hypostyle.statistics import TransferStatistics
 
 if TYPE_CHECKING:
     import pandas
@@ -58,6 +59,14 @@ class Result:
     def rows_affected(self) -> int | None:
         """Rows that INSERT, COPY or CREATE TABLE AS wrote; `None` for a query."""
         return self._native.rows_affected
+
+    @property
+    def statistics(self) -> TransferStatistics | None:
+        """How the result came from its server, as far as it has; `None` of an embedded database.
+
+        All of it has come once the rows were asked for: `len(result)`, `arrow()`, `df()`, …
+        """
+        return statistics.of(self._native, unique_names(self._names))
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -345,11 +345,11 @@ impl Session {
             Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
         );
         let source = if is_query { format!("({source}) AS source") } else { source.to_string() };
-        let Outcome::Stream { schema, .. } = self.query(
+        let rows = self.query(
             parse(&format!("SELECT * FROM {source} WHERE true OR random() > 2"))?,
             &Parameters::None,
-        )?
-        else {
+        )?;
+        let (Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. }) = rows else {
             return Err(Error::internal("a query to summarize gave no rows"));
         };
         let columns = schema

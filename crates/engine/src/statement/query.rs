@@ -10,6 +10,7 @@ use crate::error::from_datafusion;
 use crate::scan::StoredTable;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
+use crate::transfer::{SessionTransfer, with_transfer};
 use crate::unnest::{has_subqueries, unnest};
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::Schema;
@@ -360,8 +361,20 @@ async fn plan_query(
     let plan = state.optimize(plan)?;
     Ok(match stored_result(&plan, schema) {
         Some(stored) => Planned::Stored(stored),
-        None => Planned::Physical(state.query_planner().create_physical_plan(&plan, state).await?),
+        None => {
+            let physical = state.query_planner().create_physical_plan(&plan, state).await?;
+            Planned::Physical(match state.config().get_extension::<SessionTransfer>() {
+                Some(transfer) => with_transfer(physical, &transfer.0, analyzes_stored(&plan))?,
+                None => physical,
+            })
+        }
     })
+}
+
+/// Whether it is an EXPLAIN ANALYZE of nothing but stored columns.
+fn analyzes_stored(plan: &LogicalPlan) -> bool {
+    let LogicalPlan::Analyze(analyze) = plan else { return false };
+    stored_result(&analyze.input, analyze.input.schema().as_arrow()).is_some()
 }
 
 fn parts(table: &TableReference) -> Vec<String> {

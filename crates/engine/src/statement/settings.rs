@@ -11,7 +11,15 @@ use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 6] = ["threads", "memory_limit", "temp_directory", "timezone", "batch_size", "synchronous"];
+const OWN: [&str; 7] = [
+    "threads",
+    "memory_limit",
+    "query_memory_limit",
+    "temp_directory",
+    "timezone",
+    "batch_size",
+    "synchronous",
+];
 
 /// What a commit waits for (docs/transactions.md).
 const SYNCHRONOUS: [(&str, Synchronous); 3] =
@@ -99,6 +107,12 @@ impl Session {
         match name {
             "threads" => options.threads = number()?,
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
+            "query_memory_limit" => {
+                options.query_memory_limit = match value.eq_ignore_ascii_case("none") {
+                    true => None,
+                    false => Some(parse_bytes(value)?),
+                };
+            }
             "temp_directory" => options.temp_directory = Some(PathBuf::from(value)),
             "synchronous" => {
                 let synchronous = SYNCHRONOUS.iter().find(|(name, _)| value.eq_ignore_ascii_case(name));
@@ -161,6 +175,9 @@ impl Session {
         let value = |name: &str| match name {
             "threads" => Some(options.threads.to_string()),
             "memory_limit" => Some(options.memory_limit.to_string()),
+            "query_memory_limit" => {
+                Some(options.query_memory_limit.map_or_else(|| "none".into(), |limit| limit.to_string()))
+            }
             "temp_directory" => Some(options.temp_directory.as_ref().map_or_else(
                 || std::env::temp_dir().display().to_string(),
                 |directory| directory.display().to_string(),

@@ -7,12 +7,11 @@ use super::reply::Replies;
 use crate::Server;
 use crate::pgwire::cancel::Key;
 use crate::server::Identity;
-use crate::users::{User, random};
+use crate::users::nonce;
 use bytes::{Bytes, BytesMut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Role;
-use hypostyle_wire::scram::{ITERATIONS, MECHANISM, Server as Scram, Verifier};
-use ring::digest::{SHA256, digest};
+use hypostyle_wire::scram::{MECHANISM, Server as Scram, Verifier};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
@@ -28,8 +27,6 @@ const GSS_REQUEST: u32 = 80_877_104;
 const SASL: u32 = 10;
 const SASL_CONTINUE: u32 = 11;
 const SASL_FINAL: u32 = 12;
-const NONCE_BYTES: usize = 18;
-const SALT_BYTES: usize = 16;
 
 /// What a connection is for.
 pub(super) enum Start {
@@ -173,19 +170,15 @@ pub(super) async fn authenticate(client: &mut Client, server: &Server, peer: &st
             Error::protocol("no PostgreSQL user name specified in startup packet").with_sqlstate("28000")
         );
     }
-    let users = server.users.read().clone();
-    let role = match users {
+    let role = match server.credentials(&user) {
         None => Role::Admin,
-        Some(users) => {
-            let found = users.get(&user).cloned();
-            prove(client, &user, found).await?
-        }
+        Some((role, verifier)) => prove(client, &user, role, verifier).await?,
     };
     let program = client.parameters.get("application_name").cloned().unwrap_or_default();
     Ok(Identity { user, role, client: program, peer: peer.into() })
 }
 
-async fn prove(client: &mut Client, user: &str, found: Option<User>) -> Result<Role> {
+async fn prove(client: &mut Client, user: &str, role: Option<Role>, verifier: Verifier) -> Result<Role> {
     let mut replies = Replies::default();
     replies.authentication(SASL, format!("{MECHANISM}\0\0").as_bytes());
     client.send(&mut replies).await?;
@@ -195,38 +188,13 @@ async fn prove(client: &mut Client, user: &str, found: Option<User>) -> Result<R
         return Err(Error::protocol(format!("the mechanism \"{mechanism}\" was not offered")));
     }
     let first = first.value()?.unwrap_or_default();
-    let verifier = match &found {
-        Some(user) => user.verifier.clone(),
-        None => nobody(user)?,
-    };
-    let nonce: String = random(NONCE_BYTES)?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let scram = Scram::new(user, verifier, &first, &nonce)?;
+    let scram = Scram::new(user, verifier, &first, &nonce()?)?;
     replies.authentication(SASL_CONTINUE, scram.challenge());
     client.send(&mut replies).await?;
     let last = scram.check(&client.password().await?)?;
     // Nobody has the password of a user that there is not.
-    let role = found.map(|user| user.role).ok_or_else(|| Error::new(ErrorKind::Denied, "no such user"))?;
+    let role = role.ok_or_else(|| Error::new(ErrorKind::Denied, "no such user"))?;
     replies.authentication(SASL_FINAL, &last);
     client.send(&mut replies).await?;
     Ok(role)
-}
-
-/// The verifier of a user that there is not: with the same salt each time, as that of one that there is.
-fn nobody(user: &str) -> Result<Verifier> {
-    static SECRET: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
-    let secret = match SECRET.get() {
-        Some(secret) => secret,
-        None => {
-            let new = random(SALT_BYTES)?;
-            SECRET.get_or_init(|| new)
-        }
-    };
-    let salt = digest(&SHA256, &[secret, user.as_bytes()].concat());
-    let key: [u8; 32] = random(32)?.try_into().map_err(|_| Error::internal("a key has 32 bytes"))?;
-    Ok(Verifier {
-        iterations: ITERATIONS,
-        salt: salt.as_ref()[..SALT_BYTES].to_vec(),
-        stored_key: key,
-        server_key: key,
-    })
 }

@@ -1,19 +1,17 @@
 //! From a new socket to a session: TLS, versions, who it is (protocol.md §1, §3).
 
 use crate::server::{Guest, Identity, Server};
-use crate::users::random;
+use crate::users::nonce;
 use hypostyle_transport::{Frame, Hook, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::scram::{self, ITERATIONS, Verifier};
+use hypostyle_wire::scram;
 use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, FrameType, Hello, Note, Role, Welcome};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
-
-const NONCE_BYTES: usize = 18;
 
 /// Time to say who one is.
 const LOGIN_TIME: Duration = Duration::from_secs(10);
@@ -24,11 +22,11 @@ const REFUSAL_TIME: Duration = Duration::from_millis(250);
 /// Frames shorter than this are refused by nobody.
 const FRAME_BYTES_MIN: u32 = 1 << 20;
 
-/// Lets a client in.
+/// Lets a client in; `None` when it goes on with a session that it has.
 ///
 /// # Errors
 /// Why not; the client has been told.
-pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<(Transport, Guest)> {
+pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Transport, Guest)>> {
     let deadline = Instant::now() + LOGIN_TIME;
     let mut hook = || {
         if Instant::now() > deadline || server.is_stopping() {
@@ -59,45 +57,63 @@ pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<(Transport, G
         let failure = wire::Failure { query: 0, error: error.clone(), fatal: true, transaction };
         let _gone = transport.send(&failure.frame(), hook);
     }
-    result.map(|guest| (transport, guest))
+    match result? {
+        Entry::New(guest) => Ok(Some((transport, *guest))),
+        Entry::Again { session, user, key } => {
+            server.resumable.give(session, &user, &key, transport)?;
+            Ok(None)
+        }
+    }
 }
 
-fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Result<Guest> {
+/// Who has come.
+enum Entry {
+    New(Box<Guest>),
+    Again { session: u64, user: String, key: Vec<u8> },
+}
+
+fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Result<Entry> {
     let version = transport.receive_preface(hook)?.agree(wire::VERSION)?;
-    if server.requires_tls() && !transport.has_tls() && !transport.socket().is_unix() {
+    if server.tls.is_some() && !transport.has_tls() && !transport.socket().is_unix() {
         return Err(Error::protocol("this server wants TLS; connect with tls=require"));
     }
     let hello = Hello::decode(&expect(transport, FrameType::Hello, hook)?.body)?;
-    if hello.session != 0 {
-        let message = "the session is over, and what it had open is rolled back";
-        return Err(Error::new(ErrorKind::Closed, message));
-    }
     let (role, last) = authenticate(server, transport, &hello, hook)?;
-    let identity = Identity { user: hello.user, role, client: hello.client, peer: transport.socket().peer() };
-    let descriptors = match transport.socket().is_unix() {
-        true => Capabilities::DESCRIPTORS,
-        false => Capabilities::default(),
+    let mut welcome = Welcome {
+        version,
+        capabilities: Capabilities::default(),
+        frame_bytes_max: FRAME_BYTES_MAX,
+        server: format!("Hypostyle {}", env!("CARGO_PKG_VERSION")),
+        session: hello.session,
+        key: Vec::new(),
+        role,
+        last,
     };
-    let served = Capabilities::PROGRESS.with(Capabilities::RESOLVE).with(descriptors);
+    transport.set_body_bytes_max(FRAME_BYTES_MAX);
+    if hello.session != 0 {
+        welcome.capabilities = server.resumable.find(hello.session, &hello.user, &hello.key)?;
+        welcome.key = hello.key;
+        transport.send(&welcome.frame(), hook)?;
+        return Ok(Entry::Again { session: hello.session, user: hello.user, key: welcome.key });
+    }
+    let identity = Identity { user: hello.user, role, client: hello.client, peer: transport.socket().peer() };
+    let by_socket = match transport.socket().is_unix() {
+        true => Capabilities::DESCRIPTORS,
+        false if server.limits.resume_time.is_zero() => Capabilities::default(),
+        false => Capabilities::RESUME,
+    };
+    let served = Capabilities::PROGRESS.with(Capabilities::RESOLVE).with(by_socket);
     let guest = server.open(
         identity,
         hello.capabilities.both(served),
         hello.codecs,
         hello.frame_bytes_max.max(FRAME_BYTES_MIN),
     )?;
-    transport.set_body_bytes_max(FRAME_BYTES_MAX);
-    let welcome = Welcome {
-        version,
-        capabilities: guest.capabilities,
-        frame_bytes_max: FRAME_BYTES_MAX,
-        server: format!("Hypostyle {}", env!("CARGO_PKG_VERSION")),
-        session: guest.session,
-        key: guest.key.clone(),
-        role,
-        last,
-    };
+    welcome.capabilities = guest.capabilities;
+    welcome.session = guest.session;
+    welcome.key.clone_from(&guest.key);
     transport.send(&welcome.frame(), hook)?;
-    Ok(guest)
+    Ok(Entry::New(Box::new(guest)))
 }
 
 fn expect(transport: &mut Transport, wanted: FrameType, hook: Hook<'_>) -> Result<Frame> {
@@ -115,11 +131,9 @@ fn authenticate(
     hello: &Hello,
     hook: Hook<'_>,
 ) -> Result<(Role, Vec<u8>)> {
-    let (known, verifier) = {
-        let users = server.users.read();
-        let Some(users) = users.as_ref() else { return Ok((Role::Admin, Vec::new())) };
-        let user = users.get(&hello.user);
-        (user.map(|user| user.role), user.map(|user| user.verifier.clone()))
+    // A user that is not there is answered as one whose password is wrong, and as slowly.
+    let Some((role, verifier)) = server.credentials(&hello.user) else {
+        return Ok((Role::Admin, Vec::new()));
     };
     // Who may open the database's files may also ask for what is in them.
     if transport.socket().peer_user().is_some_and(|user| user == rustix::process::geteuid().as_raw())
@@ -134,24 +148,12 @@ fn authenticate(
         };
         return Err(Error::new(ErrorKind::Denied, message).with_sqlstate("28000"));
     }
-    // A user that is not there is answered as one whose password is wrong, and as slowly.
-    let verifier = match verifier {
-        Some(verifier) => verifier,
-        None => decoy(server, &hello.user),
-    };
-    let nonce: String = random(NONCE_BYTES)?.iter().map(|byte| format!("{byte:02x}")).collect();
-    let exchange = scram::Server::new(&hello.user, verifier, &hello.initial, &nonce)?;
+    let exchange = scram::Server::new(&hello.user, verifier, &hello.initial, &nonce()?)?;
     transport.send(&Note(exchange.challenge().to_vec()).frame(FrameType::Challenge), hook)?;
     let response = Note::decode(&expect(transport, FrameType::Response, hook)?.body)?;
     let last = exchange.check(&response.0)?;
-    match known {
+    match role {
         Some(role) => Ok((role, last)),
         None => Err(Error::new(ErrorKind::Denied, "there is no such user").with_sqlstate("28P01")),
     }
-}
-
-/// The same verifier each time for a name that nobody has, so that it cannot be told from one that somebody has.
-fn decoy(server: &Server, user: &str) -> Verifier {
-    let salt = server.decoy_salt(user);
-    Verifier { iterations: ITERATIONS, salt, stored_key: [0; 32], server_key: [0; 32] }
 }

@@ -2,7 +2,8 @@
 
 use crate::server::Server;
 use hypostyle::{Connection, Poll, Progress};
-use hypostyle_transport::{Frame, Transport};
+use arrow::buffer::Buffer;
+use hypostyle_transport::{Channel, Frame, Hook};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::FrameType;
@@ -29,14 +30,12 @@ pub enum Reason {
 
 pub struct Link {
     server: Arc<Server>,
-    pub transport: Transport,
+    pub channel: Channel,
     /// Frames for the running statement that came before they were asked for, and requests sent ahead.
     waiting: VecDeque<Frame>,
     /// The running statement.
     query: u32,
     credit: i64,
-    /// Chunks below this number have arrived.
-    received: u64,
     reason: Option<Reason>,
     started: Instant,
     /// When `Progress` was sent last; `None` when it is not wanted.
@@ -58,14 +57,13 @@ pub fn install(link: &Arc<Mutex<Link>>, connection: &Connection) {
 }
 
 impl Link {
-    pub fn new(server: Arc<Server>, transport: Transport) -> Self {
+    pub fn new(server: Arc<Server>, channel: Channel) -> Self {
         Self {
             server,
-            transport,
+            channel,
             waiting: VecDeque::new(),
             query: 0,
             credit: 0,
-            received: 0,
             reason: None,
             started: Instant::now(),
             told: None,
@@ -80,7 +78,7 @@ impl Link {
             return Ok(frame);
         }
         let (server, since) = (self.server.clone(), Instant::now());
-        self.transport.receive(&mut || {
+        self.channel.receive(&mut || {
             if server.is_stopping() {
                 return Err(stopping());
             }
@@ -99,7 +97,6 @@ impl Link {
     pub fn begin(&mut self, query: u32, credit: u64, progress: bool) {
         self.query = query;
         self.credit = i64::try_from(credit).unwrap_or(i64::MAX);
-        self.received = 0;
         self.reason = None;
         self.started = Instant::now();
         self.told = progress.then_some(self.started);
@@ -156,7 +153,8 @@ impl Link {
 
     /// Takes what has come.
     fn look(&mut self) -> Result<()> {
-        while let Some(frame) = self.transport.try_receive()? {
+        let (server, since) = (self.server.clone(), Instant::now());
+        while let Some(frame) = self.channel.try_receive(&mut || stall(&server, since))? {
             self.take(frame)?;
         }
         Ok(())
@@ -173,7 +171,6 @@ impl Link {
                 let credit = wire::Credit::decode(&frame.body)?;
                 if credit.query == self.query {
                     self.credit = self.credit.saturating_add_unsigned(credit.bytes);
-                    self.received = self.received.max(credit.received);
                 }
             }
             _ => self.waiting.push_back(frame),
@@ -203,7 +200,7 @@ impl Link {
                 return Ok(frame);
             }
             let (server, since) = (self.server.clone(), Instant::now());
-            let frame = self.transport.receive(&mut || stall(&server, since))?;
+            let frame = self.channel.receive(&mut || stall(&server, since))?;
             self.take(frame)?;
         }
     }
@@ -230,7 +227,7 @@ impl Link {
         while self.credit <= 0 {
             self.interrupted()?;
             let server = self.server.clone();
-            let frame = self.transport.receive(&mut || stall(&server, since))?;
+            let frame = self.channel.receive(&mut || stall(&server, since))?;
             self.take(frame)?;
         }
         self.for_credit += since.elapsed();
@@ -241,14 +238,35 @@ impl Link {
 
     /// Sends whole frames.
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
-        self.send_pieces(&[bytes], &[])
+        self.sending(bytes.len(), |channel, hook| channel.send(bytes, hook))
     }
 
-    pub fn send_pieces(&mut self, pieces: &[&[u8]], descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    /// Sends buffers that are whole frames together.
+    pub fn send_buffers(&mut self, buffers: Vec<Buffer>) -> Result<()> {
+        let length = buffers.iter().map(Buffer::len).sum();
+        self.sending(length, |channel, hook| channel.send_buffers(buffers, hook))
+    }
+
+    /// Sends the header and body of a frame, and descriptors with them.
+    pub fn send_with_descriptors(
+        &mut self,
+        header: &[u8],
+        body: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
+        self.sending(header.len() + body.len(), |channel, hook| {
+            channel.send_with_descriptors(&[header, body], descriptors, hook)
+        })
+    }
+
+    fn sending(
+        &mut self,
+        bytes: usize,
+        send: impl FnOnce(&mut Channel, Hook<'_>) -> Result<()>,
+    ) -> Result<()> {
         let (server, since) = (self.server.clone(), Instant::now());
-        let result = self.transport.send_pieces(pieces, descriptors, &mut || stall(&server, since));
+        let result = send(&mut self.channel, &mut || stall(&server, since));
         self.in_socket += since.elapsed();
-        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
         self.server.metrics.bytes_sent.inc_by(bytes as u64);
         if let Err(error) = &result {
             // A frame that was not sent whole cannot be followed by another.

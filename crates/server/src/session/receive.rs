@@ -15,57 +15,64 @@ const WINDOW_BYTES: u64 = 16 << 20;
 
 /// The rows of an append, as they come.
 pub fn rows(link: &Arc<Mutex<Link>>, append: &wire::Append) -> Result<Rows> {
-    let rows = Rows {
-        link: link.clone(),
-        query: append.query,
-        schema: append.schema.clone(),
-        decoder: StreamDecoder::new(append.query, append.schema.clone()),
-        over: false,
-    };
-    rows.grant(WINDOW_BYTES)?;
-    Ok(rows)
+    let arriving = Arriving::begin(&mut link.lock(), append.query, &append.schema)?;
+    Ok(Rows { link: link.clone(), schema: append.schema.clone(), arriving, over: false })
 }
 
-/// Rows that are read off the socket when they are wanted.
-pub struct Rows {
-    link: Arc<Mutex<Link>>,
+/// All rows of a table that the client has.
+pub fn table(link: &mut Link, query: u32, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+    let mut arriving = Arriving::begin(link, query, schema)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = arriving.next(link)? {
+        batches.push(batch);
+    }
+    Ok(batches)
+}
+
+/// A stream of chunks from the client.
+struct Arriving {
     query: u32,
-    schema: SchemaRef,
     decoder: StreamDecoder,
-    over: bool,
 }
 
-impl Rows {
-    fn grant(&self, bytes: u64) -> Result<()> {
-        let credit = wire::Credit { query: self.query, bytes, received: self.decoder.next() };
-        self.link.lock().send(&credit.frame())
+impl Arriving {
+    fn begin(link: &mut Link, query: u32, schema: &SchemaRef) -> Result<Self> {
+        link.send(&wire::Credit { query, bytes: WINDOW_BYTES }.frame())?;
+        Ok(Self { query, decoder: StreamDecoder::new(query, schema.clone()) })
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    /// The next rows, for which the client may send as many bytes more.
+    fn next(&mut self, link: &mut Link) -> Result<Option<RecordBatch>> {
         loop {
-            let frame = self.link.lock().next_of_statement()?;
-            let bytes = frame.body.len() as u64;
-            match frame.frame_type {
+            let frame = link.next_of_statement()?;
+            let credit = wire::Credit { query: self.query, bytes: frame.body.len() as u64 };
+            let batch = match frame.frame_type {
                 FrameType::Dictionary => {
                     self.decoder.dictionary(frame.body)?;
-                    self.grant(bytes)?;
+                    None
                 }
-                FrameType::Chunk => {
-                    let batch = self.decoder.chunk(frame.body)?.decode()?;
-                    self.grant(bytes)?;
-                    return Ok(Some(batch));
-                }
+                FrameType::Chunk => Some(self.decoder.chunk(frame.body)?.decode()?),
                 FrameType::End => {
                     let end = wire::End::decode(&frame.body)?;
                     self.decoder.end(end.rows, end.checksum)?;
                     return Ok(None);
                 }
-                other => {
-                    return Err(Error::protocol(format!("a {other:?} frame among the rows of an append")));
-                }
+                other => return Err(Error::protocol(format!("a {other:?} frame among rows"))),
+            };
+            link.send(&credit.frame())?;
+            if batch.is_some() {
+                return Ok(batch);
             }
         }
     }
+}
+
+/// Rows that are read off the socket when they are wanted.
+pub struct Rows {
+    link: Arc<Mutex<Link>>,
+    schema: SchemaRef,
+    arriving: Arriving,
+    over: bool,
 }
 
 impl Iterator for Rows {
@@ -75,7 +82,8 @@ impl Iterator for Rows {
         if self.over {
             return None;
         }
-        let batch = self.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose();
+        let batch = self.arriving.next(&mut self.link.lock());
+        let batch = batch.map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose();
         self.over = !matches!(batch, Some(Ok(_)));
         batch
     }
@@ -84,29 +92,5 @@ impl Iterator for Rows {
 impl RecordBatchReader for Rows {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
-    }
-}
-
-/// All rows of a table that the client has.
-pub fn table(link: &mut Link, query: u32, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-    let mut decoder = StreamDecoder::new(query, schema.clone());
-    let grant =
-        |link: &mut Link, bytes, received| link.send(&wire::Credit { query, bytes, received }.frame());
-    grant(link, WINDOW_BYTES, 0)?;
-    let mut batches = Vec::new();
-    loop {
-        let frame = link.next_of_statement()?;
-        let bytes = frame.body.len() as u64;
-        match frame.frame_type {
-            FrameType::Dictionary => decoder.dictionary(frame.body)?,
-            FrameType::Chunk => batches.push(decoder.chunk(frame.body)?.decode()?),
-            FrameType::End => {
-                let end = wire::End::decode(&frame.body)?;
-                decoder.end(end.rows, end.checksum)?;
-                return Ok(batches);
-            }
-            other => return Err(Error::protocol(format!("a {other:?} frame among the rows of a table"))),
-        }
-        grant(link, bytes, decoder.next())?;
     }
 }

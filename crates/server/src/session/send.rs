@@ -3,12 +3,13 @@
 use super::Session;
 use super::link::Link;
 use crate::pool::Pending;
+use arrow::buffer::Buffer;
 use hypostyle::{NodeFiles, QueryResult, StoredFiles};
 use hypostyle_io::File;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    CHUNK_BYTES, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, FileNode, FrameHeader, FrameType,
+    CHUNK_BYTES, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame, FileNode, FrameHeader, FrameType,
     Place, Region, ResultHeader, StreamEncoder, Writer, rows_that_fit,
 };
 use parking_lot::MutexGuard;
@@ -25,6 +26,15 @@ const MEMORY_CHUNK_BYTES: usize = 8 << 20;
 /// Small frames are put together up to so many bytes.
 const TOGETHER_BYTES: usize = 64 << 10;
 
+/// Results of fewer bytes tell nothing of the link: they fit into its buffers.
+const LINK_BYTES_MIN: u64 = 4 << 20;
+
+/// A chunk that is encoded, and the memory file with its payload if it goes into one.
+struct Ready {
+    encoded: Encoded,
+    file: Option<OwnedFd>,
+}
+
 /// A result that is being sent.
 struct Sending<'a> {
     session: &'a Session,
@@ -32,7 +42,7 @@ struct Sending<'a> {
     encoder: StreamEncoder,
     /// Frames that go out with the next ones.
     ready: Vec<u8>,
-    encoding: VecDeque<Pending<Result<Encoded>>>,
+    encoding: VecDeque<Pending<Result<Ready>>>,
     chunk_bytes: usize,
     /// Whether chunks go into memory files.
     in_memory: bool,
@@ -54,13 +64,11 @@ impl Session {
         let mut sending = Sending {
             session: self,
             query,
-            encoder: StreamEncoder::new(query.query, schema, self.codecs, self.codec()?, self.pool.threads()),
+            encoder: StreamEncoder::new(query.query, schema, self.codecs, self.codec()?, self.pool.threads())
+                .with_link(self.link_speed.get()),
             ready: header.frame(),
             encoding: VecDeque::new(),
-            chunk_bytes: match query.chunk_bytes {
-                0 => CHUNK_BYTES as usize,
-                bytes => bytes as usize,
-            },
+            chunk_bytes: chunk_bytes(query),
             in_memory: descriptors,
         };
         let rows = match files {
@@ -74,7 +82,7 @@ impl Session {
         sending.done(result, rows, execute)
     }
 
-    fn codec(&self) -> Result<Codec> {
+    pub(super) fn codec(&self) -> Result<Codec> {
         self.connection.setting(crate::RESULT_CODEC).unwrap_or_default().parse()
     }
 }
@@ -117,7 +125,7 @@ impl Sending<'_> {
             descriptors: descriptors.len() as u16,
         };
         let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        self.link().send_pieces(&[&frame.encode(), &body], &borrowed)
+        self.link().send_with_descriptors(&frame.encode(), &body, &borrowed)
     }
 
     /// Chunks, encoded on all cores while the engine computes the next rows.
@@ -173,8 +181,8 @@ impl Sending<'_> {
     }
 
     /// Sends a chunk.
-    fn encoded(&mut self, encoded: Result<Encoded>) -> Result<()> {
-        let encoded = encoded?;
+    fn encoded(&mut self, ready: Result<Ready>) -> Result<()> {
+        let Ready { encoded, file } = ready?;
         let before = self.link().in_socket;
         for frame in &encoded.frames {
             let length = frame.body_bytes();
@@ -186,37 +194,33 @@ impl Sending<'_> {
                 .with_sqlstate("54000"));
             }
             self.pay(length)?;
-            if encoded.place == Place::MemoryFile && frame.frame_type == FrameType::Chunk {
-                let pieces: Vec<&[u8]> = frame.payload.iter().map(|piece| piece.as_slice()).collect();
-                let file = File::sealed(&pieces)?;
-                self.flush()?;
-                let header = FrameHeader {
-                    length: frame.head.len() as u32,
-                    frame_type: FrameType::Chunk,
-                    descriptors: 1,
-                };
-                self.link().send_pieces(&[&header.encode(), &frame.head], &[file.as_fd()])?;
-                continue;
-            }
-            let header = FrameHeader { length: length as u32, frame_type: frame.frame_type, descriptors: 0 };
-            if length < TOGETHER_BYTES {
-                self.ready.extend_from_slice(&header.encode());
-                self.ready.extend_from_slice(&frame.head);
-                frame.payload.iter().for_each(|piece| self.ready.extend_from_slice(piece));
-            } else {
-                let ready = std::mem::take(&mut self.ready);
-                let header = header.encode();
-                let mut pieces: Vec<&[u8]> = vec![&ready, &header, &frame.head];
-                pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
-                self.link().send_pieces(&pieces, &[])?;
-            }
-            if self.ready.len() >= TOGETHER_BYTES {
-                self.flush()?;
+            match &file {
+                Some(file) if frame.frame_type == FrameType::Chunk => self.memory_file(frame, file)?,
+                _ => self.frame(frame)?,
             }
         }
         let in_socket = self.link().in_socket - before;
         self.encoder.sent(&encoded, in_socket);
         Ok(())
+    }
+
+    /// A chunk whose payload is in a memory file (§10.5, place 1).
+    fn memory_file(&mut self, frame: &EncodedFrame, file: &OwnedFd) -> Result<()> {
+        self.flush()?;
+        let header =
+            FrameHeader { length: frame.head.len() as u32, frame_type: frame.frame_type, descriptors: 1 };
+        self.link().send_with_descriptors(&header.encode(), &frame.head, &[file.as_fd()])
+    }
+
+    fn frame(&mut self, frame: &EncodedFrame) -> Result<()> {
+        let is_small = frame.body_bytes() < TOGETHER_BYTES;
+        let buffers = frame.buffers();
+        if is_small {
+            buffers.iter().for_each(|buffer| self.ready.extend_from_slice(buffer));
+            return if self.ready.len() < TOGETHER_BYTES { Ok(()) } else { self.flush() };
+        }
+        let ready = Buffer::from_vec(std::mem::take(&mut self.ready));
+        self.link().send_buffers([vec![ready], buffers].concat())
     }
 
     /// What is ready goes out before credit is waited for: the client grants more when it has that.
@@ -231,12 +235,15 @@ impl Sending<'_> {
         if self.ready.is_empty() {
             return Ok(());
         }
-        let ready = std::mem::take(&mut self.ready);
-        self.link().send(&ready)
+        let ready = Buffer::from_vec(std::mem::take(&mut self.ready));
+        self.link().send_buffers(vec![ready])
     }
 
     fn done(mut self, result: &QueryResult, rows: Option<u64>, execute: std::time::Duration) -> Result<()> {
         let end = self.encoder.end();
+        if end.sent >= LINK_BYTES_MIN {
+            self.session.link_speed.set(self.encoder.link());
+        }
         let metrics = &self.session.server.metrics;
         metrics.rows_sent.inc_by(rows.unwrap_or(end.rows));
         let (send, wait) = {
@@ -259,12 +266,23 @@ impl Sending<'_> {
     }
 }
 
-fn encode(job: EncodeJob, in_memory: bool) -> Result<Encoded> {
-    if in_memory && job.raw_bytes() as u64 >= MAPPED_BYTES_MIN {
-        job.encode_for_memory()
-    } else {
-        job.encode()
+/// Bytes of a chunk before codecs that the client wants.
+pub(super) fn chunk_bytes(query: &wire::Query) -> usize {
+    match query.chunk_bytes {
+        0 => CHUNK_BYTES as usize,
+        bytes => bytes as usize,
     }
+}
+
+fn encode(job: EncodeJob, in_memory: bool) -> Result<Ready> {
+    if !in_memory || (job.raw_bytes() as u64) < MAPPED_BYTES_MIN {
+        return Ok(Ready { encoded: job.encode()?, file: None });
+    }
+    let encoded = job.encode_for_memory()?;
+    let chunk = encoded.frames.iter().find(|frame| frame.frame_type == FrameType::Chunk);
+    let pieces: Vec<&[u8]> = chunk.iter().flat_map(|frame| &frame.payload).map(Buffer::as_slice).collect();
+    let file = File::sealed(&pieces)?;
+    Ok(Ready { encoded, file: Some(file) })
 }
 
 /// The files of a stored result, if it is large enough and they are few enough to be passed.

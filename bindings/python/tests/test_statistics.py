@@ -1,0 +1,68 @@
+"""What a result says of its transfer."""
+
+import hypostyle
+import pytest
+
+
+def _of(server, scheme):
+    return next(address for address in server.addresses if address.startswith(scheme))
+
+
+@pytest.fixture
+def database(tmp_path):
+    with hypostyle.connect(tmp_path / "t.hypo") as connection:
+        connection.sql(
+            "CREATE TABLE t AS SELECT i, i % 7 AS few, 'text ' || (i % 1000) AS s "
+            "FROM generate_series(1, 200000) AS g(i)"
+        )
+        yield connection
+
+
+def test_an_embedded_result_has_none(database):
+    assert database.sql("SELECT * FROM t").statistics is None
+
+
+def test_chunks_tell_bytes_codecs_and_times(database):
+    with database.serve(listen="127.0.0.1:0") as server, hypostyle.connect(server.addresses[0]) as remote:
+        remote.sql("SET result_codec = 'zstd'")
+        result = remote.sql("SELECT i, few, s FROM t WHERE i > 100")
+        assert len(result) == 199_900
+        statistics = result.statistics
+        assert statistics.rows == 199_900
+        assert not statistics.mapped
+        assert 0 < statistics.sent_bytes < statistics.raw_bytes / 2
+        assert list(statistics.codecs) == ["i", "few", "s"]
+        assert any("zstd" in codec for codecs in statistics.codecs.values() for codec in codecs)
+        assert statistics.execute > 0
+        assert statistics.decode > 0
+        assert "199,900 rows" in str(statistics)
+
+
+def test_mapped_files_say_so(database, tmp_path):
+    path = tmp_path / "socket"
+    with database.serve(unix=path) as server, hypostyle.connect(server.addresses[0]) as remote:
+        result = remote.sql("SELECT * FROM t")
+        result.arrow()
+        assert result.statistics.mapped
+        assert result.statistics.rows == 200_000
+        assert "mapped files" in str(result.statistics)
+
+
+def test_explain_analyze_shows_what_sending_would_cost(database, tmp_path):
+    path = tmp_path / "socket"
+    with (
+        database.serve(listen="127.0.0.1:0", unix=path) as server,
+        hypostyle.connect(_of(server, "hypostyle+unix:")) as near,
+        hypostyle.connect(_of(server, "hypostyle:")) as far,
+    ):
+
+        def explained(connection, query):
+            return "\n".join(text for _, text in connection.sql(f"EXPLAIN ANALYZE {query}").fetchall())
+
+        assert "TransferExec: descriptors of the stored columns" in explained(near, "SELECT * FROM t")
+        assert "TransferExec: codec=auto, memory files" in explained(near, "SELECT i + 1 FROM t")
+        plan = explained(far, "SELECT i, s FROM t WHERE i % 2 = 0")
+        assert "TransferExec: codec=auto, link=not measured yet, rows=100000" in plan
+        assert "columns=[i: " in plan
+        len(far.sql("SELECT i, few * 2, s || i FROM t"))
+        assert "TransferExec" not in explained(database, "SELECT i FROM t WHERE i > 5")

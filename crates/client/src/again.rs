@@ -1,0 +1,71 @@
+//! Connecting again to a session whose connection broke (docs/protocol.md §6.2).
+
+use crate::address::Address;
+use crate::connection::Options;
+use crate::link::SharedHook;
+use crate::login::{REFUSED, log_in};
+use hypostyle_transport::{Hook, Reconnect, Transport};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// As long as a server keeps a session, unless it is told otherwise.
+const RESUME_TIME: Duration = Duration::from_secs(30);
+
+/// A server that is gone has lost its sessions; whatever forwards to it may only be starting again.
+const REFUSED_TIME: Duration = Duration::from_secs(1);
+
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A session that can be gone on with.
+pub struct Again {
+    pub address: Address,
+    pub options: Options,
+    pub session: u64,
+    pub key: Vec<u8>,
+    pub hook: SharedHook,
+    pub interrupted: Arc<AtomicBool>,
+}
+
+impl Again {
+    fn is_interrupted(&self) -> bool {
+        let hook = self.hook.lock().clone();
+        hook.is_some_and(|hook| !hook(None)) || self.interrupted.load(Ordering::Acquire)
+    }
+}
+
+impl Reconnect for Again {
+    fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport> {
+        let begin = Instant::now();
+        let mut pause = PAUSE_FIRST;
+        loop {
+            let failure = match log_in(&self.address, &self.options, Some((self.session, &self.key))) {
+                Ok((transport, _)) => return Ok(transport),
+                Err(failure) => failure,
+            };
+            let patience = match failure.sqlstate() {
+                REFUSED => REFUSED_TIME,
+                "08001" | "08006" => RESUME_TIME,
+                // The server has answered, and does not go on.
+                _ => Duration::ZERO,
+            };
+            if begin.elapsed() + pause > patience {
+                return Err(lost(error, &failure));
+            }
+            if self.is_interrupted() {
+                return Err(lost(error, &Error::new(ErrorKind::Interrupted, "interrupted")));
+            }
+            hook()?;
+            sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+fn lost(error: &Error, why: &Error) -> Error {
+    let message = format!("{}; the session could not be resumed: {}", error.message(), why.message());
+    Error::new(ErrorKind::Connection, message)
+}

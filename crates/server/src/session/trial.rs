@@ -1,0 +1,103 @@
+//! EXPLAIN ANALYZE: the result is encoded as it would be, and not sent.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use hypostyle::{Transfer, TransferTrial};
+use hypostyle_types::Result;
+use hypostyle_wire as wire;
+use hypostyle_wire::{Codec, StreamEncoder, rows_that_fit};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How a session sends results.
+pub struct Trials {
+    pub codec: Codec,
+    pub codecs: u32,
+    pub threads: usize,
+    pub chunk_bytes: usize,
+    /// Bytes a second, as the last results have shown.
+    pub link: Option<f64>,
+    /// Whether the client takes descriptors.
+    pub descriptors: bool,
+}
+
+impl Transfer for Trials {
+    fn begin(&self, schema: SchemaRef, is_stored: bool) -> Result<Box<dyn TransferTrial>> {
+        if is_stored && self.descriptors {
+            return Ok(Box::new(Mapped));
+        }
+        let canonical = wire::canonical_schema(&schema)?;
+        let codec = if self.descriptors { Codec::None } else { self.codec };
+        let encoder = StreamEncoder::new(0, canonical, self.codecs, codec, self.threads).with_link(self.link);
+        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+        let (chunk_bytes, link, in_memory) = (self.chunk_bytes, self.link, self.descriptors);
+        Ok(Box::new(Encoding { encoder, codec, names, chunk_bytes, link, in_memory, chunks: 0 }))
+    }
+}
+
+/// Stored columns for a client that maps them.
+struct Mapped;
+
+impl TransferTrial for Mapped {
+    fn rows(&mut self, _rows: RecordBatch) -> Result<()> {
+        Ok(())
+    }
+
+    fn report(self: Box<Self>) -> String {
+        "descriptors of the stored columns".into()
+    }
+}
+
+struct Encoding {
+    encoder: StreamEncoder,
+    codec: Codec,
+    names: Vec<String>,
+    chunk_bytes: usize,
+    link: Option<f64>,
+    in_memory: bool,
+    chunks: u64,
+}
+
+impl TransferTrial for Encoding {
+    fn rows(&mut self, rows: RecordBatch) -> Result<()> {
+        let mut start = 0;
+        while start < rows.num_rows() {
+            let count = rows_that_fit(&rows, start, self.chunk_bytes);
+            let encoded = self.encoder.plan(rows.slice(start, count))?.encode()?;
+            let on_link = self.link.map_or(0.0, |link| encoded.body_bytes() as f64 / link);
+            self.encoder.sent(&encoded, Duration::from_secs_f64(on_link));
+            start += count;
+            self.chunks += 1;
+        }
+        Ok(())
+    }
+
+    fn report(self: Box<Self>) -> String {
+        let end = self.encoder.end();
+        let place = match (self.in_memory, self.link) {
+            (true, _) => "memory files".to_string(),
+            (false, Some(link)) => {
+                format!("link={:.1} MB/s, send={:.1?}", link / 1e6, Duration::from_secs_f64(end.sent as f64 / link))
+            }
+            (false, None) => "link=not measured yet".to_string(),
+        };
+        let mut columns: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for chosen in &end.chosen {
+            let codec = format!("{} ×{}", chosen.codec(), chosen.chunks);
+            columns.entry(chosen.column).or_default().push(codec);
+        }
+        let columns = columns.iter().map(|(column, codecs)| {
+            format!("{}: {}", self.names[*column as usize], codecs.join(" | "))
+        });
+        format!(
+            "codec={}, {place}, rows={}, chunks={}, raw_bytes={}, sent_bytes={}, encode={:.1?}, columns=[{}]",
+            self.codec,
+            end.rows,
+            self.chunks,
+            end.raw,
+            end.sent,
+            end.encode,
+            columns.collect::<Vec<_>>().join(", ")
+        )
+    }
+}

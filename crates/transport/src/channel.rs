@@ -1,0 +1,278 @@
+//! A connection that outlives its socket (docs/protocol.md §6.2).
+//!
+//! The bytes of all frames since the handshake are one stream in each direction. What was sent is kept until the peer
+//! says that it has it; when the socket breaks, a new one is asked for, both sides tell how far they have
+//! come, and the stream goes on from there. Whoever sends and receives frames through a [`Channel`] sees none of it.
+
+use crate::Hook;
+use crate::frames::{Frame, Transport};
+use crate::socket::Socket;
+use arrow_buffer::Buffer;
+use hypostyle_types::{Error, Result};
+use hypostyle_wire::{FRAME_HEADER_BYTES, FrameType, Received};
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+
+/// The peer is told what has arrived whenever so much has come since the last time.
+const TOLD_BYTES: u64 = 1 << 20;
+
+/// A peer that has not said it has so many bytes cannot resume any more: memory is bounded.
+const KEPT_BYTES_MAX: u64 = 64 << 20;
+
+/// New sockets in a row over which nothing has come through.
+const FRUITLESS_MAX: u32 = 8;
+
+/// Where a new socket comes from when the old one is broken.
+pub trait Reconnect: Send {
+    /// Whether a new socket is there although the old one does not look broken.
+    fn is_replaced(&self) -> bool {
+        false
+    }
+
+    /// Waits for a new connection to the same session, whose handshake is done.
+    ///
+    /// # Errors
+    /// That there will be none, because of `error` or for a better reason; the hook's.
+    fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport>;
+}
+
+/// Frames in and out, over one socket after the other.
+pub struct Channel {
+    transport: Transport,
+    resumption: Option<Resumption>,
+}
+
+struct Resumption {
+    source: Box<dyn Reconnect>,
+    /// What the peer may not have, from the byte `acknowledged` of the stream on, or a little before.
+    kept: VecDeque<Buffer>,
+    /// Place of the first kept byte in the stream, and of the first that is not sent.
+    kept_from: u64,
+    sent: u64,
+    /// Bytes of the peer's stream that have been given out, and as the peer knows it.
+    received: u64,
+    told: u64,
+    /// Sockets since something came through last, and what had come then.
+    fruitless: u32,
+    progress: (u64, u64),
+}
+
+impl Channel {
+    pub fn new(transport: Transport) -> Self {
+        Self { transport, resumption: None }
+    }
+
+    /// A channel that goes on over the sockets of `source`.
+    pub fn resumable(transport: Transport, source: Box<dyn Reconnect>) -> Self {
+        let resumption = Resumption {
+            source,
+            kept: VecDeque::new(),
+            kept_from: 0,
+            sent: 0,
+            received: 0,
+            told: 0,
+            fruitless: 0,
+            progress: (0, 0),
+        };
+        Self { transport, resumption: Some(resumption) }
+    }
+
+    pub fn socket(&self) -> &Socket {
+        self.transport.socket()
+    }
+
+    /// Whether a broken socket would be replaced.
+    pub fn is_resumable(&self) -> bool {
+        self.resumption.is_some()
+    }
+
+    /// No socket follows on the present one.
+    pub fn close(&mut self) {
+        self.resumption = None;
+        self.transport.close();
+    }
+
+    /// The next frame.
+    ///
+    /// # Errors
+    /// `Connection` when the socket is broken for good or the peer sends what cannot be; the hook's.
+    pub fn receive(&mut self, hook: Hook<'_>) -> Result<Frame> {
+        loop {
+            if let Some(frame) = self.try_receive(hook)? {
+                return Ok(frame);
+            }
+            let waited = self.transport.wait(false, &mut watched(self.resumption.as_ref(), hook));
+            self.unless_broken(waited, hook)?;
+        }
+    }
+
+    /// The next frame if it is there; waits only for a new socket.
+    pub fn try_receive(&mut self, hook: Hook<'_>) -> Result<Option<Frame>> {
+        loop {
+            let received = self.transport.try_receive();
+            let Some(received) = self.unless_broken(received, hook)? else { continue };
+            let Some(frame) = received else { return Ok(None) };
+            let Some(resumption) = &mut self.resumption else { return Ok(Some(frame)) };
+            if frame.frame_type == FrameType::Received {
+                resumption.acknowledge(&Received::decode(&frame.body)?)?;
+                continue;
+            }
+            if resumption.count(&frame) {
+                self.tell(hook)?;
+            }
+            return Ok(Some(frame));
+        }
+    }
+
+    fn tell(&mut self, hook: Hook<'_>) -> Result<()> {
+        let Some(resumption) = &mut self.resumption else { return Ok(()) };
+        resumption.told = resumption.received;
+        let frame = Received(resumption.received).frame();
+        let sent = self.transport.send(&frame, &mut watched(self.resumption.as_ref(), hook));
+        self.unless_broken(sent, hook).map(drop)
+    }
+
+    /// Sends bytes that are whole frames.
+    pub fn send(&mut self, bytes: &[u8], hook: Hook<'_>) -> Result<()> {
+        match self.resumption {
+            None => self.transport.send(bytes, hook),
+            Some(_) => self.send_buffers(vec![Buffer::from(bytes)], hook),
+        }
+    }
+
+    /// Sends buffers that are whole frames together, without copying them.
+    pub fn send_buffers(&mut self, buffers: Vec<Buffer>, hook: Hook<'_>) -> Result<()> {
+        let pieces: Vec<&[u8]> = buffers.iter().map(Buffer::as_slice).collect();
+        let Some(resumption) = &mut self.resumption else {
+            return self.transport.send_pieces(&pieces, &[], hook);
+        };
+        resumption.keep(&buffers);
+        if resumption.sent - resumption.kept_from > KEPT_BYTES_MAX + length_of(&buffers) {
+            self.resumption = None;
+        }
+        let sent = self.transport.send_pieces(&pieces, &[], &mut watched(self.resumption.as_ref(), hook));
+        // After a new socket is found it has been sent with all else that is kept.
+        self.unless_broken(sent, hook).map(drop)
+    }
+
+    /// Sends a frame with descriptors, which go with the first byte of the second piece: the body's.
+    pub fn send_with_descriptors(
+        &mut self,
+        pieces: &[&[u8]],
+        descriptors: &[BorrowedFd<'_>],
+        hook: Hook<'_>,
+    ) -> Result<()> {
+        assert!(self.resumption.is_none(), "descriptors go over one socket");
+        self.transport.send_pieces(pieces, descriptors, hook)
+    }
+
+    /// The result, or `None` after the socket was broken and another one has taken its place.
+    fn unless_broken<T>(&mut self, result: Result<T>, hook: Hook<'_>) -> Result<Option<T>> {
+        let error = match result {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => error,
+        };
+        let replaced = self.resumption.as_ref().is_some_and(|resumption| resumption.source.is_replaced());
+        if !(replaced || self.transport.is_broken()) {
+            return Err(error);
+        }
+        self.resume(error, hook)?;
+        Ok(None)
+    }
+
+    fn resume(&mut self, mut error: Error, hook: Hook<'_>) -> Result<()> {
+        loop {
+            self.transport.close();
+            let Some(resumption) = &mut self.resumption else { return Err(error) };
+            if resumption.is_fruitless() {
+                return Err(error);
+            }
+            self.transport = resumption.source.reconnect(&error, hook)?;
+            match self.agree(hook) {
+                Ok(()) => return Ok(()),
+                Err(broken) if self.transport.is_broken() => error = broken,
+                Err(other) => {
+                    // Half agreed is not agreed: the next call begins anew.
+                    self.transport.give_up();
+                    return Err(other);
+                }
+            }
+        }
+    }
+
+    /// Both sides tell how far they have come, and send what is behind.
+    fn agree(&mut self, hook: Hook<'_>) -> Result<()> {
+        let Some(resumption) = &mut self.resumption else { return Ok(()) };
+        resumption.told = resumption.received;
+        self.transport.send(&Received(resumption.received).frame(), hook)?;
+        let frame = self.transport.receive(hook)?;
+        if frame.frame_type != FrameType::Received {
+            let message = format!("a {:?} frame where a resumed session begins with Received", frame.frame_type);
+            return Err(Error::protocol(message));
+        }
+        let received = Received::decode(&frame.body)?;
+        resumption.acknowledge(&received)?;
+        let mut skip = (received.0 - resumption.kept_from) as usize;
+        let mut pieces = Vec::with_capacity(resumption.kept.len());
+        for buffer in &resumption.kept {
+            pieces.push(&buffer[skip.min(buffer.len())..]);
+            skip = skip.saturating_sub(buffer.len());
+        }
+        self.transport.send_pieces(&pieces, &[], hook)
+    }
+}
+
+impl Resumption {
+    fn keep(&mut self, buffers: &[Buffer]) {
+        self.sent += length_of(buffers);
+        self.kept.extend(buffers.iter().filter(|buffer| !buffer.is_empty()).cloned());
+    }
+
+    /// Forgets what the peer has.
+    fn acknowledge(&mut self, received: &Received) -> Result<()> {
+        if received.0 > self.sent || received.0 < self.kept_from {
+            return Err(Error::protocol(format!(
+                "{} bytes are said to have arrived of which {} were sent and {} forgotten",
+                received.0, self.sent, self.kept_from
+            )));
+        }
+        while let Some(first) = self.kept.front()
+            && self.kept_from + first.len() as u64 <= received.0
+        {
+            self.kept_from += first.len() as u64;
+            self.kept.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Counts a frame that is given out; whether the peer should be told.
+    fn count(&mut self, frame: &Frame) -> bool {
+        self.received += (FRAME_HEADER_BYTES + frame.body.len()) as u64;
+        self.received - self.told >= TOLD_BYTES
+    }
+
+    /// Whether sockets come and go and nothing gets through.
+    fn is_fruitless(&mut self) -> bool {
+        let progress = (self.received, self.kept_from);
+        self.fruitless = if progress == self.progress { self.fruitless + 1 } else { 0 };
+        self.progress = progress;
+        self.fruitless > FRUITLESS_MAX
+    }
+}
+
+/// The hook, and an end of the wait when the socket is replaced.
+fn watched<'a>(
+    resumption: Option<&'a Resumption>,
+    hook: Hook<'a>,
+) -> impl FnMut() -> Result<()> + use<'a> {
+    move || match resumption {
+        Some(resumption) if resumption.source.is_replaced() => {
+            Err(Error::new(hypostyle_types::ErrorKind::Connection, "the client has connected again"))
+        }
+        _ => hook(),
+    }
+}
+
+fn length_of(buffers: &[Buffer]) -> u64 {
+    buffers.iter().map(|buffer| buffer.len() as u64).sum()
+}
