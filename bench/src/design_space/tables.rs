@@ -41,12 +41,13 @@ pub enum Table {
     LongStrings,
 }
 
-/// The chapter's sizes of chunks.
-const CHUNK_SIZES: [(&str, usize); 6] = [
+/// The chapter's sizes of chunks, and one between the best two.
+const CHUNK_SIZES: [(&str, usize); 7] = [
     ("2 KB", 2 << 10),
     ("10 KB", 10 << 10),
     ("100 KB", 100 << 10),
     ("1 MB", 1 << 20),
+    ("4 MB", 4 << 20),
     ("10 MB", 10 << 20),
     ("100 MB", 100 << 20),
 ];
