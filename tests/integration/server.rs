@@ -1,7 +1,9 @@
 //! The server and the client of our own protocol, over real sockets.
 
 use crate::served::{Served, Setup};
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchIterator, StringArray};
+use arrow::array::{
+    ArrayRef, AsArray, Int32RunArray, Int64Array, RecordBatch, RecordBatchIterator, StringArray,
+};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::Int64Type;
 use arrow::error::ArrowError;
@@ -211,6 +213,50 @@ fn appends_are_whole_or_nothing() {
         assert_eq!(connection.table(name).unwrap().row_count().unwrap(), 1_000_000);
         assert_eq!(connection.table(&keyed).unwrap().row_count().unwrap(), 1);
     }
+}
+
+#[test]
+fn rows_that_cannot_be_sent_are_refused_and_the_session_goes_on() {
+    let served = Served::in_memory();
+    let connection = served.connect_tcp().unwrap();
+    connection.execute("BEGIN").unwrap();
+    connection.execute("CREATE TABLE t (a INTEGER)").unwrap();
+    let runs: Int32RunArray = [Some("a"), Some("a"), None].into_iter().collect();
+    let rows = RecordBatch::try_from_iter([("a", Arc::new(runs) as ArrayRef)]).unwrap();
+    let reader = RecordBatchIterator::new([Ok(rows.clone())], rows.schema());
+    let error = connection.append("t", Box::new(reader), AppendOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    connection.execute("ROLLBACK").unwrap();
+    assert!(connection.execute("SELECT * FROM t").is_err());
+}
+
+#[test]
+fn an_append_without_end_can_be_interrupted() {
+    let served = Served::in_memory();
+    let connection = served.connect_tcp().unwrap();
+    connection.execute("CREATE TABLE t (id BIGINT, text VARCHAR)").unwrap();
+    let interrupting = connection.clone();
+    thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        interrupting.interrupt();
+    });
+    let error = connection.append("t", batches(1_000_000, None), AppendOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Interrupted, "{error}");
+    assert_eq!(connection.table("t").unwrap().row_count().unwrap(), 0);
+}
+
+#[test]
+fn wide_tables_are_mapped_too() {
+    let served = Served::on_disk();
+    let own = served.database.connect().unwrap();
+    let columns = (0..300).map(|n| format!("nullif(i % {}, 1) AS c{n}", n + 2));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    own.execute(&format!("CREATE TABLE wide AS SELECT {columns} FROM generate_series(1, 70000) AS s(i)"))
+        .unwrap();
+    own.execute("CHECKPOINT").unwrap();
+    let remote = served.connect_unix().unwrap().execute("SELECT * FROM wide").unwrap();
+    assert!(remote.is_stored(), "600 files are passed");
+    assert_same(&rows(&own.execute("SELECT * FROM wide").unwrap()), &rows(&remote), "600 files");
 }
 
 #[test]
@@ -463,7 +509,11 @@ fn a_session_goes_on_over_a_new_connection_wherever_the_old_one_is_cut() {
             let to_client = Cut { to_client: bytes, ..WHOLE };
             let to_server = Cut { to_server: bytes * 20, ..WHOLE };
             // Cut again while it is being resumed, and soon after.
-            [vec![to_client], vec![to_server], vec![to_client, Cut { to_client: bytes / 4, ..WHOLE }, to_server]]
+            [
+                vec![to_client],
+                vec![to_server],
+                vec![to_client, Cut { to_client: bytes / 4, ..WHOLE }, to_server],
+            ]
         })
         .collect::<Vec<_>>();
     let sessions = cuts.len() as i64;
@@ -507,7 +557,9 @@ fn nobody_takes_up_a_session_without_its_key_or_after_its_time() {
     let connection = served.connect(&format!("hypostyle://{}/", relay(served.tcp, cuts)), true).unwrap();
     connection.execute("BEGIN").unwrap();
     connection.execute("CREATE TABLE t (a INTEGER)").unwrap();
-    let error = connection.execute("SELECT i, random() FROM generate_series(1, 5000) AS s(i)").and_then(|result| result.row_count());
+    let error = connection
+        .execute("SELECT i, random() FROM generate_series(1, 5000) AS s(i)")
+        .and_then(|result| result.row_count());
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
     assert!(error.message().contains("what it had open is rolled back"), "{error}");

@@ -1,6 +1,5 @@
 //! Rows from the program to a table of the server (protocol.md §5).
 
-use crate::connection::AppendOptions;
 use crate::link::{Link, Sending};
 use arrow_array::RecordBatchReader;
 use arrow_schema::ArrowError;
@@ -10,23 +9,17 @@ use hypostyle_wire::FrameType;
 
 pub fn append(
     link: &mut Link,
-    query: u32,
-    table: &str,
+    append: &wire::Append,
     data: Box<dyn RecordBatchReader + Send>,
-    options: AppendOptions,
 ) -> Result<u64> {
-    let schema = wire::canonical_schema(&data.schema())?;
-    let append = wire::Append {
-        query,
-        create: options.create,
-        by_name: options.by_name,
-        table: table.into(),
-        schema: schema.clone(),
-    };
+    let query = append.query;
     link.send(&append.frame())?;
-    let mut sending = Sending::new(link, query, schema);
+    let mut sending = Sending::new(link, query, append.schema.clone());
     for batch in data {
-        let sent = batch.map_err(|error| readable(&error)).and_then(|batch| sending.batch(link, &batch));
+        let sent = link
+            .check_interrupt()
+            .and(batch.map_err(|error| readable(&error)))
+            .and_then(|batch| sending.batch(link, &batch));
         if let Err(error) = sent {
             // The program's own rows failed, so that the append is nothing; of the server's error it knows.
             link.abandon(query)?;

@@ -1,8 +1,8 @@
 //! Connections to a server: statements in, results out.
 
 use crate::address::Address;
-use crate::append;
 use crate::again::Again;
+use crate::append;
 use crate::link::{Link, SharedHook};
 use crate::login::log_in;
 use crate::result::{QueryResult, Stream};
@@ -236,9 +236,18 @@ impl Connection {
         data: Box<dyn RecordBatchReader + Send>,
         options: AppendOptions,
     ) -> Result<u64> {
+        // Before anything is sent: a type that cannot be is the program's error, and of this statement only.
+        let schema = wire::canonical_schema(&data.schema())?;
         let mut link = self.link()?;
         let query = link.begin()?;
-        append::append(&mut link, query, table, data, options)
+        let append = wire::Append {
+            query,
+            create: options.create,
+            by_name: options.by_name,
+            table: table.into(),
+            schema,
+        };
+        append::append(&mut link, &append, data)
     }
 
     /// All tables and views, in order of schema and name.

@@ -6,8 +6,8 @@ use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameType, Progress, StreamEncoder,
-    Transaction, rows_that_fit,
+    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameType, Progress, StreamEncoder, Transaction,
+    rows_that_fit,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -37,7 +37,12 @@ pub struct Link {
 }
 
 impl Link {
-    pub fn new(channel: Channel, welcome: &wire::Welcome, hook: SharedHook, interrupted: Arc<AtomicBool>) -> Self {
+    pub fn new(
+        channel: Channel,
+        welcome: &wire::Welcome,
+        hook: SharedHook,
+        interrupted: Arc<AtomicBool>,
+    ) -> Self {
         Self {
             channel,
             capabilities: welcome.capabilities,
@@ -167,10 +172,20 @@ impl Link {
         self.keep_error(frame)
     }
 
+    /// For what goes on without waiting for the server.
+    pub fn check_interrupt(&self) -> Result<()> {
+        let hook = self.hook.lock().clone();
+        if hook.is_some_and(|hook| !hook(self.progress)) || self.interrupted.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted"));
+        }
+        Ok(())
+    }
+
     fn receive_any(&mut self, query: u32) -> Result<Frame> {
         let mut cancelled = false;
         loop {
-            let (hook, progress, interrupted) = (self.hook.lock().clone(), self.progress, self.interrupted.clone());
+            let (hook, progress, interrupted) =
+                (self.hook.lock().clone(), self.progress, self.interrupted.clone());
             let mut poll = || {
                 if hook.as_ref().is_some_and(|hook| !hook(progress)) {
                     interrupted.store(true, Ordering::Release);

@@ -19,8 +19,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
 
 /// How a result came, for those who ask why it took so long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,8 @@ struct State {
     /// Chunks that have come and are not decoded.
     jobs: VecDeque<DecodeJob>,
     mapped: Option<Arc<MappedColumns>>,
+    /// Descriptors that have come ahead of their chunk, and how many were sent.
+    ahead: (Vec<OwnedFd>, usize),
     /// Descriptors could not be taken: the same is to come as chunks.
     again: bool,
     done: Option<Done>,
@@ -68,6 +70,7 @@ impl Stream {
                 decoder: StreamDecoder::new(header.query, header.schema.clone()),
                 jobs: VecDeque::new(),
                 mapped: None,
+                ahead: (Vec::new(), 0),
                 again: false,
                 done: None,
                 failed: None,
@@ -131,6 +134,11 @@ impl Stream {
                 state.taken += frame.body.len() as u64;
                 state.decoder.dictionary(frame.body)
             }
+            FrameType::Descriptors => {
+                state.ahead.0.extend(frame.descriptors);
+                state.ahead.1 += frame.descriptors_sent;
+                Ok(())
+            }
             FrameType::Chunk => self.take_chunk(state, frame),
             FrameType::Result if state.again => {
                 let header = ResultHeader::decode(&frame.body)?;
@@ -163,7 +171,11 @@ impl Stream {
         }
     }
 
-    fn take_chunk(&self, state: &mut State, frame: Frame) -> Result<()> {
+    fn take_chunk(&self, state: &mut State, mut frame: Frame) -> Result<()> {
+        let (mut descriptors, sent) = std::mem::take(&mut state.ahead);
+        descriptors.append(&mut frame.descriptors);
+        frame.descriptors = descriptors;
+        frame.descriptors_sent += sent;
         if frame.descriptors_sent == 0 {
             state.taken += frame.body.len() as u64;
             let job = state.decoder.chunk(frame.body)?;

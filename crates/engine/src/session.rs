@@ -23,15 +23,16 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use futures::{Future, StreamExt};
+use futures::{Future, FutureExt, StreamExt};
 use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroUsize;
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
@@ -286,6 +287,8 @@ pub struct Session {
     interrupted: AtomicBool,
     killed: AtomicBool,
     poll: RwLock<Option<PollHook>>,
+    /// The state of an earlier statement, as good as a new copy of the context's.
+    pub(crate) spare_state: Mutex<Option<SessionState>>,
     running: Mutex<()>,
     started: Mutex<Instant>,
     pub(crate) id: u64,
@@ -358,6 +361,7 @@ impl Session {
             killed: AtomicBool::new(false),
             poll: RwLock::new(None),
             running: Mutex::new(()),
+            spare_state: Mutex::new(None),
             started: Mutex::new(Instant::now()),
             id,
             identity,
@@ -444,6 +448,7 @@ impl Session {
     pub fn set_transfer(&self, transfer: Arc<dyn Transfer>) {
         let state = self.context.state_ref();
         state.write().config_mut().set_extension(Arc::new(SessionTransfer(transfer)));
+        *self.spare_state.lock() = None;
     }
 
     pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
@@ -541,6 +546,7 @@ impl Session {
             config.options_mut().execution.target_partitions = threads;
         }
         *state = builder.build();
+        *self.spare_state.lock() = None;
     }
 
     /// Calls the poll hook and honours interrupts; for loops on the caller's thread.
@@ -592,6 +598,20 @@ impl Session {
                 task.abort();
                 Err(interrupted)
             }
+        }
+    }
+
+    /// Runs a future on this thread as far as it goes without waiting, and the rest on the engine's.
+    pub(crate) fn wait_here<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let mut future = Box::pin(future);
+        let first = catch_unwind(AssertUnwindSafe(|| (&mut future).now_or_never()));
+        match first {
+            Ok(Some(result)) => result,
+            Ok(None) => self.wait(future),
+            Err(_) => Err(Error::internal("the query panicked; please report it")),
         }
     }
 

@@ -121,18 +121,19 @@ impl ExecutionPlan for TransferExec {
         let trial = self.transfer.begin(schema.clone(), self.is_stored).map_err(external)?;
         let input = self.input.execute(partition, context)?;
         let report = self.report.clone();
-        let passed = stream::try_unfold((input, trial, report), |(mut input, mut trial, report)| async move {
-            match input.next().await.transpose()? {
-                Some(rows) => {
-                    trial.rows(rows.clone()).map_err(external)?;
-                    Ok(Some((rows, (input, trial, report))))
+        let passed =
+            stream::try_unfold((input, trial, report), |(mut input, mut trial, report)| async move {
+                match input.next().await.transpose()? {
+                    Some(rows) => {
+                        trial.rows(rows.clone()).map_err(external)?;
+                        Ok(Some((rows, (input, trial, report))))
+                    }
+                    None => {
+                        *report.lock() = trial.report();
+                        Ok(None)
+                    }
                 }
-                None => {
-                    *report.lock() = trial.report();
-                    Ok(None)
-                }
-            }
-        });
+            });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, passed)))
     }
 }

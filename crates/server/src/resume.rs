@@ -32,7 +32,13 @@ pub(crate) struct Awaited {
 }
 
 impl Resumable {
-    pub fn add(server: &Arc<Server>, session: u64, user: &str, key: &[u8], capabilities: Capabilities) -> Awaited {
+    pub fn add(
+        server: &Arc<Server>,
+        session: u64,
+        user: &str,
+        key: &[u8],
+        capabilities: Capabilities,
+    ) -> Awaited {
         let slot = Arc::new(Slot {
             user: user.to_string(),
             key: key.to_vec(),
@@ -86,7 +92,11 @@ impl Reconnect for Awaited {
         loop {
             if let Some(transport) = arrived.take() {
                 self.server.metrics.resumed.inc();
-                tracing::info!(session = self.session, peer = transport.socket().peer(), "the session goes on");
+                tracing::info!(
+                    session = self.session,
+                    peer = transport.socket().peer(),
+                    "the session goes on"
+                );
                 return Ok(transport);
             }
             if Instant::now() >= deadline || self.server.is_stopping() {

@@ -224,8 +224,7 @@ impl Server {
         let Some(found) = users.as_ref()?.get(user) else {
             let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.decoy_key);
             let salt = ring::hmac::sign(&key, user.as_bytes()).as_ref()[..SALT_BYTES].to_vec();
-            let decoy =
-                Verifier { iterations: ITERATIONS, salt, stored_key: [0; 32], server_key: [0; 32] };
+            let decoy = Verifier { iterations: ITERATIONS, salt, stored_key: [0; 32], server_key: [0; 32] };
             return Some((None, decoy));
         };
         Some((Some(found.role), found.verifier.clone()))

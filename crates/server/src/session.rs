@@ -20,11 +20,11 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Capabilities, FrameType, QueryKind};
 use link::{Link, Reason};
-use trial::Trials;
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Instant;
+use trial::Trials;
 
 /// A session that has been let in.
 struct Session {
@@ -168,6 +168,7 @@ impl Session {
             threads: self.pool.threads(),
             chunk_bytes: send::chunk_bytes(query),
             link: self.link_speed.get(),
+            is_local: self.link.lock().channel.socket().is_local(),
             descriptors: query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS),
         })
     }

@@ -207,7 +207,8 @@ impl Channel {
         self.transport.send(&Received(resumption.received).frame(), hook)?;
         let frame = self.transport.receive(hook)?;
         if frame.frame_type != FrameType::Received {
-            let message = format!("a {:?} frame where a resumed session begins with Received", frame.frame_type);
+            let message =
+                format!("a {:?} frame where a resumed session begins with Received", frame.frame_type);
             return Err(Error::protocol(message));
         }
         let received = Received::decode(&frame.body)?;
@@ -261,10 +262,7 @@ impl Resumption {
 }
 
 /// The hook, and an end of the wait when the socket is replaced.
-fn watched<'a>(
-    resumption: Option<&'a Resumption>,
-    hook: Hook<'a>,
-) -> impl FnMut() -> Result<()> + use<'a> {
+fn watched<'a>(resumption: Option<&'a Resumption>, hook: Hook<'a>) -> impl FnMut() -> Result<()> + use<'a> {
     move || match resumption {
         Some(resumption) if resumption.source.is_replaced() => {
             Err(Error::new(hypostyle_types::ErrorKind::Connection, "the client has connected again"))

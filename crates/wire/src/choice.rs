@@ -53,9 +53,7 @@ const PRICES: usize = 27;
 /// How much all stages' work counts beside the slowest's.
 const WORK: f32 = 0.1;
 
-/// A link that takes less than so many nanoseconds for a byte is no wire: all stages share a machine, and their work counts
-/// so much.
-const LOCAL_LINK: f32 = 0.4;
+/// The same when all stages share a machine, of whose cores this one then has half.
 const LOCAL_WORK: f32 = 0.5;
 
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
@@ -130,6 +128,7 @@ pub(crate) struct Chooser {
     allowed: Vec<usize>,
     accepted: u32,
     cores: f32,
+    work: f32,
     columns: Vec<Column>,
     /// Bytes a second; unknown at first.
     pub link: Option<f64>,
@@ -150,11 +149,18 @@ impl Chooser {
             allowed: allowed.collect(),
             accepted,
             cores: cores.max(1) as f32,
+            work: WORK,
             columns: vec![Column::default(); columns],
             link: None,
             unjudged: Default::default(),
             chunks: 0,
         }
+    }
+
+    /// The receiver is on this machine.
+    pub fn share_machine(&mut self) {
+        self.cores = (self.cores / 2.0).max(1.0);
+        self.work = LOCAL_WORK;
     }
 
     /// For the columns of the next chunk, whose bytes are told.
@@ -197,7 +203,7 @@ impl Chooser {
             .iter()
             .map(|column| self.allowed.iter().map(|candidate| self.cost(column, *candidate, link)).collect())
             .collect();
-        let work = if link < LOCAL_LINK { LOCAL_WORK } else { WORK };
+        let work = self.work;
         let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
         let choices = (0..PRICES).map(|step| {
             let price = price(step);

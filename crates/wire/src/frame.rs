@@ -96,6 +96,7 @@ frame_types! {
     Progress = 40,
     Ask = 41,
     Tables = 42,
+    Descriptors = 43,
 }
 
 /// What stands before every body.

@@ -21,6 +21,9 @@ pub(crate) const DICTIONARY: u8 = 7;
 /// Elements of a sample.
 const SAMPLE: usize = 256;
 
+/// Of short arrays every so many elements are enough of a sample to compare columns.
+const SAMPLE_STEP_MIN: usize = 16;
+
 /// Distinct integers that a dictionary may have.
 const DICTIONARY_MAX: usize = 4096;
 
@@ -221,7 +224,11 @@ fn best_difference<T: Word>(
     earlier: &[Earlier<T>],
     bytes: usize,
 ) -> Option<(u32, Vec<T>, usize)> {
-    let step = (values.len() / SAMPLE).max(1);
+    // Differences of narrow columns gain too little, and looking for them costs more than they do.
+    if T::BYTES < size_of::<u32>() {
+        return None;
+    }
+    let step = (values.len() / SAMPLE).max(SAMPLE_STEP_MIN);
     let width_of = |earlier: &Earlier<T>| {
         let pairs = values.iter().zip(earlier.values.iter()).step_by(step);
         let (low, high) = bounds(pairs.map(|(value, earlier)| value.minus(*earlier)), T::SIGN);

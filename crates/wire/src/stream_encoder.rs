@@ -80,6 +80,14 @@ impl StreamEncoder {
         }
     }
 
+    /// The receiver is on this machine, and its work is at the cost of ours.
+    pub fn on_this_machine(mut self, is_local: bool) -> Self {
+        if is_local {
+            self.chooser.share_machine();
+        }
+        self
+    }
+
     /// Begins with what is known of the link, in bytes a second.
     pub fn with_link(mut self, link: Option<f64>) -> Self {
         self.chooser.link = link;

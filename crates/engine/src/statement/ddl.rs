@@ -402,6 +402,7 @@ mod tests {
     fn a_quoted_dot_does_not_split_a_name() {
         assert_eq!(split_name("a.b"), ["a", "b"]);
         assert_eq!(split_name("\"a.b\".c"), ["a.b", "c"]);
+        assert_eq!(split_name("\"a\"\"b\".\"\"\"\""), ["a\"b", "\""]);
         assert_eq!(lower_unless_quoted("Sales"), "sales");
     }
 }

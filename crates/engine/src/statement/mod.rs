@@ -90,9 +90,20 @@ impl Session {
             }
             let last = index + 1 == statements.len();
             let parameters = if last { parameters } else { &Parameters::None };
-            outcome = self.in_transaction(statement, || self.execute_one(statement, parameters))?;
+            // Whatever is no query may change the state.
+            let may_change = !begins_query(statement);
+            self.forget_state(may_change);
+            let result = self.in_transaction(statement, || self.execute_one(statement, parameters));
+            self.forget_state(may_change);
+            outcome = result?;
         }
         Ok(outcome)
+    }
+
+    fn forget_state(&self, may_change: bool) {
+        if may_change {
+            *self.spare_state.lock() = None;
+        }
     }
 
     /// Runs a query whose rows nobody will read, for its errors.
@@ -161,6 +172,9 @@ impl Session {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
             Statement::Query(mut query) => {
+                if let Some(outcome) = self.whole_table(&query)? {
+                    return Ok(outcome);
+                }
                 name_columns(&mut query);
                 self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)
             }
@@ -480,15 +494,14 @@ fn places_in_order(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usi
 pub(crate) fn split_name(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut inside = false;
-    for character in name.chars() {
+    let mut characters = name.chars().peekable();
+    while let Some(character) = characters.next() {
+        let part = parts.len() - 1;
         match character {
+            '"' if inside && characters.next_if_eq(&'"').is_some() => parts[part].push('"'),
             '"' => inside = !inside,
             '.' if !inside => parts.push(String::new()),
-            other => {
-                if let Some(part) = parts.last_mut() {
-                    part.push(other);
-                }
-            }
+            other => parts[part].push(other),
         }
     }
     parts
@@ -496,6 +509,12 @@ pub(crate) fn split_name(name: &str) -> Vec<String> {
 
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Whether a statement is a query for certain.
+fn begins_query(sql: &str) -> bool {
+    let word = sql.trim_start().split(|character: char| !character.is_ascii_alphabetic()).next();
+    word.is_some_and(|word| ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query)))
 }
 
 /// The first words of a statement in upper case, past comments.

@@ -25,17 +25,31 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{OnInsert, TableObject};
+use datafusion::sql::sqlparser::ast::{
+    ObjectName, OnInsert, Query, SetExpr, Statement, TableFactor, TableObject,
+};
 use hypostyle_storage::{Snapshot, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+/// A row of so many values is planned in less time than it takes to wake another thread.
+const CONSTANTS_MAX: usize = 16;
+
 impl Session {
     /// Plans a statement and starts it.
     pub(crate) fn query(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
-        self.plan_and_start(self.context.state(), statement, parameters)
+        let (outcome, state) = self.plan_and_start(self.take_state(), statement, parameters)?;
+        *self.spare_state.lock() = Some(state);
+        Ok(outcome)
+    }
+
+    /// The state for a statement: that of an earlier one, whose copy costs more than a small query.
+    fn take_state(&self) -> SessionState {
+        let Some(mut state) = self.spare_state.lock().take() else { return self.context.state() };
+        state.mark_start_execution();
+        state
     }
 
     /// The whole of a table or view.
@@ -54,6 +68,18 @@ impl Session {
         let full = [&database, &schema, &relation].map(|part| super::quoted(part)).join(".");
         let sql = format!("SELECT * FROM {full}");
         self.query(super::parse(&sql)?, &Parameters::None)
+    }
+
+    /// `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of columns planning takes longer than all else.
+    pub(crate) fn whole_table(&self, query: &Query) -> Result<Option<Outcome>> {
+        let Some(name) = only_table(query) else { return Ok(None) };
+        let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>();
+        let Some(parts) = parts else { return Ok(None) };
+        let Ok(Name { database, schema, name }) = self.scope.resolve(&parts, None) else { return Ok(None) };
+        let Ok(found) = self.scope.database(&database) else { return Ok(None) };
+        let Some(table) = found.snapshot.table(&schema, &name) else { return Ok(None) };
+        let plan = StoredPlan::whole(table, &found.snapshot);
+        plan.open(self.engine.options().threads).map(|stored| Some(Outcome::Stored(stored)))
     }
 
     pub(crate) fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
@@ -82,7 +108,7 @@ impl Session {
     pub(crate) fn query_from(&self, database: &str, statement: DfStatement) -> Result<Outcome> {
         let mut state = self.context.state();
         state.config_mut().options_mut().catalog.default_catalog = search_from(database);
-        self.plan_and_start(state, statement, &Parameters::None)
+        self.plan_and_start(state, statement, &Parameters::None).map(|(outcome, _)| outcome)
     }
 
     /// In one go: a thread that waits for another one more often costs more than a small query.
@@ -91,12 +117,13 @@ impl Session {
         state: SessionState,
         statement: DfStatement,
         parameters: &Parameters,
-    ) -> Result<Outcome> {
+    ) -> Result<(Outcome, SessionState)> {
+        let is_constant = has_no_from(&statement);
         let planning = self.planning(state, statement, parameters)?;
         let (context, threads) = (self.context.clone(), self.engine.options().threads);
-        self.wait(async move {
+        let started = async move {
             let (plan, state) = planning.plan().await?;
-            match plan {
+            let outcome = match plan {
                 LogicalPlan::Statement(_)
                 | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
                     // SET and functions: DataFusion keeps their state in the session.
@@ -120,8 +147,10 @@ impl Session {
                     start(&state, LogicalPlan::Explain(explain), threads).await
                 }
                 query => start(&state, query, threads).await,
-            }
-        })
+            };
+            Ok((outcome?, state))
+        };
+        if is_constant { self.wait_here(started) } else { self.wait(started) }
     }
 
     fn start_query(&self, plan: LogicalPlan) -> Result<Outcome> {
@@ -262,6 +291,24 @@ impl Session {
     pub(crate) fn count_rows(&self, rows: u64) {
         self.counters.done.fetch_add(rows, Ordering::Relaxed);
     }
+}
+
+/// Whether a query only computes a row out of nothing.
+fn has_no_from(statement: &DfStatement) -> bool {
+    let DfStatement::Statement(statement) = statement else { return false };
+    let Statement::Query(query) = statement.as_ref() else { return false };
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    query.with.is_none() && select.from.is_empty() && select.projection.len() <= CONSTANTS_MAX
+}
+
+/// The table of a statement that asks for all of it and for nothing else.
+fn only_table(query: &Query) -> Option<&ObjectName> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let [table] = select.from.as_slice() else { return None };
+    let TableFactor::Table { name, .. } = &table.relation else { return None };
+    let is_short = select.projection.len() == 1 && table.joins.is_empty() && select.selection.is_none();
+    // Whatever else a query may have, it would show.
+    (is_short && query.to_string() == format!("SELECT * FROM {name}")).then_some(name)
 }
 
 /// A statement with all that planning it needs.

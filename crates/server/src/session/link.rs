@@ -1,8 +1,8 @@
 //! The socket of a session, and what the client says while its statement runs.
 
 use crate::server::Server;
-use hypostyle::{Connection, Poll, Progress};
 use arrow::buffer::Buffer;
+use hypostyle::{Connection, Poll, Progress};
 use hypostyle_transport::{Channel, Frame, Hook};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;

@@ -9,12 +9,12 @@ use hypostyle_io::File;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    CHUNK_BYTES, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame, FileNode, FrameHeader, FrameType,
-    Place, Region, ResultHeader, StreamEncoder, Writer, rows_that_fit,
+    CHUNK_BYTES, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame, FRAME_HEADER_BYTES,
+    FileNode, FrameHeader, FrameType, Place, Region, ResultHeader, StreamEncoder, Writer, rows_that_fit,
 };
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 /// Results of fewer bytes are not worth a mapping.
@@ -22,6 +22,9 @@ const MAPPED_BYTES_MIN: u64 = 64 << 10;
 
 /// Bytes of a memory file: fewer files to open, few enough not to wait long for the first.
 const MEMORY_CHUNK_BYTES: usize = 8 << 20;
+
+/// Files that a client takes for one result; a process may have 1024 open where nobody has raised that.
+const FILES_MAX: usize = 750;
 
 /// Small frames are put together up to so many bytes.
 const TOGETHER_BYTES: usize = 64 << 10;
@@ -33,6 +36,25 @@ const LINK_BYTES_MIN: u64 = 4 << 20;
 struct Ready {
     encoded: Encoded,
     file: Option<OwnedFd>,
+}
+
+/// The files of a stored result, open for a client.
+struct Opened {
+    skip: u64,
+    rows: u64,
+    nodes: Vec<FileNode>,
+    descriptors: Vec<OwnedFd>,
+}
+
+impl Opened {
+    /// # Errors
+    /// That this process may open no more files.
+    fn new(files: &StoredFiles) -> Result<Self> {
+        let mut descriptors = Vec::new();
+        let nodes = files.columns.iter().flatten().map(|node| file_node(node, &mut descriptors));
+        let nodes = nodes.collect::<Result<_>>()?;
+        Ok(Self { skip: files.skip, rows: files.rows, nodes, descriptors })
+    }
 }
 
 /// A result that is being sent.
@@ -53,6 +75,10 @@ impl Session {
         let schema = wire::canonical_schema(&result.schema())?;
         let descriptors = query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS);
         let files = if descriptors { mapped_files(result)? } else { None };
+        let files = files.map(|files| Opened::new(&files)).transpose().unwrap_or_else(|error| {
+            tracing::warn!(%error, "stored columns go as bytes");
+            None
+        });
         let execute = started.elapsed();
         let header = ResultHeader {
             query: query.query,
@@ -65,6 +91,7 @@ impl Session {
             session: self,
             query,
             encoder: StreamEncoder::new(query.query, schema, self.codecs, self.codec()?, self.pool.threads())
+                .on_this_machine(self.link.lock().channel.socket().is_local())
                 .with_link(self.link_speed.get()),
             ready: header.frame(),
             encoding: VecDeque::new(),
@@ -93,39 +120,40 @@ impl Sending<'_> {
     }
 
     /// The columns' own files (§10.5, place 2); how many rows.
-    fn files(&mut self, files: &StoredFiles) -> Result<u64> {
-        let mut descriptors = Vec::new();
-        let nodes = files
-            .columns
-            .iter()
-            .flatten()
-            .map(|node| file_node(node, &mut descriptors))
-            .collect::<Result<Vec<_>>>()?;
-        let header = wire::ChunkHeader {
+    fn files(&mut self, files: &Opened) -> Result<u64> {
+        self.flush()?;
+        let borrowed: Vec<_> = files.descriptors.iter().map(AsFd::as_fd).collect();
+        let mut left = borrowed.as_slice();
+        while left.len() > DESCRIPTORS_MAX {
+            let (ahead, rest) = left.split_at(DESCRIPTORS_MAX);
+            let frame = wire::Cancel(self.query.query).frame(FrameType::Descriptors);
+            self.frame_with_descriptors(FrameType::Descriptors, &frame[FRAME_HEADER_BYTES..], ahead)?;
+            left = rest;
+        }
+        let mut body = Writer::default();
+        wire::ChunkHeader {
             query: self.query.query,
             place: Place::Columns,
             number: 0,
             rows: files.rows,
             checksum: 0,
             skip: files.skip,
-            head: wire::write_file_nodes(nodes.iter()),
-        };
-        self.frame_with_descriptors(&header, &descriptors)?;
+            head: wire::write_file_nodes(files.nodes.iter()),
+        }
+        .write(&mut body);
+        self.frame_with_descriptors(FrameType::Chunk, &body.finish(), left)?;
         Ok(files.rows)
     }
 
-    fn frame_with_descriptors(&mut self, header: &wire::ChunkHeader, descriptors: &[OwnedFd]) -> Result<()> {
-        self.flush()?;
-        let mut body = Writer::default();
-        header.write(&mut body);
-        let body = body.finish();
-        let frame = FrameHeader {
-            length: body.len() as u32,
-            frame_type: FrameType::Chunk,
-            descriptors: descriptors.len() as u16,
-        };
-        let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
-        self.link().send_with_descriptors(&frame.encode(), &body, &borrowed)
+    fn frame_with_descriptors(
+        &mut self,
+        frame_type: FrameType,
+        body: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<()> {
+        let (length, count) = (body.len() as u32, descriptors.len() as u16);
+        let header = FrameHeader { length, frame_type, descriptors: count };
+        self.link().send_with_descriptors(&header.encode(), body, descriptors)
     }
 
     /// Chunks, encoded on all cores while the engine computes the next rows.
@@ -207,9 +235,7 @@ impl Sending<'_> {
     /// A chunk whose payload is in a memory file (§10.5, place 1).
     fn memory_file(&mut self, frame: &EncodedFrame, file: &OwnedFd) -> Result<()> {
         self.flush()?;
-        let header =
-            FrameHeader { length: frame.head.len() as u32, frame_type: frame.frame_type, descriptors: 1 };
-        self.link().send_with_descriptors(&header.encode(), &frame.head, &[file.as_fd()])
+        self.frame_with_descriptors(frame.frame_type, &frame.head, &[file.as_fd()])
     }
 
     fn frame(&mut self, frame: &EncodedFrame) -> Result<()> {
@@ -294,7 +320,7 @@ fn mapped_files(result: &QueryResult) -> Result<Option<StoredFiles>> {
     let count = |node: &NodeFiles| {
         node.buffers.len() + usize::from(node.validity.is_some()) + 2 * usize::from(node.dictionary.is_some())
     };
-    Ok(files.filter(|files| files.columns.iter().flatten().map(count).sum::<usize>() <= DESCRIPTORS_MAX))
+    Ok(files.filter(|files| files.columns.iter().flatten().map(count).sum::<usize>() <= FILES_MAX))
 }
 
 fn file_node(node: &NodeFiles, descriptors: &mut Vec<OwnedFd>) -> Result<FileNode> {

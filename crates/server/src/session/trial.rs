@@ -17,6 +17,7 @@ pub struct Trials {
     pub chunk_bytes: usize,
     /// Bytes a second, as the last results have shown.
     pub link: Option<f64>,
+    pub is_local: bool,
     /// Whether the client takes descriptors.
     pub descriptors: bool,
 }
@@ -28,7 +29,9 @@ impl Transfer for Trials {
         }
         let canonical = wire::canonical_schema(&schema)?;
         let codec = if self.descriptors { Codec::None } else { self.codec };
-        let encoder = StreamEncoder::new(0, canonical, self.codecs, codec, self.threads).with_link(self.link);
+        let encoder = StreamEncoder::new(0, canonical, self.codecs, codec, self.threads)
+            .on_this_machine(self.is_local)
+            .with_link(self.link);
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
         let (chunk_bytes, link, in_memory) = (self.chunk_bytes, self.link, self.descriptors);
         Ok(Box::new(Encoding { encoder, codec, names, chunk_bytes, link, in_memory, chunks: 0 }))
@@ -77,7 +80,11 @@ impl TransferTrial for Encoding {
         let place = match (self.in_memory, self.link) {
             (true, _) => "memory files".to_string(),
             (false, Some(link)) => {
-                format!("link={:.1} MB/s, send={:.1?}", link / 1e6, Duration::from_secs_f64(end.sent as f64 / link))
+                format!(
+                    "link={:.1} MB/s, send={:.1?}",
+                    link / 1e6,
+                    Duration::from_secs_f64(end.sent as f64 / link)
+                )
             }
             (false, None) => "link=not measured yet".to_string(),
         };
@@ -86,9 +93,9 @@ impl TransferTrial for Encoding {
             let codec = format!("{} ×{}", chosen.codec(), chosen.chunks);
             columns.entry(chosen.column).or_default().push(codec);
         }
-        let columns = columns.iter().map(|(column, codecs)| {
-            format!("{}: {}", self.names[*column as usize], codecs.join(" | "))
-        });
+        let columns = columns
+            .iter()
+            .map(|(column, codecs)| format!("{}: {}", self.names[*column as usize], codecs.join(" | ")));
         format!(
             "codec={}, {place}, rows={}, chunks={}, raw_bytes={}, sent_bytes={}, encode={:.1?}, columns=[{}]",
             self.codec,
