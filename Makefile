@@ -10,10 +10,10 @@ export RUNS ?= 5
 ROUNDS ?= 20
 BENCHES ?= export append tpch open transactions
 
-.PHONY: help setup build demo test test-long bench bench-protocol fuzz lint format clean
+.PHONY: help setup build demo test test-long bench bench-protocol bench-design-space fuzz lint format clean
 
 help: ## Show this list
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
 
 setup: ## Install what is missing: system packages, Python environment
 	@scripts/setup.sh
@@ -38,6 +38,10 @@ bench-protocol: build ## Measure the client protocol against its peers, networks
 	@scripts/setup_peers.sh
 	@. scripts/env.sh && cd bench && "$$VENV/bin/python" -m protocol --sf $(SF) --runs $(RUNS)
 
+bench-design-space: SF := 0.1
+bench-design-space: build ## Measure what the protocol could have been: the chapter's Tables 3.3 to 3.9 (SF=0.1)
+	@. scripts/env.sh && "$$VENV/bin/python" bench/design_space.py --sf $(SF) --runs $(RUNS)
+
 test-long: setup ## Crash, fault, isolation and model campaigns, ROUNDS (20) times as long; HYPOSTYLE_TEST_SEED repeats one
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) cargo test --locked -p hypostyle-storage \
 		--test crash --test images --test faults --test isolation --test model -- --nocapture --test-threads 1
@@ -50,7 +54,7 @@ lint: setup ## Check formatting and lints of Rust and Python
 
 format: setup ## Format Rust and Python
 	@cargo fmt --all
-	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python
+	@. scripts/env.sh && "$$VENV/bin/ruff" format --quiet --config scripts/ruff.toml scripts bench bindings/python bindings/adbc
 
 clean: ## Remove our own build artefacts and the scratch data; keep the dependencies, half an hour of compiling
 	@. scripts/env.sh && rm -rf "$$HYPOSTYLE_CACHE/data" "$$CARGO_TARGET_DIR/wheels" && cargo clean --quiet --workspace

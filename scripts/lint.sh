@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 . scripts/env.sh
 
 ruff=("$VENV/bin/ruff")
-python_code=(scripts bench bindings/python)
+python_code=(scripts bench bindings/python bindings/adbc)
 
 cargo fmt --all --check
 "${ruff[@]}" format --quiet --config scripts/ruff.toml --check "${python_code[@]}"

@@ -22,7 +22,8 @@ stage() {
 below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-io -p hypostyle-storage
     -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
 # Together, so that one feature set is resolved and DataFusion is the build that all else uses.
-above_datafusion=(-p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli -p hypostyle-tests -p hypostyle-bench)
+above_datafusion=(-p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli -p hypostyle-tests -p hypostyle-bench
+    -p hypostyle-adbc)
 # For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
 export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 
@@ -30,6 +31,8 @@ stage "storage and below" cargo test --locked --no-fail-fast "${below_datafusion
 stage "engine and above" cargo test --locked --no-fail-fast --release "${above_datafusion[@]}"
 stage "wheel" scripts/wheel.sh &&
     stage "Python package" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/python/tests
+stage "ADBC driver" scripts/adbc.sh &&
+    stage "ADBC" "$VENV/bin/python" -m pytest -q -p no:cacheprovider bindings/adbc/tests
 
 printf '\n'
 ((${#failed_stages[@]})) && printf 'failed: %s\n' "${failed_stages[@]}"
