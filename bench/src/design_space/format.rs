@@ -6,11 +6,11 @@ use hypostyle_wire::{FrameType, rows_that_fit};
 
 use super::Result;
 use super::general::General;
-use super::link::Outgoing;
+use super::link::{Link, Outgoing};
 
 /// One alternative of the design space.
 pub trait Format: Sync {
-    fn sender(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkSender + '_>>;
+    fn sender(&self, schema: &SchemaRef, link: &Link) -> Result<Box<dyn ChunkSender + '_>>;
     fn receiver(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkReceiver + '_>>;
 
     /// Rows from `start` on that make a chunk of so many bytes before compression.
@@ -45,7 +45,7 @@ pub struct Messages<S> {
 }
 
 impl<S: Serializer> Format for Messages<S> {
-    fn sender(&self, _schema: &SchemaRef) -> Result<Box<dyn ChunkSender + '_>> {
+    fn sender(&self, _schema: &SchemaRef, _link: &Link) -> Result<Box<dyn ChunkSender + '_>> {
         Ok(Box::new(MessageSender { format: self, bytes_max: 0 }))
     }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use hypostyle_wire::{FrameHeader, FrameType};
 
-/// Bytes that a sender may be ahead of its link: about what Linux lets a TCP send buffer grow to.
-const SEND_BUFFER_BYTES: f64 = (1 << 20) as f64;
+/// Bytes that a sender may be ahead of its link, beyond those that are under way: what the product's sockets allow.
+const UNSENT_BYTES: f64 = (256 << 10) as f64;
 
 /// Bytes that are handed to the socket at once where the link sets the pace.
 const SLICE_BYTES: usize = 64 << 10;
@@ -49,10 +49,20 @@ pub const SLOW: Link =
     Link { name: "10 Mbit/s, a tenth", bytes_per_second: Some(1.25e6), share: 10, runs_max: 1, ..WAN };
 
 impl Link {
+    /// Whether the receiver shares the sender's machine, and nothing is in between.
+    pub fn is_local(&self) -> bool {
+        self.bytes_per_second.is_none()
+    }
+
     /// The sending end, after the time that the query and the first byte of its answer are on the way.
     pub fn open(&self, stream: TcpStream) -> Outgoing {
         sleep(self.round_trip);
-        let pace = self.bytes_per_second.map(|rate| Pace { rate, backlog: 0.0, seen: Instant::now() });
+        let pace = self.bytes_per_second.map(|rate| Pace {
+            rate,
+            backlog_max: UNSENT_BYTES + rate * self.round_trip.as_secs_f64(),
+            backlog: 0.0,
+            seen: Instant::now(),
+        });
         Outgoing { stream, pace, bytes: 0, frame_bytes_max: 0 }
     }
 }
@@ -60,6 +70,7 @@ impl Link {
 /// The send buffer of a link.
 struct Pace {
     rate: f64,
+    backlog_max: f64,
     /// Bytes that have not left the buffer.
     backlog: f64,
     seen: Instant,
@@ -106,7 +117,7 @@ impl Outgoing {
             None => write_all(&mut self.stream, &pieces)?,
             Some(pace) => {
                 for slice in pieces.iter().flat_map(|piece| piece.chunks(SLICE_BYTES)) {
-                    pace.wait_for(SEND_BUFFER_BYTES - slice.len() as f64);
+                    pace.wait_for(pace.backlog_max - slice.len() as f64);
                     self.stream.write_all(slice)?;
                     pace.backlog += slice.len() as f64;
                 }

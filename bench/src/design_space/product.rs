@@ -1,12 +1,14 @@
 //! The product's own chunks (protocol.md §10, §11), through the public API of `hypostyle-wire`.
 
+use std::time::Duration;
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use hypostyle_wire::{COMPRESSIONS, Codec, FrameType, StreamDecoder, StreamEncoder, canonical_schema};
 
 use super::Result;
 use super::format::{ChunkReceiver, ChunkSender, Format};
-use super::link::Outgoing;
+use super::link::{Link, Outgoing};
 
 const QUERY: u32 = 1;
 
@@ -14,9 +16,10 @@ const QUERY: u32 = 1;
 pub struct Chunks(pub Codec);
 
 impl Format for Chunks {
-    fn sender(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkSender + '_>> {
+    fn sender(&self, schema: &SchemaRef, link: &Link) -> Result<Box<dyn ChunkSender + '_>> {
         let schema = canonical_schema(schema)?;
-        Ok(Box::new(Encoder(StreamEncoder::new(QUERY, schema, COMPRESSIONS, self.0, 1))))
+        let encoder = StreamEncoder::new(QUERY, schema, COMPRESSIONS, self.0, 1);
+        Ok(Box::new(Encoder(encoder.on_this_machine(link.is_local()))))
     }
 
     fn receiver(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkReceiver + '_>> {
@@ -29,7 +32,7 @@ struct Encoder(StreamEncoder);
 impl ChunkSender for Encoder {
     fn send(&mut self, chunk: RecordBatch, outgoing: &mut Outgoing) -> Result<()> {
         let encoded = self.0.plan(chunk)?.encode()?;
-        let mut in_socket = std::time::Duration::ZERO;
+        let mut in_socket = Duration::ZERO;
         for frame in &encoded.frames {
             let mut pieces = vec![frame.head.as_slice()];
             pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));

@@ -12,7 +12,7 @@ use hypostyle_wire::{FRAME_HEADER_BYTES, FrameHeader, FrameType};
 
 use super::Result;
 use super::format::Format;
-use super::link::{LOCAL, Link, Outgoing, Sent};
+use super::link::{LOCAL, Link, Sent};
 
 const READ_BYTES: usize = 64 << 10;
 
@@ -70,7 +70,7 @@ fn run<T: Default>(
     let (receiving, _) = listener.accept()?;
     let start = Instant::now();
     thread::scope(|scope| {
-        let sender = scope.spawn(move || send(format, rows, chunk_bytes, link.open(sending)));
+        let sender = scope.spawn(move || send(format, rows, chunk_bytes, link, sending));
         let received = receive(format, &rows.schema(), receiving, take);
         let seconds = start.elapsed().as_secs_f64();
         let sent = sender.join().map_err(|_| "the sender panicked")?;
@@ -86,9 +86,11 @@ fn send(
     format: &dyn Format,
     rows: &RecordBatch,
     chunk_bytes: usize,
-    mut outgoing: Outgoing,
+    link: &Link,
+    stream: TcpStream,
 ) -> Result<(Sent, usize)> {
-    let mut sender = format.sender(&rows.schema())?;
+    let mut outgoing = link.open(stream);
+    let mut sender = format.sender(&rows.schema(), link)?;
     let (mut start, mut chunks) = (0, 0);
     while start < rows.num_rows() {
         let length = format.chunk_rows(rows, start, chunk_bytes);
@@ -173,8 +175,8 @@ mod tests {
     struct Lossy(Chunks);
 
     impl Format for Lossy {
-        fn sender(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkSender + '_>> {
-            self.0.sender(schema)
+        fn sender(&self, schema: &SchemaRef, link: &Link) -> Result<Box<dyn ChunkSender + '_>> {
+            self.0.sender(schema, link)
         }
 
         fn receiver(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkReceiver + '_>> {
