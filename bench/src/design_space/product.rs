@@ -38,7 +38,7 @@ impl ChunkSender for Encoder {
             pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
             in_socket += outgoing.send(frame.frame_type, &pieces)?;
         }
-        self.0.sent(&encoded, in_socket);
+        self.0.sent(&encoded, Some(in_socket));
         Ok(())
     }
 }

@@ -268,7 +268,7 @@ impl Sending {
                 send_frame(link, frame)?;
                 in_socket += since.elapsed();
             }
-            self.encoder.sent(&encoded, in_socket);
+            self.encoder.sent(&encoded, Some(in_socket));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::column::{
     ColumnData, ColumnWriter, GenerationFiles, committed_files, node_count, table_directory,
 };
 use crate::database::{Database, Synchronous};
-use crate::rows::{Rows, decode_rows, encode_positions, encode_rows, positions_before, row_schema};
+use crate::rows::{Rows, Tail, decode_rows, encode_positions, encode_rows, positions_before, row_schema};
 use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
@@ -112,7 +112,7 @@ struct Staged {
 #[derive(Clone, Debug, Default)]
 struct StagedTable {
     in_files: Option<InFiles>,
-    rows: Vec<RecordBatch>,
+    rows: Tail,
     bytes: usize,
     deleted: RoaringTreemap,
 }
@@ -229,7 +229,7 @@ impl Transaction {
                 let tables = Arc::make_mut(&mut state.catalog).tables.iter_mut();
                 tables.filter(|table| table.id == *id).for_each(|table| *table = in_files.entry.clone());
             }
-            for batch in &staged.rows {
+            for batch in staged.rows.batches() {
                 rows.tail.push(batch.clone())?;
             }
             if !staged.deleted.is_empty() {
@@ -377,7 +377,7 @@ impl Transaction {
         let rows = RecordBatch::try_new(schema, arrays)
             .map_err(|error| Error::internal(format!("cannot stage rows: {error}")))?;
         let staged = self.staged.tables.entry(entry.id).or_default();
-        staged.rows.push(rows);
+        staged.rows.push(rows)?;
         staged.bytes += bytes;
         if staged.bytes <= LOG_ROWS_BYTES_MAX {
             return Ok(());
@@ -402,7 +402,7 @@ impl Transaction {
     fn own_rows(&self, id: TableId) -> u64 {
         let Some(staged) = self.staged.tables.get(&id) else { return 0 };
         let in_files = staged.in_files.as_ref().map_or(0, |in_files| in_files.rows);
-        in_files + staged.rows.iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
+        in_files + staged.rows.rows()
     }
 
     /// Moves staged rows to the column files, if nobody else is writing them and their rows are those
@@ -422,14 +422,13 @@ impl Transaction {
         let Some(staged) = self.staged.tables.get_mut(&id) else { return Ok(()) };
         let absorbed_rows = absorbed.iter().map(|batch| batch.num_rows() as u64).sum();
         let mut columns = open_columns(self.database.store(), &entry)?;
-        for batch in absorbed.iter().chain(&staged.rows) {
+        for batch in absorbed.iter().chain(staged.rows.batches()) {
             let work = columns.iter_mut().zip(batch.columns()).collect();
             in_parallel(work, threads, |(writer, array): (&mut ColumnWriter, &ArrayRef)| {
                 writer.append(array)
             })?;
         }
-        let rows: u64 = staged.rows.iter().map(|batch| batch.num_rows() as u64).sum();
-        staged.rows.clear();
+        let rows = std::mem::take(&mut staged.rows).rows();
         staged.bytes = 0;
         match &mut staged.in_files {
             Some(in_files) => in_files.rows += rows,
@@ -930,7 +929,7 @@ impl StagedTable {
     fn encode_rows(&self, own_start: u64) -> Result<Vec<Inserted>> {
         let mut first = own_start + self.in_files.as_ref().map_or(0, |in_files| in_files.rows);
         let mut encoded = Vec::new();
-        for batch in &self.rows {
+        for batch in self.rows.batches() {
             let rows = batch.num_rows() as u64;
             let kept = if self.deleted.range_cardinality(first..first + rows) == 0 {
                 batch.clone()

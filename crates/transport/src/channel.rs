@@ -12,9 +12,14 @@ use hypostyle_types::{Error, Result};
 use hypostyle_wire::{FRAME_HEADER_BYTES, FrameType, Received};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 /// The peer is told what has arrived whenever so much has come since the last time.
 const TOLD_BYTES: u64 = 1 << 20;
+
+/// After a pause it is told earlier: by how soon that comes back the peer judges the link.
+const TOLD_EARLY_BYTES: u64 = 16 << 10;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// A peer that has not said it has so many bytes cannot resume any more: memory is bounded.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
@@ -52,6 +57,9 @@ struct Resumption {
     /// Bytes of the peer's stream that have been given out, and as the peer knows it.
     received: u64,
     told: u64,
+    told_at: Instant,
+    /// Bytes of our stream that the peer is known to have.
+    acknowledged: u64,
     /// Sockets since something came through last, and what had come then.
     fruitless: u32,
     progress: (u64, u64),
@@ -71,6 +79,8 @@ impl Channel {
             sent: 0,
             received: 0,
             told: 0,
+            told_at: Instant::now(),
+            acknowledged: 0,
             fruitless: 0,
             progress: (0, 0),
         };
@@ -84,6 +94,16 @@ impl Channel {
     /// Whether a broken socket would be replaced.
     pub fn is_resumable(&self) -> bool {
         self.resumption.is_some()
+    }
+
+    /// Bytes that were sent and that the peer is known to have; `None` where it does not tell.
+    pub fn sent_and_acknowledged(&self) -> Option<(u64, u64)> {
+        self.resumption.as_ref().map(|resumption| (resumption.sent, resumption.acknowledged))
+    }
+
+    /// Whether something comes within a short time.
+    pub fn is_readable_within(&self, time: Duration) -> Result<bool> {
+        self.transport.is_readable_within(time)
     }
 
     /// No socket follows on the present one.
@@ -127,6 +147,7 @@ impl Channel {
     fn tell(&mut self, hook: Hook<'_>) -> Result<()> {
         let Some(resumption) = &mut self.resumption else { return Ok(()) };
         resumption.told = resumption.received;
+        resumption.told_at = Instant::now();
         let frame = Received(resumption.received).frame();
         let sent = self.transport.send(&frame, &mut watched(self.resumption.as_ref(), hook));
         self.unless_broken(sent, hook).map(drop)
@@ -237,6 +258,7 @@ impl Resumption {
                 received.0, self.sent, self.kept_from
             )));
         }
+        self.acknowledged = received.0;
         while let Some(first) = self.kept.front()
             && self.kept_from + first.len() as u64 <= received.0
         {
@@ -249,7 +271,8 @@ impl Resumption {
     /// Counts a frame that is given out; whether the peer should be told.
     fn count(&mut self, frame: &Frame) -> bool {
         self.received += (FRAME_HEADER_BYTES + frame.body.len()) as u64;
-        self.received - self.told >= TOLD_BYTES
+        let untold = self.received - self.told;
+        untold >= TOLD_BYTES || (untold >= TOLD_EARLY_BYTES && self.told_at.elapsed() > PAUSE)
     }
 
     /// Whether sockets come and go and nothing gets through.

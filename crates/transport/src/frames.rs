@@ -11,9 +11,13 @@ use rustls::Connection;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind as IoErrorKind, IoSlice, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Bytes read at once where many small frames may be.
 const READ_BYTES: usize = 64 << 10;
+
+/// Bytes of a body that are believed: a chunk's, mostly.
+const BELIEVED_BYTES: usize = 2 << 20;
 
 /// Frames that may wait in the inbox while a write waits; a peer that sends more of them than it may is not served.
 const INBOX_FRAMES_MAX: usize = 1024;
@@ -164,8 +168,8 @@ impl Transport {
                 header.copy_from_slice(&self.read[..FRAME_HEADER_BYTES]);
                 let header = FrameHeader::decode(&header, self.body_bytes_max)?;
                 let here = (self.read.len() - FRAME_HEADER_BYTES).min(header.length as usize);
-                // Memory is taken as the bytes come, not on the word of a header.
-                let mut body = Vec::with_capacity((header.length as usize).min(here.max(READ_BYTES)));
+                // Of more memory than this it is taken as the bytes come, not on the word of a header.
+                let mut body = Vec::with_capacity((header.length as usize).min(here.max(BELIEVED_BYTES)));
                 body.extend_from_slice(&self.read[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + here]);
                 self.read.drain(..FRAME_HEADER_BYTES + here);
                 self.partial = Some((header, body));
@@ -229,6 +233,14 @@ impl Transport {
                 read_exactly(&self.socket, body, wanted)
             }
         }
+    }
+
+    /// Whether something comes within a short time.
+    pub(crate) fn is_readable_within(&self, time: Duration) -> Result<bool> {
+        if !self.inbox.is_empty() {
+            return Ok(true);
+        }
+        self.socket.is_readable_within(time)
     }
 
     /// Waits for the peer, a while at most.

@@ -15,10 +15,11 @@ use std::mem::MaybeUninit;
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 /// Bytes that the kernel takes beyond those that are under way. Without a limit it takes megabytes at the speed of memory: time in the
 /// socket would say nothing of the link, and what is chosen for it would come too late.
-const UNSENT_BYTES: u32 = 256 << 10;
+const UNSENT_BYTES: u32 = 128 << 10;
 
 /// Why a read or write has not gone on.
 pub(crate) enum Stop {
@@ -151,6 +152,16 @@ impl Socket {
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(stop(errno)),
             }
+        }
+    }
+
+    /// Whether it can be read within a time of less than a second.
+    pub(crate) fn is_readable_within(&self, time: Duration) -> Result<bool> {
+        let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&time)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(errno) => Err(failed(&errno.into())),
         }
     }
 

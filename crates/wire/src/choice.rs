@@ -8,6 +8,7 @@
 use crate::codec::{Codec, LZ4, ZSTD};
 use crate::compression::Compression;
 use crate::sink::Settings;
+use arrow_schema::DataType;
 use std::time::Duration;
 
 const fn zstd(level: i32, rounded: bool) -> Settings {
@@ -56,6 +57,16 @@ const WORK: f32 = 0.1;
 /// The same when all stages share a machine, of whose cores this one then has half.
 const LOCAL_WORK: f32 = 0.5;
 
+/// Kinds of columns: strings and nested ones, bits, floats, and integers of each width.
+const KINDS: usize = 8;
+
+/// Of so many columns not all try what is new, but every so many in turn.
+const MANY_COLUMNS: usize = 24;
+const TRY_EVERY: u64 = 8;
+
+/// More nanoseconds than anything costs.
+const UNKNOWN: f32 = 1e30;
+
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
 
@@ -63,7 +74,7 @@ const FORGET_CHUNKS: u64 = 32;
 const LINK_BYTES: u64 = 128 << 10;
 
 /// A link that seems to have become faster may have become idle, so that it is believed slowly.
-const LINK_RISE: f64 = 1.1;
+const LINK_RISE: f64 = 1.25;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rate {
@@ -73,31 +84,70 @@ struct Rate {
     time: f32,
 }
 
-#[derive(Clone, Debug, Default)]
+impl Rate {
+    /// With a newer measurement.
+    fn and(self, new: Self) -> Self {
+        Self { ratio: self.ratio * 0.7 + new.ratio * 0.3, time: self.time * 0.7 + new.time * 0.3 }
+    }
+}
+
+/// What was measured of each candidate.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rates([Option<Rate>; CANDIDATES.len()]);
+
+impl Rates {
+    fn add(&mut self, candidate: usize, new: Rate) {
+        let kept = &mut self.0[candidate];
+        *kept = Some(kept.map_or(new, |old| old.and(new)));
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Column {
-    rates: [Option<Rate>; CANDIDATES.len()],
+    rates: Rates,
+    /// Columns of a kind are much alike.
+    kind: usize,
     /// Bytes before codecs of a chunk.
     raw: f32,
 }
 
 impl Column {
-    /// What a candidate is expected to do.
-    fn expect(&self, candidate: usize) -> Rate {
-        if let Some(rate) = self.rates[candidate] {
+    fn new(data_type: &DataType) -> Self {
+        let kind = match data_type {
+            DataType::Dictionary(code, _) => code.primitive_width().map_or(0, kind_of_width),
+            DataType::Boolean => 1,
+            DataType::Float32 | DataType::Float64 => 2,
+            other => other.primitive_width().map_or(0, kind_of_width),
+        };
+        Self { rates: Rates::default(), kind, raw: 0.0 }
+    }
+
+    /// What a candidate is expected to do, by what it did to this column, else to its kind.
+    fn expect(&self, candidate: usize, kinds: &[Rates; KINDS]) -> Rate {
+        let (own, kind) = (&self.rates.0, &kinds[self.kind].0);
+        if let Some(rate) = own[candidate] {
             return rate;
         }
         if candidate == PLAIN {
             return Rate { ratio: 1.0, time: 0.05 };
         }
+        if let (Some(rate), Some(quick), Some(own_quick)) = (kind[candidate], kind[QUICK], own[QUICK]) {
+            // As much better than what is known of both as it was for the others.
+            return Rate { ratio: rate.ratio * own_quick.ratio / quick.ratio.max(1e-6), time: rate.time };
+        }
         // The heaviest known one that is lighter tells most; what symbols do to strings tells nothing.
         let lighter = (QUICK..candidate).rev().filter(|index| *index != SYMBOLS);
-        let known = lighter.filter_map(|index| self.rates[index].map(|rate| (index, rate))).next();
+        let known = lighter.filter_map(|index| own[index].map(|rate| (index, rate))).next();
         let (index, rate) = known.unwrap_or((QUICK, QUICK_GUESS));
         Rate {
             ratio: rate.ratio * CANDIDATES[candidate].ratio / CANDIDATES[index].ratio,
             time: rate.time * CANDIDATES[candidate].effort / CANDIDATES[index].effort,
         }
     }
+}
+
+fn kind_of_width(bytes: usize) -> usize {
+    3 + bytes.next_power_of_two().trailing_zeros().min(4) as usize
 }
 
 /// Nanoseconds that a candidate costs each stage.
@@ -130,6 +180,7 @@ pub(crate) struct Chooser {
     cores: f32,
     work: f32,
     columns: Vec<Column>,
+    kinds: [Rates; KINDS],
     /// Bytes a second; unknown at first.
     pub link: Option<f64>,
     unjudged: (u64, Duration),
@@ -137,7 +188,7 @@ pub(crate) struct Chooser {
 }
 
 impl Chooser {
-    pub fn new(codec: Codec, accepted: u32, cores: usize, columns: usize) -> Self {
+    pub fn new(codec: Codec, accepted: u32, cores: usize, columns: &[DataType]) -> Self {
         let accepts = |number: u8| accepted & (1 << number) != 0;
         let allowed = (0..CANDIDATES.len()).filter(|index| match CANDIDATES[*index].settings.compression {
             Compression::None => true,
@@ -150,7 +201,8 @@ impl Chooser {
             accepted,
             cores: cores.max(1) as f32,
             work: WORK,
-            columns: vec![Column::default(); columns],
+            columns: columns.iter().map(Column::new).collect(),
+            kinds: [Rates::default(); KINDS],
             link: None,
             unjudged: Default::default(),
             chunks: 0,
@@ -168,7 +220,9 @@ impl Chooser {
         if self.codec != Codec::Auto {
             return vec![self.fixed(); self.columns.len()];
         }
-        let Some(link) = self.link else { return vec![Settings::QUICK; self.columns.len()] };
+        let Some(link) = self.link else {
+            return vec![Settings::LIGHT; self.columns.len()];
+        };
         for (column, raw) in self.columns.iter_mut().zip(raw) {
             column.raw = raw as f32;
         }
@@ -192,17 +246,14 @@ impl Chooser {
     /// One measurement of each column, another candidate's each time.
     fn forget(&mut self, turn: usize) {
         for (index, column) in self.columns.iter_mut().enumerate() {
-            column.rates[(turn + index) % CANDIDATES.len()] = None;
+            column.rates.0[(turn + index) % CANDIDATES.len()] = None;
         }
     }
 
     /// The candidates that make the fastest pipeline, on a link where a byte takes so many nanoseconds.
     fn best(&self, link: f32) -> Vec<usize> {
-        let costs: Vec<Vec<Cost>> = self
-            .columns
-            .iter()
-            .map(|column| self.allowed.iter().map(|candidate| self.cost(column, *candidate, link)).collect())
-            .collect();
+        let costs: Vec<Vec<Cost>> =
+            self.columns.iter().enumerate().map(|(index, column)| self.costs(index, column, link)).collect();
         let work = self.work;
         let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
         let choices = (0..PRICES).map(|step| {
@@ -221,8 +272,24 @@ impl Chooser {
         best.1.into_iter().map(|index| self.allowed[index]).collect()
     }
 
+    /// Of all candidates; what nobody has tried costs too much for all columns of a kind but a few, which try it for the others.
+    fn costs(&self, index: usize, column: &Column, link: f32) -> Vec<Cost> {
+        let tries =
+            self.columns.len() < MANY_COLUMNS || (index as u64 + self.chunks).is_multiple_of(TRY_EVERY);
+        let known = |candidate: usize| {
+            candidate <= QUICK
+                || column.rates.0[candidate].is_some()
+                || self.kinds[column.kind].0[candidate].is_some()
+        };
+        let cost = |candidate: &usize| match tries || known(*candidate) {
+            true => self.cost(column, *candidate, link),
+            false => Cost { encode: UNKNOWN, send: UNKNOWN, decode: UNKNOWN },
+        };
+        self.allowed.iter().map(cost).collect()
+    }
+
     fn cost(&self, column: &Column, candidate: usize, link: f32) -> Cost {
-        let rate = column.expect(candidate);
+        let rate = column.expect(candidate, &self.kinds);
         // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as encoding is else.
         let decode = match CANDIDATES[candidate].settings.compression {
             _ if candidate == PLAIN => 0.05,
@@ -242,11 +309,9 @@ impl Chooser {
         let candidate = CANDIDATES.iter().position(|candidate| candidate.settings == settings);
         let (Some(candidate), 1..) = (candidate, raw) else { return };
         let new = Rate { ratio: bytes as f32 / raw as f32, time: time.as_nanos() as f32 / raw as f32 };
-        let kept = &mut self.columns[column].rates[candidate];
-        *kept = Some(kept.map_or(new, |old| Rate {
-            ratio: old.ratio * 0.7 + new.ratio * 0.3,
-            time: old.time * 0.7 + new.time * 0.3,
-        }));
+        let column = &mut self.columns[column];
+        column.rates.add(candidate, new);
+        self.kinds[column.kind].add(candidate, new);
     }
 
     /// What the link took.
@@ -290,12 +355,12 @@ mod tests {
 
     /// What is chosen after a while on a link of so many bytes a second.
     fn settled(link: f64, accepted: u32) -> Settings {
-        let mut chooser = Chooser::new(Codec::Auto, accepted, 2, 1);
+        let mut chooser = Chooser::new(Codec::Auto, accepted, 2, &[DataType::LargeUtf8]);
         let raw = 1 << 20;
         let mut counts: Vec<(Settings, usize)> = Vec::new();
         for number in 0..100 {
             let settings = chooser.choose([raw].into_iter())[0];
-            assert!(number > 0 || settings == Settings::QUICK, "the first chunk is encoded lightly");
+            assert!(number > 0 || settings == Settings::LIGHT, "the first chunk is encoded lightly");
             let rate = comment(settings);
             let bytes = (raw as f32 * rate.ratio) as usize;
             let time = Duration::from_secs_f32(raw as f32 * rate.time / 1e9);
@@ -332,7 +397,9 @@ mod tests {
             Compression::None,
             "LZ4 is no better than symbols"
         );
-        let fixed = |codec, accepted| Chooser::new(codec, accepted, 1, 1).choose([1].into_iter())[0];
+        let fixed = |codec, accepted| {
+            Chooser::new(codec, accepted, 1, &[DataType::LargeUtf8]).choose([1].into_iter())[0]
+        };
         assert_eq!(fixed(Codec::Zstd(7), 1), Settings::LIGHT);
         assert_eq!(fixed(Codec::Light, COMPRESSIONS), Settings::LIGHT);
         assert_eq!(fixed(Codec::Lz4, COMPRESSIONS).compression, Compression::Lz4);

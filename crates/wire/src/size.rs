@@ -5,26 +5,35 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, RecordBatch};
 use arrow_schema::DataType;
 
-/// How many rows of a batch from `start` on have `chunk_bytes` before compression; at least one.
+/// How many rows of a batch from `start` on have about `chunk_bytes` before compression; at least one.
 pub fn rows_that_fit(batch: &RecordBatch, start: usize, chunk_bytes: usize) -> usize {
-    let rows = batch.num_rows() - start;
-    let fits = |rows: usize| {
-        batch.columns().iter().map(|column| bytes_of_rows(column, start, rows)).sum::<usize>() <= chunk_bytes
-    };
+    let bytes =
+        |rows: usize| batch.columns().iter().map(|column| bytes_of_rows(column, start, rows)).sum::<usize>();
+    let mut most = batch.num_rows() - start;
     // From below, so that what it costs is in proportion to the chunk and not to the batch.
-    let (mut enough, mut too_many) = (rows.min(1), rows.min(BLOCK));
-    while fits(too_many) {
-        if too_many == rows {
-            return rows;
+    let mut rows = most.min(BLOCK);
+    loop {
+        let length = bytes(rows).max(1);
+        // Rows that follow are taken to be as long as these.
+        let fitting = (rows as f64 * chunk_bytes as f64 / length as f64) as usize;
+        if length <= chunk_bytes {
+            let more = fitting.min(rows * 8).min(most);
+            if more <= rows + rows / 4 {
+                return if more == most && bytes(most) <= chunk_bytes { most } else { whole_blocks(rows) };
+            }
+            rows = more;
+        } else if rows == 1 || length <= chunk_bytes + chunk_bytes / 8 {
+            return whole_blocks(rows);
+        } else {
+            most = rows - 1;
+            rows = fitting.clamp(1, most);
         }
-        (enough, too_many) = (too_many, rows.min(too_many * 2));
     }
-    while too_many - enough > 1 {
-        let middle = enough + (too_many - enough) / 2;
-        if fits(middle) { enough = middle } else { too_many = middle }
-    }
-    // Whole blocks pack better than a cut one.
-    if enough > BLOCK { enough / BLOCK * BLOCK } else { enough }
+}
+
+/// Whole blocks pack better than a cut one.
+fn whole_blocks(rows: usize) -> usize {
+    if rows > BLOCK { rows / BLOCK * BLOCK } else { rows }
 }
 
 /// Bytes of a column before codecs.

@@ -59,12 +59,12 @@ impl StreamEncoder {
     /// `cores` cores.
     pub fn new(query: u32, schema: SchemaRef, accepted: u32, codec: Codec, cores: usize) -> Self {
         let columns = schema.fields().len();
-        let types = Arc::new(schema.fields().iter().map(|field| field.data_type().clone()).collect());
+        let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
         Self {
             query,
             schema,
-            types,
-            chooser: Chooser::new(codec, accepted, cores, columns),
+            chooser: Chooser::new(codec, accepted, cores, &types),
+            types: Arc::new(types),
             next: 0,
             dictionaries: (0..columns).map(|_| SentDictionaries::default()).collect(),
             dictionaries_sent: 0,
@@ -145,9 +145,14 @@ impl StreamEncoder {
         })
     }
 
+    /// Takes what is known of the link, in bytes a second, for the next choices.
+    pub fn set_link(&mut self, link: f64) {
+        self.chooser.link = Some(link);
+    }
+
     /// What the sender has measured: the time that it took to put `encoded` into the socket, waiting for credit
-    /// not counted. Every chunk must be told that was sent.
-    pub fn sent(&mut self, encoded: &Encoded, in_socket: Duration) {
+    /// not counted, unless that says nothing of the link. Every chunk must be told that was sent.
+    pub fn sent(&mut self, encoded: &Encoded, in_socket: Option<Duration>) {
         self.checksums.insert(encoded.number, encoded.checksum);
         while let Some(checksum) = self.checksums.remove(&self.checksum.0) {
             self.checksum.0 += 1;
@@ -155,7 +160,9 @@ impl StreamEncoder {
         }
         self.raw += encoded.raw_bytes;
         self.sent += encoded.body_bytes() as u64;
-        self.chooser.sent(encoded.body_bytes() as u64, in_socket);
+        if let Some(in_socket) = in_socket {
+            self.chooser.sent(encoded.body_bytes() as u64, in_socket);
+        }
         for (column, measured) in encoded.columns.iter().enumerate() {
             self.chooser.encoded(column, measured.settings, measured.raw, measured.bytes, measured.time);
             self.encode += measured.setup + measured.time;

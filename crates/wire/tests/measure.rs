@@ -93,7 +93,7 @@ fn measure(batch: &RecordBatch, codec: Codec, link: f64) -> Measured {
         let begin = Instant::now();
         let encoded = encoder.plan(chunk).unwrap().encode().unwrap();
         encode += begin.elapsed();
-        encoder.sent(&encoded, Duration::from_secs_f64(encoded.body_bytes() as f64 / link));
+        encoder.sent(&encoded, Some(Duration::from_secs_f64(encoded.body_bytes() as f64 / link)));
         bytes += encoded.body_bytes();
         for frame in &encoded.frames {
             let body = body(frame);

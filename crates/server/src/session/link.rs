@@ -152,7 +152,7 @@ impl Link {
     }
 
     /// Takes what has come.
-    fn look(&mut self) -> Result<()> {
+    pub fn look(&mut self) -> Result<()> {
         let (server, since) = (self.server.clone(), Instant::now());
         while let Some(frame) = self.channel.try_receive(&mut || stall(&server, since))? {
             self.take(frame)?;

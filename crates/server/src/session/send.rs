@@ -15,7 +15,7 @@ use hypostyle_wire::{
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Results of fewer bytes are not worth a mapping.
 const MAPPED_BYTES_MIN: u64 = 64 << 10;
@@ -29,8 +29,43 @@ const FILES_MAX: usize = 750;
 /// Small frames are put together up to so many bytes.
 const TOGETHER_BYTES: usize = 64 << 10;
 
+/// Bytes before codecs of the chunks by which the link is measured: more than the kernel takes at once.
+const FIRST_CHUNK_BYTES: usize = 256 << 10;
+
 /// Results of fewer bytes tell nothing of the link: they fit into its buffers.
 const LINK_BYTES_MIN: u64 = 4 << 20;
+
+/// So long the first chunk's arrival is waited for: enough for a network of this house.
+const FLIGHT_TIME: Duration = Duration::from_millis(1);
+
+/// Bytes a second that a link is believed to have at least, by the first chunk alone, which may have waited for a program to look; and
+/// while it has not arrived.
+const LINK_MIN: f64 = 5e6;
+const LINK_UNKNOWN_MIN: f64 = 40e6;
+
+/// The first chunk of a session whose link is not known. What the kernel and routers take at once tells nothing of the link,
+/// but when it arrives does.
+#[derive(Clone, Copy)]
+enum Flight {
+    None,
+    Begun {
+        since: Instant,
+        bytes: f64,
+    },
+    /// `mark` bytes of the connection are to arrive.
+    Open {
+        since: Instant,
+        bytes: f64,
+        mark: u64,
+    },
+    Judged,
+}
+
+impl Flight {
+    fn is_open(self) -> bool {
+        !matches!(self, Self::Judged)
+    }
+}
 
 /// A chunk that is encoded, and the memory file with its payload if it goes into one.
 struct Ready {
@@ -68,6 +103,7 @@ struct Sending<'a> {
     chunk_bytes: usize,
     /// Whether chunks go into memory files.
     in_memory: bool,
+    flight: Flight,
 }
 
 impl Session {
@@ -97,6 +133,7 @@ impl Session {
             encoding: VecDeque::new(),
             chunk_bytes: chunk_bytes(query),
             in_memory: descriptors,
+            flight: if self.link_speed.get().is_some() { Flight::Judged } else { Flight::None },
         };
         let rows = match files {
             Some(files) => Some(sending.files(&files)?),
@@ -169,6 +206,13 @@ impl Sending<'_> {
             let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
             let mut start = 0;
             while start < batch.num_rows() {
+                let first = self.flight.is_open() && !self.in_memory;
+                if first {
+                    // What is sent before the link is known is sent for it to be known.
+                    self.finish(held.take())?;
+                    self.judge_link()?;
+                }
+                let target = if first { target.min(FIRST_CHUNK_BYTES) } else { target };
                 let rows = rows_that_fit(&batch, start, target);
                 self.link_explained(result.verify_rows(position..position + rows as u64))?;
                 position += rows as u64;
@@ -179,7 +223,11 @@ impl Sending<'_> {
                 start += rows;
             }
         }
-        // The last, and often the only one: nothing is to be done beside it.
+        self.finish(held)
+    }
+
+    /// Sends all that is planned; nothing is to be done beside `held`, the last and often the only one.
+    fn finish(&mut self, held: Option<EncodeJob>) -> Result<()> {
         while let Some(pending) = self.encoding.pop_front() {
             self.encoded(pending.wait()?)?;
         }
@@ -211,7 +259,7 @@ impl Sending<'_> {
     /// Sends a chunk.
     fn encoded(&mut self, ready: Result<Ready>) -> Result<()> {
         let Ready { encoded, file } = ready?;
-        let before = self.link().in_socket;
+        let (before, begin) = (self.link().in_socket, Instant::now());
         for frame in &encoded.frames {
             let length = frame.body_bytes();
             if length > self.session.frame_bytes_max as usize {
@@ -228,7 +276,36 @@ impl Sending<'_> {
             }
         }
         let in_socket = self.link().in_socket - before;
-        self.encoder.sent(&encoded, in_socket);
+        self.encoder.sent(&encoded, (!self.flight.is_open()).then_some(in_socket));
+        if matches!(self.flight, Flight::None) {
+            self.flight = Flight::Begun { since: begin, bytes: encoded.body_bytes() as f64 };
+        }
+        Ok(())
+    }
+
+    /// How fast the link can be at most while the client has not got the first chunk, and how fast it is when it has.
+    fn judge_link(&mut self) -> Result<()> {
+        if let Flight::Begun { since, bytes } = self.flight {
+            self.flush()?;
+            let told = self.link().channel.sent_and_acknowledged();
+            self.flight = told.map_or(Flight::Judged, |(mark, _)| Flight::Open { since, bytes, mark });
+        }
+        let Flight::Open { since, bytes, mark } = self.flight else { return Ok(()) };
+        let deadline = since + FLIGHT_TIME;
+        let arrived = loop {
+            let mut link = self.link();
+            link.look()?;
+            let acknowledged = link.channel.sent_and_acknowledged().is_none_or(|(_, known)| known >= mark);
+            let left = deadline.saturating_duration_since(Instant::now());
+            if acknowledged || left.is_zero() || !link.channel.is_readable_within(left)? {
+                break acknowledged;
+            }
+        };
+        let seen = bytes / since.elapsed().as_secs_f64().max(1e-6);
+        self.encoder.set_link(seen.max(if arrived { LINK_MIN } else { LINK_UNKNOWN_MIN }));
+        if arrived {
+            self.flight = Flight::Judged;
+        }
         Ok(())
     }
 
@@ -265,7 +342,7 @@ impl Sending<'_> {
         self.link().send_buffers(vec![ready])
     }
 
-    fn done(mut self, result: &QueryResult, rows: Option<u64>, execute: std::time::Duration) -> Result<()> {
+    fn done(mut self, result: &QueryResult, rows: Option<u64>, execute: Duration) -> Result<()> {
         let end = self.encoder.end();
         if end.sent >= LINK_BYTES_MIN {
             self.session.link_speed.set(self.encoder.link());

@@ -67,8 +67,8 @@ impl TransferTrial for Encoding {
         while start < rows.num_rows() {
             let count = rows_that_fit(&rows, start, self.chunk_bytes);
             let encoded = self.encoder.plan(rows.slice(start, count))?.encode()?;
-            let on_link = self.link.map_or(0.0, |link| encoded.body_bytes() as f64 / link);
-            self.encoder.sent(&encoded, Duration::from_secs_f64(on_link));
+            let on_link = self.link.map(|link| Duration::from_secs_f64(encoded.body_bytes() as f64 / link));
+            self.encoder.sent(&encoded, on_link);
             start += count;
             self.chunks += 1;
         }

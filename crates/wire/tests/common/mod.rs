@@ -290,7 +290,7 @@ pub fn decode_frames(decoder: &mut StreamDecoder, encoded: &Encoded) -> Result<R
 }
 
 pub fn sent(encoder: &mut StreamEncoder, encoded: &Encoded) {
-    encoder.sent(encoded, Duration::from_micros(100));
+    encoder.sent(encoded, Some(Duration::from_micros(100)));
 }
 
 /// The encodings of [`made_for_each`], in order. The first is what another differs from.
