@@ -202,8 +202,7 @@ impl Connection {
         let header = ResultHeader::decode(&frame.body);
         let header = link.keep_error(header)?;
         let stream = Arc::new(Stream::new(&header));
-        // What has come with it: all of it, mostly. Of stored columns the number of rows is known.
-        stream.take_what_is_there(&mut link, query.descriptors && header.rows.is_some())?;
+        stream.take_first(&mut link)?;
         *self.0.stream.lock() = Arc::downgrade(&stream);
         drop(link);
         QueryResult::new(self.0.clone(), header, stream)

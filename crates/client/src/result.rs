@@ -79,16 +79,15 @@ impl Stream {
         }
     }
 
-    /// Takes what has come, without waiting; but for a result of stored columns, which may be a mapping, waits until that is
-    /// known.
-    pub fn take_what_is_there(&self, link: &mut Link, may_be_mapped: bool) -> Result<()> {
+    /// Waits for the first rows, which say whether the result is a mapping, and from whose arrival, before the program does
+    /// anything else, the server judges the link; then takes what has come.
+    pub fn take_first(&self, link: &mut Link) -> Result<()> {
         let mut state = self.state.lock();
         while state.is_open() {
-            let undecided = state.jobs.is_empty() && may_be_mapped;
             match link.try_receive()? {
                 Some(frame) if frame.frame_type == FrameType::Error => return Err(link.failed(&frame)),
                 Some(frame) => self.take(link, &mut state, frame)?,
-                None if undecided => self.pull(link, &mut state)?,
+                None if state.jobs.is_empty() => self.pull(link, &mut state)?,
                 None => break,
             }
         }

@@ -19,7 +19,7 @@ const TOLD_BYTES: u64 = 1 << 20;
 
 /// After a pause it is told earlier: by how soon that comes back the peer judges the link.
 const TOLD_EARLY_BYTES: u64 = 16 << 10;
-const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// A peer that has not said it has so many bytes cannot resume any more: memory is bounded.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
@@ -57,7 +57,7 @@ struct Resumption {
     /// Bytes of the peer's stream that have been given out, and as the peer knows it.
     received: u64,
     told: u64,
-    told_at: Instant,
+    told_at: Option<Instant>,
     /// Bytes of our stream that the peer is known to have.
     acknowledged: u64,
     /// Sockets since something came through last, and what had come then.
@@ -79,7 +79,7 @@ impl Channel {
             sent: 0,
             received: 0,
             told: 0,
-            told_at: Instant::now(),
+            told_at: None,
             acknowledged: 0,
             fruitless: 0,
             progress: (0, 0),
@@ -147,7 +147,7 @@ impl Channel {
     fn tell(&mut self, hook: Hook<'_>) -> Result<()> {
         let Some(resumption) = &mut self.resumption else { return Ok(()) };
         resumption.told = resumption.received;
-        resumption.told_at = Instant::now();
+        resumption.told_at = Some(Instant::now());
         let frame = Received(resumption.received).frame();
         let sent = self.transport.send(&frame, &mut watched(self.resumption.as_ref(), hook));
         self.unless_broken(sent, hook).map(drop)
@@ -272,7 +272,8 @@ impl Resumption {
     fn count(&mut self, frame: &Frame) -> bool {
         self.received += (FRAME_HEADER_BYTES + frame.body.len()) as u64;
         let untold = self.received - self.told;
-        untold >= TOLD_BYTES || (untold >= TOLD_EARLY_BYTES && self.told_at.elapsed() > PAUSE)
+        let paused = || self.told_at.is_none_or(|told| told.elapsed() > PAUSE);
+        untold >= TOLD_BYTES || (untold >= TOLD_EARLY_BYTES && paused())
     }
 
     /// Whether sockets come and go and nothing gets through.

@@ -74,7 +74,7 @@ const FORGET_CHUNKS: u64 = 32;
 const LINK_BYTES: u64 = 128 << 10;
 
 /// A link that seems to have become faster may have become idle, so that it is believed slowly.
-const LINK_RISE: f64 = 1.25;
+const LINK_RISE: f64 = 1.5;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rate {

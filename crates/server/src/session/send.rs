@@ -36,7 +36,10 @@ const FIRST_CHUNK_BYTES: usize = 256 << 10;
 const LINK_BYTES_MIN: u64 = 4 << 20;
 
 /// So long the first chunk's arrival is waited for: enough for a network of this house.
-const FLIGHT_TIME: Duration = Duration::from_millis(1);
+const FLIGHT_TIME: Duration = Duration::from_micros(1500);
+
+/// Of it two processes take so much to wake up and answer, however fast the link.
+const LATENCY: Duration = Duration::from_micros(500);
 
 /// Bytes a second that a link is believed to have at least, by the first chunk alone, which may have waited for a program to look; and
 /// while it has not arrived.
@@ -301,7 +304,9 @@ impl Sending<'_> {
                 break acknowledged;
             }
         };
-        let seen = bytes / since.elapsed().as_secs_f64().max(1e-6);
+        let elapsed = since.elapsed();
+        let on_link = elapsed.saturating_sub(LATENCY).max(elapsed / 16).max(Duration::from_micros(1));
+        let seen = bytes / on_link.as_secs_f64();
         self.encoder.set_link(seen.max(if arrived { LINK_MIN } else { LINK_UNKNOWN_MIN }));
         if arrived {
             self.flight = Flight::Judged;
