@@ -66,6 +66,9 @@ impl QueryResult {
     }
 }
 
+/// Rows, bytes before and after codecs, seconds, whether it is a mapping, and `(column, codec, chunks)`.
+type Statistics = (u64, u64, u64, [f64; 5], bool, Vec<(u32, String, u64)>);
+
 #[pymethods]
 impl QueryResult {
     /// `(name, SQL type, nullable)` of each column.
@@ -92,10 +95,9 @@ impl QueryResult {
         self.inner.is_stored()
     }
 
-    /// How the result came from its server: rows, bytes before and after codecs, seconds (execute, encode, send, wait,
-    /// decode), whether it is a mapping, and `(column, codec, chunks)`.
+    /// How the result came from its server; the seconds are those of execute, encode, send, wait and decode.
     #[getter]
-    fn statistics(&self) -> Option<(u64, u64, u64, [f64; 5], bool, Vec<(u32, String, u64)>)> {
+    fn statistics(&self) -> Option<Statistics> {
         let statistics = self.inner.statistics()?;
         let times = statistics.times;
         let seconds = [times.execute, times.encode, times.send, times.wait, statistics.decode];
