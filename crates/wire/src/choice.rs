@@ -54,8 +54,10 @@ const PRICES: usize = 27;
 /// How much all stages' work counts beside the slowest's.
 const WORK: f32 = 0.1;
 
-/// The same when all stages share a machine, of whose cores this one then has half.
+/// The same when all stages share a machine, of whose cores this one then has half. A link that takes more nanoseconds for a byte leads elsewhere,
+/// whatever the peer's address says: connections are forwarded.
 const LOCAL_WORK: f32 = 0.5;
+const LOCAL_LINK: f32 = 2.0;
 
 /// Kinds of columns: strings and nested ones, bits, floats, and integers of each width.
 const KINDS: usize = 8;
@@ -178,7 +180,7 @@ pub(crate) struct Chooser {
     allowed: Vec<usize>,
     accepted: u32,
     cores: f32,
-    work: f32,
+    is_local: bool,
     columns: Vec<Column>,
     kinds: [Rates; KINDS],
     /// Bytes a second; unknown at first.
@@ -200,7 +202,7 @@ impl Chooser {
             allowed: allowed.collect(),
             accepted,
             cores: cores.max(1) as f32,
-            work: WORK,
+            is_local: false,
             columns: columns.iter().map(Column::new).collect(),
             kinds: [Rates::default(); KINDS],
             link: None,
@@ -211,8 +213,11 @@ impl Chooser {
 
     /// The receiver is on this machine.
     pub fn share_machine(&mut self) {
-        self.cores = (self.cores / 2.0).max(1.0);
-        self.work = LOCAL_WORK;
+        self.is_local = true;
+    }
+
+    fn shares(&self, link: f32) -> bool {
+        self.is_local && link < LOCAL_LINK
     }
 
     /// For the columns of the next chunk, whose bytes are told.
@@ -254,7 +259,7 @@ impl Chooser {
     fn best(&self, link: f32) -> Vec<usize> {
         let costs: Vec<Vec<Cost>> =
             self.columns.iter().enumerate().map(|(index, column)| self.costs(index, column, link)).collect();
-        let work = self.work;
+        let work = if self.shares(link) { LOCAL_WORK } else { WORK };
         let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
         let choices = (0..PRICES).map(|step| {
             let price = price(step);
@@ -290,6 +295,7 @@ impl Chooser {
 
     fn cost(&self, column: &Column, candidate: usize, link: f32) -> Cost {
         let rate = column.expect(candidate, &self.kinds);
+        let cores = if self.shares(link) { (self.cores / 2.0).max(1.0) } else { self.cores };
         // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as encoding is else.
         let decode = match CANDIDATES[candidate].settings.compression {
             _ if candidate == PLAIN => 0.05,
@@ -298,9 +304,9 @@ impl Chooser {
             Compression::Zstd(_) => 1.0,
         };
         Cost {
-            encode: column.raw * rate.time / self.cores,
+            encode: column.raw * rate.time / cores,
             send: column.raw * rate.ratio * link,
-            decode: column.raw * decode / self.cores,
+            decode: column.raw * decode / cores,
         }
     }
 
