@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import duckdb
 import hypostyle
 from hypostyle import _native
 
-from measure import REPOSITORY, cache_directory
+from measure import REPOSITORY, cache_directory, made
 
 TABLES = ("region", "nation", "supplier", "customer", "part", "partsupp", "orders", "lineitem")
 QUERIES = REPOSITORY / "crates" / "engine" / "src" / "tpch" / "queries"
@@ -56,14 +55,14 @@ def tpch(scale_factor: float, fresh: bool = False) -> Dataset:
         for outdated in place.glob("*.hypo"):
             shutil.rmtree(outdated)
         print(f"generating TPC-H SF {scale_factor:g} …", flush=True)
-        _make(dataset.hypostyle, lambda path: _generate(path, scale_factor))
+        made(dataset.hypostyle, lambda path: _generate(path, scale_factor))
     if not dataset.duckdb.exists():
         print("loading it into DuckDB …", flush=True)
         with hypostyle.connect(dataset.hypostyle, read_only=True) as source:
-            _make(dataset.duckdb, lambda path: load_duckdb(path, source))
+            made(dataset.duckdb, lambda path: load_duckdb(path, source))
     if not dataset.csv.exists():
         print("writing lineitem as CSV …", flush=True)
-        _make(dataset.csv, lambda path: write_csv(path, dataset.duckdb))
+        made(dataset.csv, lambda path: write_csv(path, dataset.duckdb))
     return dataset
 
 
@@ -87,15 +86,6 @@ def _build() -> str:
     """Names the build of Hypostyle that is installed."""
     with Path(_native.__file__).open("rb") as library:
         return hashlib.file_digest(library, "sha256").hexdigest()[:16]
-
-
-def _make(path: Path, write: Callable[[Path], None]) -> None:
-    unfinished = path.with_name(f"unfinished-{path.name}")
-    if unfinished.is_dir():
-        shutil.rmtree(unfinished)
-    unfinished.unlink(missing_ok=True)
-    write(unfinished)
-    unfinished.rename(path)
 
 
 def _generate(path: Path, scale_factor: float) -> None:

@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import platform
+import shutil
 import subprocess
 import time
 from collections.abc import Callable
@@ -38,6 +39,18 @@ def options(description: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=int, default=5, help="runs per measurement; the median counts")
     parser.add_argument("--fresh", action="store_true", help="make the scratch data anew")
     return parser
+
+
+def made(path: Path, make: Callable[[Path], None]) -> None:
+    """Makes a file or directory that only gets its name when it is whole."""
+    if path.exists():
+        return
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    if unfinished.is_dir():
+        shutil.rmtree(unfinished)
+    unfinished.unlink(missing_ok=True)
+    make(unfinished)
+    unfinished.rename(path)
 
 
 def arguments(description: str | None) -> argparse.Namespace:

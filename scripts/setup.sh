@@ -4,11 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
-
-fail() {
-    printf 'setup: %s\n' "$*" >&2
-    exit 1
-}
+. scripts/install.sh
 
 system_packages() {
     local packages=()
@@ -16,16 +12,7 @@ system_packages() {
     command -v nc.openbsd >/dev/null || packages+=(netcat-openbsd)
     command -v "${PYTHON:-python3}" >/dev/null || packages+=(python3)
     "${PYTHON:-python3}" -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
-    ((${#packages[@]})) || return 0
-
-    command -v apt-get >/dev/null || fail "no apt-get here; install by hand, then run this again: ${packages[*]}"
-    local as_root=()
-    if ((EUID != 0)); then
-        command -v sudo >/dev/null || fail "neither root nor sudo; run as root: apt-get install ${packages[*]}"
-        as_root=(sudo)
-    fi
-    "${as_root[@]}" apt-get update -qq
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${packages[@]}"
+    install_packages "${packages[@]}"
 }
 
 check_rust() {
@@ -45,20 +32,15 @@ check_processor() {
     fi
 }
 
-python_environment() {
-    local python=${PYTHON:-python3} stamp="$VENV/.built-for" state
+check_python() {
+    local python=${PYTHON:-python3}
     "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         fail "$("$python" --version) is too old; set PYTHON to Python 3.11 or newer"
-    state=$("$python" --version && sha256sum <scripts/requirements.txt)
-    [[ -f $stamp && $(<"$stamp") == "$state" ]] && return 0
-
-    "$python" -m venv --clear "$VENV"
-    "$VENV/bin/pip" install --quiet --disable-pip-version-check --requirement scripts/requirements.txt
-    printf '%s\n' "$state" >"$stamp"
 }
 
 mkdir -p "$HYPOSTYLE_CACHE"
 check_processor
 system_packages
 check_rust
-python_environment
+check_python
+python_environment "$VENV" scripts/requirements.txt

@@ -18,7 +18,7 @@ import hypostyle
 import pyarrow as pa
 
 from dataset import tpch
-from measure import cache_directory
+from measure import cache_directory, made
 from protocol.acs import acs
 from protocol.ontime import ontime
 
@@ -54,18 +54,6 @@ class Data:
         path = self.directory / name
         made(path, make)
         return path
-
-
-def made(path: Path, make: Callable[[Path], None]) -> None:
-    """Makes a file or directory that only gets its name when it is whole."""
-    if path.exists():
-        return
-    unfinished = path.with_name(f"unfinished-{path.name}")
-    if unfinished.is_dir():
-        shutil.rmtree(unfinished)
-    unfinished.unlink(missing_ok=True)
-    make(unfinished)
-    unfinished.rename(path)
 
 
 def data(options: Namespace) -> Data:

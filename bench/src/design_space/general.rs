@@ -27,6 +27,10 @@ pub enum General {
 }
 
 impl General {
+    /// The chapter's, with a light and a heavy Zstandard.
+    pub const ALL: [Self; 7] =
+        [Self::None, Self::Snappy, Self::Lz4, Self::Zstd(1), Self::Zstd(9), Self::Gzip, Self::Xz];
+
     /// As the chapter's tables call it.
     pub fn name(self) -> String {
         match self {
@@ -107,16 +111,7 @@ mod tests {
     #[test]
     fn messages_come_back_from_every_compression() {
         let message: Vec<u8> = (0..100_000u32).flat_map(|number| (number / 9).to_le_bytes()).collect();
-        let all = [
-            General::None,
-            General::Snappy,
-            General::Lz4,
-            General::Zstd(1),
-            General::Zstd(9),
-            General::Gzip,
-            General::Xz,
-        ];
-        for general in all {
+        for general in General::ALL {
             let body = general.compress(message.clone()).unwrap();
             assert_eq!(body.len() < message.len(), general != General::None, "{}", general.name());
             assert_eq!(general.decompress(body).unwrap().as_slice(), message, "{}", general.name());

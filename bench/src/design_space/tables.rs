@@ -233,15 +233,7 @@ fn files(rows: &RecordBatch, runs: usize) -> Result<Vec<Value>> {
     for (layout, serializer) in layouts {
         let mut message = Vec::new();
         serializer.write(rows, &mut message)?;
-        for general in [
-            General::None,
-            General::Snappy,
-            General::Lz4,
-            General::Zstd(1),
-            General::Zstd(9),
-            General::Gzip,
-            General::Xz,
-        ] {
+        for general in General::ALL {
             // XZ takes a minute, and is here for its size.
             let runs = if general == General::Xz { 1 } else { runs };
             records.push(file(layout, &message, general, runs)?);

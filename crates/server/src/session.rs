@@ -40,7 +40,7 @@ struct Session {
     /// Bytes a second that the last results have shown.
     link_speed: Cell<Option<f64>>,
     /// The last result, which the client may want as chunks.
-    kept: Option<(u32, wire::Query, QueryResult)>,
+    kept: Option<(wire::Query, QueryResult)>,
 }
 
 /// Serves a connection to its end.
@@ -156,7 +156,7 @@ impl Session {
         let result = self.link.lock().explained(result)?;
         self.send(&query, &result, started)?;
         if result.is_stored() && query.descriptors {
-            self.kept = Some((query.query, query, result));
+            self.kept = Some((query, result));
         }
         Ok(())
     }
@@ -175,7 +175,7 @@ impl Session {
 
     /// The result of the last query once more, now without descriptors (§4.2).
     fn send_again(&mut self, number: u32) -> Result<()> {
-        let Some((_, mut query, result)) = self.kept.take().filter(|(kept, ..)| *kept == number) else {
+        let Some((mut query, result)) = self.kept.take().filter(|(kept, _)| kept.query == number) else {
             return Err(Error::protocol(format!("the result of query {number} is not kept")));
         };
         query.descriptors = false;

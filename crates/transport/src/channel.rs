@@ -91,11 +91,6 @@ impl Channel {
         self.transport.socket()
     }
 
-    /// Whether a broken socket would be replaced.
-    pub fn is_resumable(&self) -> bool {
-        self.resumption.is_some()
-    }
-
     /// Bytes that were sent and that the peer is known to have; `None` where it does not tell.
     pub fn sent_and_acknowledged(&self) -> Option<(u64, u64)> {
         self.resumption.as_ref().map(|resumption| (resumption.sent, resumption.acknowledged))
