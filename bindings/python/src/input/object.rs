@@ -10,7 +10,7 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{Field, FieldRef, i256};
-use hypostyle::LogicalType;
+use hypostyle::{LogicalType, ScalarValue};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -51,6 +51,30 @@ pub fn column(name: &str, objects: &Bound<'_, PyAny>, nan_is_null: bool) -> PyRe
         values.push(value);
     }
     py.detach(|| build(name, values)).map_err(|problem| error::invalid_input(py, problem))
+}
+
+/// One object as the value of a statement. It holds on to the GIL: to let another thread have it costs more.
+///
+/// # Errors
+/// `DataError` naming the parameter when the object fits no SQL type.
+pub fn scalar(name: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
+    let refuse =
+        |problem: String| error::invalid_input(object.py(), format!("parameter \"{name}\": {problem}"));
+    let value =
+        Value::new(object, false).map_err(|problem| refuse(problem.value(object.py()).to_string()))?;
+    Ok(match value {
+        Value::Null => ScalarValue::Null,
+        Value::Boolean(value) => ScalarValue::Boolean(Some(value)),
+        Value::Float(value) => ScalarValue::Float64(Some(value)),
+        // As string literals are to the planner.
+        Value::Text(text) => ScalarValue::Utf8(Some(text)),
+        Value::Integer(value) if let Ok(value) = i64::try_from(value) => ScalarValue::Int64(Some(value)),
+        value => {
+            let (array, _) =
+                build(name, vec![value]).map_err(|problem| error::invalid_input(object.py(), problem.replacen("column", "parameter", 1)))?;
+            ScalarValue::try_from_array(&array, 0).map_err(|problem| refuse(problem.to_string()))?
+        }
+    })
 }
 
 impl Type {

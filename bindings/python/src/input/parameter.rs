@@ -1,10 +1,10 @@
 //! Python values as the parameters of a statement.
 
-use super::object;
+use super::object::scalar;
 use crate::error;
-use hypostyle::{Parameters, ScalarValue};
+use hypostyle::Parameters;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString};
+use pyo3::types::{PyDict, PyString};
 
 /// A sequence fills `?` and `$1`, a dict `$name`.
 pub fn parameters(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<Parameters> {
@@ -29,19 +29,4 @@ pub fn parameters(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<
     })?;
     let positional = positional.enumerate().map(|(index, value)| scalar(&format!("${}", index + 1), &value?));
     Ok(Parameters::Positional(positional.collect::<PyResult<_>>()?))
-}
-
-fn scalar(name: &str, value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
-    let py = value.py();
-    let (array, _) =
-        object::column(name, &PyList::new(py, [value])?.into_any(), false).map_err(|problem| {
-            error::invalid_input(py, problem.value(py).to_string().replacen("column", "parameter", 1))
-        })?;
-    let scalar = ScalarValue::try_from_array(&array, 0)
-        .map_err(|problem| error::invalid_input(py, format!("parameter \"{name}\": {problem}")))?;
-    // String literals are Utf8 to the planner.
-    Ok(match scalar {
-        ScalarValue::LargeUtf8(text) => ScalarValue::Utf8(text),
-        other => other,
-    })
 }
