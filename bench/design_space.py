@@ -7,16 +7,11 @@ The chapter sent SF 10 on another machine: compare the shape of its columns with
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measure import Measurement, Report, cache_directory, quantity
+from measure import Measurement, Report, measured_in_rust, quantity
 
 # One alternative as the binary records it.
 Record = dict[str, Any]
@@ -127,13 +122,8 @@ TABLES = {
 
 
 def measured(table: str, options: argparse.Namespace) -> list[Record]:
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory() / "target")
-    program = target / "release" / "hypostyle-bench"
-    with tempfile.NamedTemporaryFile(suffix=".json") as output:
-        command = [program, "design-space", "--table", table, "--json", output.name]
-        command += ["--sf", str(options.sf), "--runs", str(options.runs)]
-        subprocess.run(command, check=True)
-        return json.load(output)["measured"]
+    size = ("--sf", str(options.sf), "--runs", str(options.runs))
+    return measured_in_rust("design-space", "--table", table, *size)["measured"]
 
 
 def ways_of(records: list[Record]) -> list[str]:

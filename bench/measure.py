@@ -13,6 +13,7 @@ import os
 import platform
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -51,6 +52,15 @@ def made(path: Path, make: Callable[[Path], None]) -> None:
     unfinished.unlink(missing_ok=True)
     make(unfinished)
     unfinished.rename(path)
+
+
+def measured_in_rust(*arguments: str | Path) -> Any:
+    """What a subcommand of `hypostyle-bench` wrote."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory() / "target")
+    with tempfile.NamedTemporaryFile(suffix=".json") as output:
+        program = target / "release" / "hypostyle-bench"
+        subprocess.run([program, *arguments, "--json", output.name], check=True)
+        return json.load(output)
 
 
 def arguments(description: str | None) -> argparse.Namespace:

@@ -6,12 +6,7 @@ many threads; DuckDB runs from Python right after.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import tempfile
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -19,28 +14,10 @@ import hypostyle
 
 from answers import difference
 from dataset import Dataset, queries, tpch
-from measure import Bar, Measurement, Report, arguments, cache_directory, timed
+from measure import Bar, Measurement, Report, arguments, measured_in_rust, timed
 
 # Samples of one engine, by query.
 Samples = dict[str, list[float]]
-
-
-def rust_engines(dataset: Dataset, runs: int) -> dict[str, Any]:
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory() / "target")
-    program = target / "release" / "hypostyle-bench"
-    with tempfile.NamedTemporaryFile(suffix=".json") as output:
-        command = [
-            program,
-            "tpch",
-            "--database",
-            dataset.hypostyle,
-            "--runs",
-            str(runs),
-            "--json",
-            output.name,
-        ]
-        subprocess.run(command, check=True)
-        return json.load(output)
 
 
 def run_duckdb(dataset: Dataset, runs: int, threads: int) -> tuple[Samples, dict[str, int]]:
@@ -80,7 +57,7 @@ def total(samples: Samples, names: list[str]) -> list[float]:
 def main(options: Namespace) -> None:
     dataset = tpch(options.sf, options.fresh)
     report = Report("tpch", options)
-    measured = rust_engines(dataset, options.runs)
+    measured = measured_in_rust("tpch", "--database", dataset.hypostyle, "--runs", str(options.runs))
     duckdb_samples, duckdb_rows = run_duckdb(dataset, options.runs, measured["threads"])
 
     engines: dict[str, Samples] = {}

@@ -4,6 +4,7 @@
 //! Timings are printed nowhere here: a subcommand that measures writes its samples as JSON, and the Python script
 //! of the same name in `bench/` reports them beside the other peers.
 
+mod commits;
 mod datafusion_peer;
 mod design_space;
 mod relay;
@@ -16,6 +17,8 @@ use clap::Parser;
 enum Command {
     /// The 22 TPC-H queries on Hypostyle and on DataFusion over in-memory Arrow
     Tpch(tpch::Arguments),
+    /// Durable commits of one row each, by one thread and by several
+    Commits(commits::Arguments),
     /// The chapter's design space, Tables 3.3 to 3.9, from our own code
     DesignSpace(design_space::Arguments),
     /// A link of a given rate and round trip between a server and its clients
@@ -25,6 +28,7 @@ enum Command {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     match Command::parse() {
         Command::Tpch(arguments) => tpch::run(&arguments),
+        Command::Commits(arguments) => commits::run(&arguments),
         Command::DesignSpace(arguments) => design_space::run(&arguments),
         Command::Relay(arguments) => relay::run(&arguments),
     }

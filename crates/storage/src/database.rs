@@ -86,8 +86,6 @@ pub struct Database {
     /// Locked only by who has the turn to sync; `None` in memory.
     sync_lock: Option<LockFile>,
     syncing: Mutex<Syncing>,
-    /// Told when a turn to sync ends.
-    turn_ended: Condvar,
     /// A version that is known to be durable.
     durable: AtomicU64,
     synchronous: Mutex<Synchronous>,
@@ -110,6 +108,14 @@ struct Syncing {
     reached: Position,
     /// A thread has the turn, or waits for other processes to end theirs.
     has_turn: bool,
+    /// Who waits for the turn to end: each is woken once, when it is served or next.
+    waiting: VecDeque<Waiting>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    position: Position,
+    woken: Arc<Condvar>,
 }
 
 /// The turn to sync the log, of one thread in all processes. Those that wait for it find, most often, that another
@@ -123,8 +129,28 @@ impl Drop for SyncTurn<'_> {
     fn drop(&mut self) {
         // First, because the next thread of this process takes it by the same descriptor.
         self.lock = None;
-        self.database.syncing.lock().has_turn = false;
-        self.database.turn_ended.notify_all();
+        let mut syncing = self.database.syncing.lock();
+        syncing.has_turn = false;
+        let next = syncing.waiting.pop_front();
+        drop(syncing);
+        if let Some(Waiting { woken, .. }) = next {
+            woken.notify_one();
+        }
+    }
+}
+
+impl SyncTurn<'_> {
+    /// Tells how far the log is durable.
+    fn tell(&self, reached: Position) {
+        let mut syncing = self.database.syncing.lock();
+        syncing.reached = reached;
+        let (served, waiting): (VecDeque<_>, VecDeque<_>) =
+            syncing.waiting.drain(..).partition(|waiting| waiting.position <= reached);
+        syncing.waiting = waiting;
+        drop(syncing);
+        for Waiting { woken, .. } in served {
+            woken.notify_one();
+        }
     }
 }
 
@@ -256,8 +282,7 @@ impl Database {
             committer: Mutex::new(committer),
             lock_file,
             sync_lock,
-            syncing: Mutex::new(Syncing { reached: position, has_turn: false }),
-            turn_ended: Condvar::new(),
+            syncing: Mutex::new(Syncing { reached: position, has_turn: false, waiting: VecDeque::new() }),
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
@@ -560,7 +585,7 @@ impl Database {
     /// Waits until the log is durable and published up to a view's position. One syncs for all who have written by
     /// then, also in other processes.
     fn make_durable(&self, view: &View) -> Result<()> {
-        if let Some(_turn) = self.turn_to_sync(view.position)? {
+        if let Some(turn) = self.turn_to_sync(view.position)? {
             // Told before the next one has its turn: a second sync would succeed, and say nothing of what the first
             // one has lost.
             let reached = self.sync_log(view).inspect_err(|_| {
@@ -568,7 +593,7 @@ impl Database {
                 let _lock = self.commit_lock();
                 self.refuse_commits();
             })?;
-            self.syncing.lock().reached = reached;
+            turn.tell(reached);
         }
         self.durable.fetch_max(view.snapshot.version().0, Ordering::AcqRel);
         Ok(())
@@ -595,7 +620,9 @@ impl Database {
     fn turn_to_sync(&self, position: Position) -> Result<Option<SyncTurn<'_>>> {
         let mut syncing = self.syncing.lock();
         while syncing.has_turn && syncing.reached < position {
-            self.turn_ended.wait(&mut syncing);
+            let woken = Arc::new(Condvar::new());
+            syncing.waiting.push_back(Waiting { position, woken: woken.clone() });
+            woken.wait(&mut syncing);
         }
         if syncing.reached >= position {
             return Ok(None);
@@ -674,7 +701,7 @@ impl Database {
     fn checkpoint_log(&self, log: Version) -> Result<bool> {
         // A commit whose sync is under way would be published here, although that may fail.
         let end = Position { checkpoint: log, offset: u64::MAX };
-        let Some(_turn) = self.turn_to_sync(end)? else { return Ok(true) };
+        let Some(turn) = self.turn_to_sync(end)? else { return Ok(true) };
         let mut committer = self.committer.lock();
         let _lock = self.commit_lock()?;
         let mut shared = self.catch_up(&mut committer.view)?;
@@ -727,7 +754,7 @@ impl Database {
         committer.view = View { snapshot, log: Some(log), position };
         committer.unpublished.clear();
         *self.head.write() = committer.view.clone();
-        self.syncing.lock().reached = position;
+        turn.tell(position);
         self.durable.fetch_max(version.0, Ordering::AcqRel);
         // What stays is a leftover that a writer removes when it opens the database.
         let stale = stale.iter().try_for_each(|name| self.store.remove(name));

@@ -70,8 +70,9 @@ pub fn scalar(name: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
         Value::Text(text) => ScalarValue::Utf8(Some(text)),
         Value::Integer(value) if let Ok(value) = i64::try_from(value) => ScalarValue::Int64(Some(value)),
         value => {
-            let (array, _) =
-                build(name, vec![value]).map_err(|problem| error::invalid_input(object.py(), problem.replacen("column", "parameter", 1)))?;
+            let (array, _) = build(name, vec![value]).map_err(|problem| {
+                error::invalid_input(object.py(), problem.replacen("column", "parameter", 1))
+            })?;
             ScalarValue::try_from_array(&array, 0).map_err(|problem| refuse(problem.to_string()))?
         }
     })

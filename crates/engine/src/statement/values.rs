@@ -7,7 +7,7 @@ use super::sequence::sequence_of_default;
 use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::ArrayRef;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -135,7 +135,7 @@ impl ValuesInsert {
                     Given::Literal(value) => value,
                     Given::Parameter(number) => &given[*number],
                 };
-                value.cast_to(field.data_type()).ok()
+                cast_to(value, field.data_type())
             });
             let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
             // The planner gives all rows of a column one type before it casts them to the column's.
@@ -144,6 +144,18 @@ impl ValuesInsert {
             given_fields.push(field);
         }
         Some((RecordBatch::try_new(Arc::new(Schema::new(given_fields)), arrays).ok()?, found))
+    }
+}
+
+/// The usual casts need no arrays.
+fn cast_to(value: &ScalarValue, data_type: &DataType) -> Option<ScalarValue> {
+    match (value, data_type) {
+        (ScalarValue::Int64(Some(number)), DataType::Int32) => {
+            i32::try_from(*number).ok().map(|number| ScalarValue::Int32(Some(number)))
+        }
+        (ScalarValue::Utf8(text), DataType::Utf8View) => Some(ScalarValue::Utf8View(text.clone())),
+        _ if value.data_type() == *data_type => Some(value.clone()),
+        _ => value.cast_to(data_type).ok(),
     }
 }
 
