@@ -39,6 +39,28 @@ pub(crate) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
     Unnesting { made: 0 }.plan(plan)
 }
 
+/// Whether DataFusion would panic on a subquery of the plan, or take other columns for those that it names.
+pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
+    let renamed = |expr: &Expr| {
+        Ok(match expr {
+            Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
+            Expr::Exists(exists) => is_renamed(&exists.subquery.subquery),
+            Expr::InSubquery(test) => is_renamed(&test.subquery.subquery),
+            _ => false,
+        })
+    };
+    let has_renamed =
+        |node: &LogicalPlan| node.expressions().iter().any(|expr| expr.exists(renamed).unwrap_or(false));
+    plan.exists(|node| Ok(has_renamed(node))).unwrap_or(false)
+}
+
+/// Whether a table within a subquery depends on the rows around it: DataFusion loses sight of the table's columns when
+/// it has given them other names.
+fn is_renamed(subquery: &LogicalPlan) -> bool {
+    let depends = |node: &LogicalPlan| matches!(node, LogicalPlan::SubqueryAlias(alias) if !alias.input.all_out_ref_exprs().is_empty());
+    subquery.exists(|node| Ok(depends(node))).unwrap_or(false)
+}
+
 fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))))
         .unwrap_or(false)
@@ -112,9 +134,13 @@ impl Unnesting {
 
     fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
         // These are semi joins and anti joins, which DataFusion makes of them.
-        let is_join = |condition: &Expr| match condition {
-            Expr::Not(inner) => matches!(inner.as_ref(), Expr::Exists(_) | Expr::InSubquery(_)),
-            other => matches!(other, Expr::Exists(_) | Expr::InSubquery(_)),
+        let is_join = |condition: &Expr| {
+            let test = if let Expr::Not(inner) = condition { inner.as_ref() } else { condition };
+            match test {
+                Expr::Exists(exists) => !is_renamed(&exists.subquery.subquery),
+                Expr::InSubquery(test) => !is_renamed(&test.subquery.subquery),
+                _ => false,
+            }
         };
         let (mut kept, others): (Vec<Expr>, Vec<Expr>) =
             split_conjunction_owned(filter.predicate.clone()).into_iter().partition(is_join);

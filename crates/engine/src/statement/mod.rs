@@ -19,6 +19,7 @@ mod precedence;
 mod prepared;
 mod query;
 mod referential;
+mod row;
 mod sequence;
 mod sessions;
 mod settings;
@@ -648,6 +649,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         (Some(mut statement), true) => {
             if let DfStatement::Statement(inner) = &mut statement {
                 precedence::correct(inner.as_mut());
+                row::rewrite(inner.as_mut())?;
                 crate::pg_catalog::rewrite(&sql, inner.as_mut());
             }
             Ok(statement)

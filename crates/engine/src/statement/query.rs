@@ -11,7 +11,7 @@ use crate::scan::StoredTable;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
 use crate::transfer::{SessionTransfer, with_transfer};
-use crate::unnest::{has_subqueries, unnest};
+use crate::unnest::{has_subqueries, must_be_unnested, unnest};
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
@@ -351,6 +351,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
         return Ok(Outcome::Batches { schema, batches });
     }
+    let plan = if must_be_unnested(&plan) { unnest(plan).map_err(from_datafusion)? } else { plan };
     let physical = match plan_query(state, &plan, &schema).await {
         Err(error) if has_subqueries(&plan) => match unnest(plan) {
             Ok(plan) => plan_query(state, &plan, &schema).await,
@@ -389,7 +390,8 @@ fn task_context(state: &SessionState) -> Arc<TaskContext> {
 /// The query with its subqueries unnested, if it can be planned in no other way.
 pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) -> LogicalPlan {
     let schema = plan.schema().as_arrow().clone();
-    if !has_subqueries(&plan) || plan_query(state, &plan, &schema).await.is_ok() {
+    let plans = || plan_query(state, &plan, &schema);
+    if !has_subqueries(&plan) || !must_be_unnested(&plan) && plans().await.is_ok() {
         return plan;
     }
     unnest(plan.clone()).unwrap_or(plan)

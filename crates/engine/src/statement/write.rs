@@ -5,6 +5,7 @@ use super::complete::{default_of, refuse_given};
 use super::constraint::referring;
 use super::ddl::last_of;
 use super::referential::Modification;
+use super::row::{columns_of, values_of};
 use super::{parse, quoted};
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
@@ -393,12 +394,20 @@ fn first_columns(rows: &RecordBatch, columns: usize) -> Result<RecordBatch> {
     rows.project(&kept).map_err(|error| from_datafusion(error.into()))
 }
 
+/// The values of a row, or of a subquery, of so many columns.
+fn row_values(value: &Expr, columns: usize) -> Result<Option<Vec<Expr>>> {
+    match value {
+        Expr::Subquery(subquery) => columns_of(subquery, columns).map(Some),
+        value => Ok(values_of(value).filter(|values| values.len() == columns).map(<[Expr]>::to_vec)),
+    }
+}
+
 /// Names and values of one item of SET.
 pub(super) fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
     match (&assignment.target, &assignment.value) {
         (AssignmentTarget::ColumnName(column), value) => Ok(vec![(last_of(column)?, value.clone())]),
-        (AssignmentTarget::Tuple(columns), Expr::Tuple(values)) if columns.len() == values.len() => {
-            columns.iter().zip(values).map(|(column, value)| Ok((last_of(column)?, value.clone()))).collect()
+        (AssignmentTarget::Tuple(columns), value) if let Some(values) = row_values(value, columns.len())? => {
+            columns.iter().zip(values).map(|(column, value)| Ok((last_of(column)?, value))).collect()
         }
         (AssignmentTarget::Tuple(_), value) => Err(Error::new(
             ErrorKind::Syntax,

@@ -1,0 +1,161 @@
+//! Rows of values before subqueries of as many columns, which the planner knows only for one column: `(a, b) IN
+//! (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and `SET (a, b) = (SELECT …)`.
+
+use super::parse_expression;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, Statement, Update, Visit, VisitMut,
+    VisitorMut, visit_expressions,
+};
+use hypostyle_types::{Error, Result};
+use std::ops::ControlFlow;
+
+/// Puts expressions of single columns in the place of those of rows.
+///
+/// # Errors
+/// `Unsupported` for a comparison of a row and a subquery that is neither = nor <>.
+pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
+    if !has_rows(statement) {
+        return Ok(());
+    }
+    match statement.visit(&mut Rows) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn has_rows(node: &impl Visit) -> bool {
+    let found = visit_expressions(node, |expr| match expr {
+        Expr::InSubquery { expr: row, .. } if values_of(row).is_some() => ControlFlow::Break(()),
+        Expr::BinaryOp { left, right, .. } => match (left.as_ref(), right.as_ref()) {
+            (row, Expr::Subquery(_)) | (Expr::Subquery(_), row) if values_of(row).is_some() => {
+                ControlFlow::Break(())
+            }
+            _ => ControlFlow::Continue(()),
+        },
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+struct Rows;
+
+impl VisitorMut for Rows {
+    type Break = Error;
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<Error> {
+        match statement {
+            Statement::Update(Update { selection: Some(filter), .. })
+            | Statement::Delete(Delete { selection: Some(filter), .. }) => narrow(filter),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && has_rows(expr)
+            {
+                // Its column is named as it was written.
+                let alias = Ident::with_quote('"', expr.to_string());
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        select.selection.as_mut().map_or(ControlFlow::Continue(()), narrow)
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::InSubquery { expr: row, subquery, negated } => {
+                let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
+                let negated = if *negated { "NOT " } else { "" };
+                let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
+                // Not known, when it is equal to no row, and to some but for NULLs.
+                let text = format!(
+                    "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
+                     WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
+                );
+                replace(expr, &text)
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let (values, subquery) = match (left.as_ref(), right.as_ref()) {
+                    (row, Expr::Subquery(subquery)) | (Expr::Subquery(subquery), row) => {
+                        (values_of(row), subquery)
+                    }
+                    _ => return ControlFlow::Continue(()),
+                };
+                let Some(values) = values else { return ControlFlow::Continue(()) };
+                let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
+                let negated = match op {
+                    BinaryOperator::Eq => "",
+                    BinaryOperator::NotEq => "NOT ",
+                    op => {
+                        return ControlFlow::Break(Error::unsupported(format!(
+                            "a row and a subquery can be compared by = and <>, not by {op}"
+                        )));
+                    }
+                };
+                replace(expr, &format!("(SELECT {negated}({equal}) FROM {rows})"))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// In a filter, what is not known is as good as false: a row that is IN a subquery needs no more than EXISTS.
+fn narrow(filter: &mut Expr) -> ControlFlow<Error> {
+    match filter {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            narrow(left)?;
+            narrow(right)
+        }
+        Expr::Nested(inner) => narrow(inner),
+        Expr::InSubquery { expr: row, subquery, negated: false } => {
+            let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
+            let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
+            replace(filter, &format!("EXISTS (SELECT 1 FROM {rows} WHERE {equal})"))
+        }
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// The values of a row: `(a, b)`.
+pub(super) fn values_of(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(values) if values.len() > 1 => Some(values),
+        Expr::Nested(inner) => values_of(inner),
+        _ => None,
+    }
+}
+
+/// A subquery as a table of so many columns.
+fn rows_of(subquery: &Query, columns: usize) -> String {
+    let names: Vec<String> = (0..columns).map(column).collect();
+    format!("({subquery}) AS __rows ({})", names.join(", "))
+}
+
+fn column(number: usize) -> String {
+    format!("__column{number}")
+}
+
+fn all_equal(values: &[Expr]) -> String {
+    let equal = values.iter().enumerate().map(|(number, value)| format!("({value}) = {}", column(number)));
+    equal.collect::<Vec<_>>().join(" AND ")
+}
+
+fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {
+    match parse_expression(text) {
+        // Parentheses, for what is around it.
+        Ok(parsed) => *expr = Expr::Nested(Box::new(parsed)),
+        Err(error) => return ControlFlow::Break(error),
+    }
+    ControlFlow::Continue(())
+}
+
+/// What a subquery gives for each of so many columns: of its one row, or NULL.
+///
+/// # Errors
+/// Those of the parser.
+pub(super) fn columns_of(subquery: &Query, columns: usize) -> Result<Vec<Expr>> {
+    let rows = rows_of(subquery, columns);
+    (0..columns).map(|number| parse_expression(&format!("(SELECT {} FROM {rows})", column(number)))).collect()
+}
