@@ -27,6 +27,7 @@ from protocol.peers.peer import Peer
 from protocol.peers.postgresql import PostgreSQL
 from protocol.peers.quack import Quack
 from protocol.processes import PeerError
+from protocol.streams import streams
 from protocol.transfers import transfers
 
 PEERS: dict[str, type[Peer]] = {
@@ -41,6 +42,7 @@ PARTS = {
     "lan": lambda bench: transfers(bench, LAN),
     "wan": lambda bench: transfers(bench, WAN),
     "adaptivity": adaptivity,
+    "streams": streams,
     "latency": latency,
     "clients": crowd,
 }

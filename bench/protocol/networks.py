@@ -36,6 +36,7 @@ class Network:
     name: str
     rate: float | None = None  # bits per second; without one, loopback
     round_trip: float = 0.0  # seconds
+    per_connection: bool = False  # each connection has that rate to itself
 
     @contextlib.contextmanager
     def path(self, port: int) -> Iterator[Path]:
@@ -52,6 +53,7 @@ class Network:
             f"127.0.0.1:{port}",
         ]
         command += ["--rate", str(self.rate), "--round-trip", str(self.round_trip)]
+        command += ["--per-connection"] if self.per_connection else []
         with running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as relay:
             assert relay.stdout is not None
             address = relay.stdout.readline()
@@ -66,6 +68,7 @@ class Network:
 LOCAL = Network("Local")
 LAN = Network("LAN", 1e9, 0.0003)
 WAN = Network("WAN", 1e8, 0.025)
+FLOWS = Network("WAN of flows", 1e8, 0.025, per_connection=True)
 
 
 def _count(lines: Iterator[str], path: Path) -> None:

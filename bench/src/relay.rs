@@ -8,7 +8,8 @@
 //! client ◀─ writer ── delay ◀─ link: rate and queue ◀─ reader ── server
 //! ```
 //!
-//! * The rate counts payload bytes. All connections share the link of a direction, first come, first served.
+//! * The rate counts payload bytes. All connections share the link of a direction, first come, first served, unless
+//!   each is given one of its own: a network that limits flows.
 //! * A piece arrives half a round trip after its last byte has left the link.
 //! * A link's queue holds one bandwidth-delay product, but at least `LINK_QUEUE_BYTES_MIN`. While it is full
 //!   nobody reads from the senders: they feel back pressure where a router would drop, so nothing is lost. A
@@ -60,6 +61,9 @@ pub struct Arguments {
     /// Time for the smallest message to go there and back
     #[arg(long, value_name = "SECONDS")]
     round_trip: f64,
+    /// Give each connection a link of its own
+    #[arg(long)]
+    per_connection: bool,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -71,15 +75,16 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let network = Arc::new(Network::calibrated(arguments.rate / 8.0, round_trip)?);
     let listener = TcpListener::bind(&arguments.listen)?;
     say(&format!("listening {}", listener.local_addr()?));
-    let to = arguments.to.clone();
-    thread::spawn(move || accept(&listener, &to, &network));
+    let (to, per_connection) = (arguments.to.clone(), arguments.per_connection);
+    thread::spawn(move || accept(&listener, &to, &network, per_connection));
     io::copy(&mut io::stdin(), &mut io::sink())?;
     Ok(())
 }
 
-fn accept(listener: &TcpListener, to: &str, network: &Arc<Network>) {
+fn accept(listener: &TcpListener, to: &str, network: &Arc<Network>, per_connection: bool) {
     for client in listener.incoming().flatten() {
-        let (to, network) = (to.to_owned(), network.clone());
+        let network = if per_connection { Arc::new(network.another()) } else { network.clone() };
+        let to = to.to_owned();
         thread::spawn(move || {
             thread::sleep(network.round_trip);
             match TcpStream::connect(&to).and_then(|server| carry(&client, &server, &network)) {
@@ -116,6 +121,11 @@ impl Network {
                 .clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX),
             pipe_bytes_max: (product + queue_bytes) as usize,
         }
+    }
+
+    /// The same with links of its own.
+    fn another(&self) -> Self {
+        Self::new(self.up.bytes_per_second, self.round_trip, self.delay)
     }
 
     fn calibrated(bytes_per_second: f64, round_trip: Duration) -> io::Result<Self> {

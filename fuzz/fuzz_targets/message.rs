@@ -2,8 +2,8 @@
 #![no_main]
 
 use hypostyle_wire::{
-    Answer, Append, Ask, Cancel, ChunkHeader, Credit, DictionaryHeader, Done, End, FRAME_HEADER_BYTES,
-    Failure, Hello, Note, Progress, Query, ResultHeader, Received, TableEntry, Welcome, decode_row,
+    Answer, Append, Ask, Cancel, ChunkHeader, Credit, DictionaryHeader, Done, Elsewhere, End,
+    FRAME_HEADER_BYTES, Failure, Hello, Note, Progress, Query, ResultHeader, Received, TableEntry, Welcome, decode_row,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -30,7 +30,7 @@ fuzz_target!(|input: (u8, &[u8])| {
         2 => round_trip!(body, Append, Answer, Ask),
         3 => round_trip!(body, ResultHeader),
         4 => round_trip!(body, Done, Failure),
-        5 => round_trip!(body, Credit, End, Received, Progress),
+        5 => round_trip!(body, Credit, Elsewhere, End, Received, Progress),
         6 => {
             let _tables = TableEntry::decode_list(body);
             let _cancel = Cancel::decode(body);

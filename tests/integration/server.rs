@@ -524,32 +524,71 @@ fn a_session_goes_on_over_a_new_connection_wherever_the_old_one_is_cut() {
     }
     assert_eq!(number("SELECT count(*) FROM done"), sessions);
     assert_eq!(number("SELECT count(*) FROM appended"), 20_000 * sessions);
-    let metrics = http_get(served.http, "/metrics");
-    let resumed = metrics.lines().find_map(|line| line.strip_prefix("hypostyle_sessions_resumed_total "));
-    let resumed: i64 = resumed.unwrap().parse().unwrap();
+    let resumed = metric(&served, "sessions_resumed_total");
     assert!(resumed > sessions, "{resumed} of {sessions} sessions were resumed");
+}
+
+fn metric(served: &Served, name: &str) -> i64 {
+    let metrics = http_get(served.http, "/metrics");
+    let value = metrics.lines().find_map(|line| line.strip_prefix(&format!("hypostyle_{name} ")));
+    value.unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_result_comes_over_several_connections_wherever_one_of_them_is_cut() {
+    let served = Served::in_memory();
+    let query = "SELECT value AS n, value * 2 AS m FROM generate_series(1, 1000000) AS s(value) ORDER BY n";
+    let check = |address: SocketAddr| {
+        let connection = served.connect(&format!("hypostyle://{address}/?streams=4"), true).unwrap();
+        connection.execute("SET result_codec = 'none'").unwrap();
+        for _ in 0..2 {
+            let rows = rows(&connection.execute(query).unwrap());
+            let (n, m) =
+                (rows.column(0).as_primitive::<Int64Type>(), rows.column(1).as_primitive::<Int64Type>());
+            assert_eq!(rows.num_rows(), 1_000_000);
+            assert!(
+                (0..1_000_000).all(|row| n.value(row) == row as i64 + 1 && m.value(row) == 2 * n.value(row))
+            );
+        }
+    };
+    check(served.tcp);
+    assert_eq!((metric(&served, "streams_total"), metric(&served, "sessions_resumed_total")), (3, 0));
+    for bytes in [600, 100_000, 1_000_000, 3_000_000] {
+        let before = metric(&served, "sessions_resumed_total");
+        // The first connection stays whole: what is resumed was on another.
+        let cut = Cut { to_client: bytes, ..WHOLE };
+        check(relay(served.tcp, vec![WHOLE, cut, cut, cut, WHOLE, cut, WHOLE, WHOLE, cut]));
+        assert!(metric(&served, "sessions_resumed_total") > before, "{bytes}");
+    }
 }
 
 #[test]
 fn nobody_takes_up_a_session_without_its_key_or_after_its_time() {
     let limits = Limits { resume_time: Duration::from_millis(300), ..Limits::default() };
     let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
-    let wrong = hypostyle_wire::Hello {
-        capabilities: hypostyle_wire::Capabilities::RESUME,
-        codecs: 1,
-        frame_bytes_max: 1 << 20,
-        user: String::new(),
-        client: "test".into(),
-        mechanism: String::new(),
-        initial: Vec::new(),
-        session: 1,
-        key: vec![0; 16],
-    };
-    let mut stream = TcpStream::connect(served.tcp).unwrap();
-    stream.write_all(&[b"HYPO\x01\x00\x01\x00".as_slice(), &wrong.frame()].concat()).unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    assert!(answer.windows(5).any(|word| word == b"08003"), "{answer:?}");
+    let other = served.connect_tcp().unwrap();
+    // In the place of the session's connection, and beside it.
+    for stream in [0, 1] {
+        let wrong = hypostyle_wire::Hello {
+            capabilities: hypostyle_wire::Capabilities::RESUME,
+            codecs: 1,
+            frame_bytes_max: 1 << 20,
+            user: String::new(),
+            client: "test".into(),
+            mechanism: String::new(),
+            initial: Vec::new(),
+            session: 1,
+            key: vec![0; 16],
+            stream,
+        };
+        let mut socket = TcpStream::connect(served.tcp).unwrap();
+        socket.write_all(&[b"HYPO\x01\x00\x01\x00".as_slice(), &wrong.frame()].concat()).unwrap();
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).unwrap();
+        assert!(answer.windows(5).any(|word| word == b"08003"), "{answer:?}");
+    }
+    assert_eq!(other.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+    assert_eq!(metric(&served, "streams_total"), 0);
 
     // Cut, and unreachable for longer than the session is kept.
     let nothing = Cut { to_client: 0, to_server: 0 };

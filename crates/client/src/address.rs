@@ -8,7 +8,10 @@ use url::Url;
 /// The port when none is named.
 pub const PORT: u16 = 4953;
 
-const OPTIONS: [&str; 3] = ["tls", "tls_ca", "password"];
+const OPTIONS: [&str; 4] = ["tls", "tls_ca", "password", "streams"];
+
+/// Connections of one session.
+const STREAMS_MAX: u32 = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -36,6 +39,8 @@ pub struct Address {
     pub tls: Tls,
     /// A PEM file with the certificates to trust in place of the system's.
     pub tls_ca: Option<PathBuf>,
+    /// Connections over which a result comes at once, over TCP.
+    pub streams: u32,
 }
 
 impl Address {
@@ -81,6 +86,7 @@ impl Address {
             password: url.password().map(decoded).transpose()?,
             tls: Tls::Auto,
             tls_ca: None,
+            streams: 1,
         };
         for (name, value) in url.query_pairs() {
             match name.as_ref() {
@@ -93,6 +99,11 @@ impl Address {
                     }
                 }
                 "tls_ca" => address.tls_ca = Some(value.as_ref().into()),
+                "streams" => {
+                    let streams = value.parse().ok().filter(|streams| (1..=STREAMS_MAX).contains(streams));
+                    let wrong = || wrong(format!("streams is 1 to {STREAMS_MAX}, not \"{value}\""));
+                    address.streams = streams.ok_or_else(wrong)?;
+                }
                 "password" => address.password = Some(value.into_owned()),
                 other => {
                     let suggestion = did_you_mean(other, OPTIONS);
@@ -149,6 +160,7 @@ mod tests {
         assert_eq!(format!("{address:?}"), "hypostyle://ada@example.org:99/");
         let local = Address::parse("hypostyle+unix:///run/a%20b.sock?tls_ca=/x").unwrap();
         assert_eq!(local.place, Place::Unix("/run/a b.sock".into()));
+        assert_eq!(Address::parse("hypostyle://h?streams=4").unwrap().streams, 4);
         let six = Address::parse("hypostyle://[::1]").unwrap();
         assert_eq!(six.place, Place::Tcp { host: "::1".into(), port: PORT });
         assert_eq!(six.to_string(), format!("hypostyle://[::1]:{PORT}/"));
@@ -161,6 +173,7 @@ mod tests {
             ("hypostyle://h/db", "\"/db\" is too much"),
             ("hypostyle+unix://a/b", "three slashes"),
             ("hypostyle://h?tsl=on", "did you mean \"tls\""),
+            ("hypostyle://h?streams=17", "1 to 16"),
             ("hypostyle://h?tls=yes", "auto, on or off"),
             ("postgres://h", "\"postgres\""),
         ] {

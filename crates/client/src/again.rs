@@ -4,11 +4,11 @@ use crate::address::Address;
 use crate::connection::Options;
 use crate::link::SharedHook;
 use crate::login::{REFUSED, log_in};
-use hypostyle_transport::{Hook, Reconnect, Transport};
+use hypostyle_transport::{Hook, Numbered, Reconnect, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
+use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 /// As long as a server keeps a session, unless it is told otherwise.
@@ -28,6 +28,8 @@ pub struct Again {
     pub key: Vec<u8>,
     pub hook: SharedHook,
     pub interrupted: Arc<AtomicBool>,
+    /// Further connections that were made up to now.
+    pub streams: u32,
 }
 
 impl Again {
@@ -38,11 +40,26 @@ impl Again {
 }
 
 impl Reconnect for Again {
+    /// As many as the server grants: each is worth having, and none is needed.
+    fn open_streams(&mut self) -> Vec<Numbered> {
+        let first = self.streams + 1;
+        self.streams += self.address.streams - 1;
+        let open = |number| {
+            let known = (self.session, self.key.as_slice(), number);
+            log_in(&self.address, &self.options, Some(known)).ok().map(|(transport, _)| (number, transport))
+        };
+        scope(|scope| {
+            let threads: Vec<_> =
+                (first..=self.streams).map(|number| scope.spawn(move || open(number))).collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect()
+        })
+    }
+
     fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport> {
         let begin = Instant::now();
         let mut pause = PAUSE_FIRST;
         loop {
-            let failure = match log_in(&self.address, &self.options, Some((self.session, &self.key))) {
+            let failure = match log_in(&self.address, &self.options, Some((self.session, &self.key, 0))) {
                 Ok((transport, _)) => return Ok(transport),
                 Err(failure) => failure,
             };

@@ -93,8 +93,11 @@ impl Connection {
                 key: welcome.key.clone(),
                 hook: hook.clone(),
                 interrupted: interrupted.clone(),
+                streams: 0,
             };
-            Channel::resumable(transport, Box::new(again))
+            let mut channel = Channel::resumable(transport, Box::new(again));
+            channel.open_streams();
+            channel
         } else {
             Channel::new(transport)
         };

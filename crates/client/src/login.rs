@@ -25,7 +25,11 @@ const NONCE_BYTES: usize = 18;
 /// The environment variable with the password of addresses that have none.
 const PASSWORD_VARIABLE: &str = "HYPOSTYLE_PASSWORD";
 
-/// Connects to a new session, or to one that there is by its number and key.
+/// A session that there is, by its number and key, and what a connection is to it: 0 its first, else the number of a further
+/// one.
+pub type Known<'a> = (u64, &'a [u8], u32);
+
+/// Connects to a new session, or to one that there is.
 ///
 /// # Errors
 /// `Connection` when nobody answers or TLS fails; `Denied` when the user is not let in; `Version`, `Busy`; `Closed` when the
@@ -33,7 +37,7 @@ const PASSWORD_VARIABLE: &str = "HYPOSTYLE_PASSWORD";
 pub fn log_in(
     address: &Address,
     options: &Options,
-    session: Option<(u64, &[u8])>,
+    session: Option<Known<'_>>,
 ) -> Result<(Transport, Welcome)> {
     let deadline = Instant::now() + CONNECT_TIME;
     let mut hook = || {
@@ -116,7 +120,7 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
 fn introduce(
     address: &Address,
     options: &Options,
-    session: Option<(u64, &[u8])>,
+    session: Option<Known<'_>>,
     transport: &mut Transport,
     hook: Hook<'_>,
 ) -> Result<Welcome> {
@@ -126,7 +130,7 @@ fn introduce(
         true => Some(scram::Client::new(&address.user, password.as_deref().unwrap_or_default(), &nonce()?)),
         false => None,
     };
-    let (session, key) = session.unwrap_or_default();
+    let (session, key, stream) = session.unwrap_or_default();
     let hello = Hello {
         capabilities: capabilities(transport.socket(), options),
         codecs: wire::COMPRESSIONS,
@@ -137,6 +141,7 @@ fn introduce(
         initial: exchange.as_ref().map(scram::Client::first).unwrap_or_default(),
         session,
         key: key.to_vec(),
+        stream,
     };
     let mut first = Preface { oldest: wire::VERSION, newest: wire::VERSION }.encode().to_vec();
     first.extend_from_slice(&hello.frame());

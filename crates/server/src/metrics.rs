@@ -28,6 +28,7 @@ pub struct Metrics {
     pub rows_sent: Counter,
     pub bytes_sent: Counter,
     pub rows_received: Counter,
+    pub streams: Counter,
     pub resumed: Counter,
 }
 
@@ -45,6 +46,7 @@ impl Metrics {
         let errors = counter("statement_errors", "Statements that failed");
         let rows_sent = counter("rows_sent", "Rows of results sent");
         let bytes_sent = counter("bytes_sent", "Bytes sent in our own protocol, descriptors not counted");
+        let streams = counter("streams", "Further connections of sessions");
         let rows_received = counter("rows_received", "Rows appended by clients");
         let resumed = counter("sessions_resumed", "Broken connections after which the session went on");
         let sessions = Gauge::default();
@@ -59,6 +61,7 @@ impl Metrics {
             rows_sent,
             bytes_sent,
             rows_received,
+            streams,
             resumed,
         }
     }

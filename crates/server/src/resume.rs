@@ -1,7 +1,7 @@
 //! Sessions that outlive their connection (docs/protocol.md §6.2): who may take one up, and where it waits for that.
 
-use crate::server::Server;
-use hypostyle_transport::{Hook, Reconnect, Transport};
+use crate::server::{Guest, Server};
+use hypostyle_transport::{Hook, Numbered, Reconnect, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Capabilities;
 use parking_lot::{Condvar, Mutex};
@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Further connections that may wait to be taken up.
+const STREAMS_MAX: usize = 15;
 
 /// The sessions that a client may take up again.
 #[derive(Default)]
@@ -21,6 +24,8 @@ struct Slot {
     key: Vec<u8>,
     capabilities: Capabilities,
     arrived: Mutex<Option<Transport>>,
+    /// Further connections that the session has not taken up yet.
+    streams: Mutex<Vec<Numbered>>,
     signal: Condvar,
 }
 
@@ -32,22 +37,17 @@ pub(crate) struct Awaited {
 }
 
 impl Resumable {
-    pub fn add(
-        server: &Arc<Server>,
-        session: u64,
-        user: &str,
-        key: &[u8],
-        capabilities: Capabilities,
-    ) -> Awaited {
+    pub fn add(server: &Arc<Server>, guest: &Guest) -> Awaited {
         let slot = Arc::new(Slot {
-            user: user.to_string(),
-            key: key.to_vec(),
-            capabilities,
+            user: guest.identity.user.clone(),
+            key: guest.key.clone(),
+            capabilities: guest.capabilities,
             arrived: Mutex::default(),
+            streams: Mutex::default(),
             signal: Condvar::new(),
         });
-        server.resumable.0.lock().insert(session, slot.clone());
-        Awaited { server: server.clone(), session, slot }
+        server.resumable.0.lock().insert(guest.session, slot.clone());
+        Awaited { server: server.clone(), session: guest.session, slot }
     }
 
     /// What the session of this user with this key can.
@@ -58,9 +58,18 @@ impl Resumable {
         self.slot(session, user, key).map(|slot| slot.capabilities)
     }
 
-    /// Gives the session a new connection.
-    pub fn give(&self, session: u64, user: &str, key: &[u8], transport: Transport) -> Result<()> {
+    /// Gives the session a new connection, or a further one when that has a number.
+    pub fn give(&self, session: u64, user: &str, key: &[u8], (stream, transport): Numbered) -> Result<()> {
         let slot = self.slot(session, user, key)?;
+        let mut streams = slot.streams.lock();
+        if stream != 0 {
+            if streams.len() < STREAMS_MAX {
+                streams.push((stream, transport));
+            }
+            return Ok(());
+        }
+        // They belong to the connection before.
+        streams.clear();
         *slot.arrived.lock() = Some(transport);
         slot.signal.notify_all();
         Ok(())
@@ -83,6 +92,10 @@ fn is_same(one: &[u8], other: &[u8]) -> bool {
 impl Reconnect for Awaited {
     fn is_replaced(&self) -> bool {
         self.slot.arrived.lock().is_some()
+    }
+
+    fn arrived_streams(&mut self) -> Vec<Numbered> {
+        std::mem::take(&mut *self.slot.streams.lock())
     }
 
     fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport> {

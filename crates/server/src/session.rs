@@ -11,11 +11,10 @@ mod send;
 mod trial;
 
 use crate::pool::Pool;
-use crate::resume::Resumable;
 use crate::server::{Identity, Server};
 use answer::answers;
 use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue};
-use hypostyle_transport::{Channel, Frame, Socket};
+use hypostyle_transport::{Frame, Socket};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Capabilities, FrameType, QueryKind};
@@ -48,15 +47,9 @@ struct Session {
 /// # Errors
 /// Why it ended, unless the client said goodbye.
 pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> Result<()> {
-    let Some((transport, guest)) = handshake::shake_hands(server, socket)? else { return Ok(()) };
+    let Some((channel, guest)) = handshake::shake_hands(server, socket)? else { return Ok(()) };
     let Identity { user, client, peer, .. } = &guest.identity;
     tracing::info!(user, client, peer, session = guest.session, "session begins");
-    let channel = if guest.capabilities.has(Capabilities::RESUME) {
-        let awaited = Resumable::add(server, guest.session, user, &guest.key, guest.capabilities);
-        Channel::resumable(transport, Box::new(awaited))
-    } else {
-        Channel::new(transport)
-    };
     let link = Arc::new(Mutex::new(Link::new(server.clone(), channel)));
     let connection = guest.connection;
     link::install(&link, &connection);

@@ -7,9 +7,10 @@
 use crate::Hook;
 use crate::frames::{Frame, Transport};
 use crate::socket::Socket;
+use crate::streams::{Incoming, Numbered, Outgoing};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, Result};
-use hypostyle_wire::{FRAME_HEADER_BYTES, FrameType, Received};
+use hypostyle_wire::{Elsewhere, FRAME_HEADER_BYTES, FrameType, Received};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -24,6 +25,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A peer that has not said it has so many bytes cannot resume any more: memory is bounded.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
+/// Frames of fewer bytes are not worth another connection.
+const ELSEWHERE_BYTES_MIN: u64 = 64 << 10;
+
 /// New sockets in a row over which nothing has come through.
 const FRUITLESS_MAX: u32 = 8;
 
@@ -32,6 +36,16 @@ pub trait Reconnect: Send {
     /// Whether a new socket is there although the old one does not look broken.
     fn is_replaced(&self) -> bool {
         false
+    }
+
+    /// Makes further connections of the session, to receive over.
+    fn open_streams(&mut self) -> Vec<Numbered> {
+        Vec::new()
+    }
+
+    /// Those that the peer has made since this was asked last, to send over.
+    fn arrived_streams(&mut self) -> Vec<Numbered> {
+        Vec::new()
     }
 
     /// Waits for a new connection to the same session, whose handshake is done.
@@ -49,6 +63,10 @@ pub struct Channel {
 
 struct Resumption {
     source: Box<dyn Reconnect>,
+    outgoing: Outgoing,
+    incoming: Incoming,
+    /// Bytes that were sent over further connections.
+    elsewhere: u64,
     /// What the peer may not have, from the byte `acknowledged` of the stream on, or a little before.
     kept: VecDeque<Buffer>,
     /// Place of the first kept byte in the stream, and of the first that is not sent.
@@ -74,6 +92,9 @@ impl Channel {
     pub fn resumable(transport: Transport, source: Box<dyn Reconnect>) -> Self {
         let resumption = Resumption {
             source,
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
+            elsewhere: 0,
             kept: VecDeque::new(),
             kept_from: 0,
             sent: 0,
@@ -96,6 +117,23 @@ impl Channel {
         self.resumption.as_ref().map(|resumption| (resumption.sent, resumption.acknowledged))
     }
 
+    /// Bytes that were sent over further connections of the session: nobody waited for them.
+    pub fn sent_elsewhere(&self) -> u64 {
+        self.resumption.as_ref().map_or(0, |resumption| resumption.elsewhere)
+    }
+
+    /// Connections that frames are sent over.
+    pub fn connections(&self) -> u32 {
+        1 + self.resumption.as_ref().map_or(0, |resumption| resumption.outgoing.len() as u32)
+    }
+
+    /// Receives over further connections, too, from now on.
+    pub fn open_streams(&mut self) {
+        if let Some(Resumption { source, incoming, .. }) = &mut self.resumption {
+            source.open_streams().into_iter().for_each(|stream| incoming.add(stream));
+        }
+    }
+
     /// Whether something comes within a short time.
     pub fn is_readable_within(&self, time: Duration) -> Result<bool> {
         self.transport.is_readable_within(time)
@@ -116,20 +154,48 @@ impl Channel {
             if let Some(frame) = self.try_receive(hook)? {
                 return Ok(frame);
             }
-            let waited = self.transport.wait(false, &mut watched(self.resumption.as_ref(), hook));
+            let waited = match self.resumption.as_mut().and_then(|resumption| resumption.incoming.current()) {
+                // When the first connection breaks meanwhile, that is found when it has its turn again.
+                Some(stream) => stream.wait(false, hook),
+                None => self.transport.wait(false, &mut watched(self.resumption.as_ref(), hook)),
+            };
             self.unless_broken(waited, hook)?;
         }
+    }
+
+    /// What has come over the connection that the next frame comes over.
+    fn next_here(&mut self) -> Result<Option<Frame>> {
+        let Some(resumption) = &mut self.resumption else { return self.transport.try_receive() };
+        let Some(stream) = resumption.incoming.current() else { return self.transport.try_receive() };
+        let received = stream.try_receive();
+        if stream.is_broken() {
+            // One is nothing without the others.
+            self.transport.give_up();
+        }
+        if let Ok(Some(frame)) = &received {
+            resumption.incoming.count(frame)?;
+        }
+        received
     }
 
     /// The next frame if it is there; waits only for a new socket.
     pub fn try_receive(&mut self, hook: Hook<'_>) -> Result<Option<Frame>> {
         loop {
-            let received = self.transport.try_receive();
+            let received = self.next_here();
             let Some(received) = self.unless_broken(received, hook)? else { continue };
             let Some(frame) = received else { return Ok(None) };
             let Some(resumption) = &mut self.resumption else { return Ok(Some(frame)) };
             if frame.frame_type == FrameType::Received {
                 resumption.acknowledge(&Received::decode(&frame.body)?)?;
+                continue;
+            }
+            if frame.frame_type == FrameType::Elsewhere {
+                let found = resumption.incoming.go_on(Elsewhere::decode(&frame.body)?);
+                if found.is_err() {
+                    // It was lost when another one broke: what it has is sent again.
+                    self.transport.give_up();
+                }
+                self.unless_broken(found, hook)?;
                 continue;
             }
             if resumption.count(&frame) {
@@ -165,10 +231,37 @@ impl Channel {
         resumption.keep(&buffers);
         if resumption.sent - resumption.kept_from > KEPT_BYTES_MAX + length_of(&buffers) {
             self.resumption = None;
+        } else if length_of(&buffers) >= ELSEWHERE_BYTES_MIN
+            && let Some(stream) = resumption.free_stream()
+        {
+            return self.send_elsewhere(stream, buffers, hook);
         }
         let sent = self.transport.send_pieces(&pieces, &[], &mut watched(self.resumption.as_ref(), hook));
         // After a new socket is found it has been sent with all else that is kept.
         self.unless_broken(sent, hook).map(drop)
+    }
+
+    /// Sends frames that are kept over another connection.
+    fn send_elsewhere(&mut self, stream: Result<u32>, buffers: Vec<Buffer>, hook: Hook<'_>) -> Result<()> {
+        let told = match stream {
+            Ok(stream) => {
+                let frame = Elsewhere { stream, bytes: length_of(&buffers) }.frame();
+                let watched = &mut watched(self.resumption.as_ref(), hook);
+                self.transport.send(&frame, watched).map(|()| stream)
+            }
+            Err(error) => {
+                self.transport.give_up();
+                Err(error)
+            }
+        };
+        // After a new socket is found the frames have been sent with all else that is kept.
+        if let Some(stream) = self.unless_broken(told, hook)?
+            && let Some(resumption) = &mut self.resumption
+        {
+            resumption.elsewhere += length_of(&buffers);
+            resumption.outgoing.send(stream, buffers);
+        }
+        Ok(())
     }
 
     /// Sends a frame with descriptors, which go with the first byte of the second piece: the body's.
@@ -203,9 +296,13 @@ impl Channel {
             if resumption.is_fruitless() {
                 return Err(error);
             }
+            (resumption.outgoing, resumption.incoming) = Default::default();
             self.transport = resumption.source.reconnect(&error, hook)?;
             match self.agree(hook) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.open_streams();
+                    return Ok(());
+                }
                 Err(broken) if self.transport.is_broken() => error = broken,
                 Err(other) => {
                     // Half agreed is not agreed: the next call begins anew.
@@ -240,6 +337,16 @@ impl Channel {
 }
 
 impl Resumption {
+    /// A further connection that is free, of those that there are by now.
+    fn free_stream(&mut self) -> Option<Result<u32>> {
+        for stream in self.source.arrived_streams() {
+            if let Err(error) = self.outgoing.add(stream) {
+                return Some(Err(error));
+            }
+        }
+        self.outgoing.free().transpose()
+    }
+
     fn keep(&mut self, buffers: &[Buffer]) {
         self.sent += length_of(buffers);
         self.kept.extend(buffers.iter().filter(|buffer| !buffer.is_empty()).cloned());

@@ -10,10 +10,12 @@
 mod channel;
 mod frames;
 mod socket;
+mod streams;
 
 pub use channel::{Channel, Reconnect};
 pub use frames::{Frame, Transport};
 pub use socket::Socket;
+pub use streams::Numbered;
 
 use std::time::Duration;
 

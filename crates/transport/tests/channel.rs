@@ -1,8 +1,8 @@
 //! A channel loses and repeats nothing, wherever its sockets break.
 
-use hypostyle_transport::{Channel, Hook, Reconnect, Socket, Transport};
+use hypostyle_transport::{Channel, Hook, Numbered, Reconnect, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
-use hypostyle_wire::{FRAME_BYTES_MAX, FrameHeader, FrameType, Received};
+use hypostyle_wire::{Elsewhere, FRAME_BYTES_MAX, FrameHeader, FrameType, Received};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -15,12 +15,22 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Sockets that a test may break.
 type Sockets = Arc<Mutex<Vec<TcpStream>>>;
 
+/// The other ends of further connections.
+type Arriving = Arc<Mutex<Vec<Numbered>>>;
+
 struct Connecting {
     address: SocketAddr,
     sockets: Sockets,
+    arriving: Arriving,
+    /// How many further connections there are to be at a time, and have been.
+    streams: u32,
+    made: u32,
 }
 
-struct Accepting(TcpListener);
+struct Accepting {
+    listener: TcpListener,
+    arriving: Arriving,
+}
 
 fn transport(stream: TcpStream) -> Transport {
     let mut transport = Transport::new(Socket::tcp(stream).unwrap());
@@ -38,6 +48,19 @@ impl Connecting {
 }
 
 impl Reconnect for Connecting {
+    fn open_streams(&mut self) -> Vec<Numbered> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut opened = Vec::new();
+        for _ in 0..self.streams {
+            self.made += 1;
+            let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            self.sockets.lock().unwrap().push(stream.try_clone().unwrap());
+            opened.push((self.made, transport(stream)));
+            self.arriving.lock().unwrap().push((self.made, transport(listener.accept().unwrap().0)));
+        }
+        opened
+    }
+
     fn reconnect(&mut self, _error: &Error, _hook: Hook<'_>) -> Result<Transport> {
         self.connect()
     }
@@ -45,10 +68,10 @@ impl Reconnect for Connecting {
 
 impl Accepting {
     fn accept(&self, error: &Error) -> Result<Transport> {
-        self.0.set_nonblocking(true).unwrap();
+        self.listener.set_nonblocking(true).unwrap();
         let deadline = Instant::now() + Duration::from_secs(2);
         while Instant::now() < deadline {
-            match self.0.accept() {
+            match self.listener.accept() {
                 Ok((stream, _)) => return Ok(transport(stream)),
                 Err(_) => thread::sleep(Duration::from_millis(1)),
             }
@@ -58,20 +81,32 @@ impl Accepting {
 }
 
 impl Reconnect for Accepting {
+    fn arrived_streams(&mut self) -> Vec<Numbered> {
+        std::mem::take(&mut *self.arriving.lock().unwrap())
+    }
+
     fn reconnect(&mut self, error: &Error, _hook: Hook<'_>) -> Result<Transport> {
         self.accept(error)
     }
 }
 
 /// Two ends of a channel, and the sockets between them.
-fn pair() -> (Channel, Channel, Sockets) {
+fn pair(streams: u32) -> (Channel, Channel, Sockets) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let sockets = Sockets::default();
-    let connecting = Connecting { address: listener.local_addr().unwrap(), sockets: sockets.clone() };
-    let accepting = Accepting(listener);
+    let arriving = Arriving::default();
+    let connecting = Connecting {
+        address: listener.local_addr().unwrap(),
+        sockets: sockets.clone(),
+        arriving: arriving.clone(),
+        streams,
+        made: 0,
+    };
+    let accepting = Accepting { listener, arriving };
     let one = connecting.connect().unwrap();
     let other = accepting.accept(&Error::internal("nobody came")).unwrap();
-    let one = Channel::resumable(one, Box::new(connecting));
+    let mut one = Channel::resumable(one, Box::new(connecting));
+    one.open_streams();
     (one, Channel::resumable(other, Box::new(accepting)), sockets)
 }
 
@@ -107,7 +142,36 @@ fn exchange(mut channel: Channel) -> Result<Channel> {
 
 #[test]
 fn all_frames_come_once_and_in_order_while_sockets_break() {
-    let (one, other, sockets) = pair();
+    exchange_while_sockets_break(0);
+}
+
+#[test]
+fn all_frames_come_once_and_in_order_over_several_sockets_that_break() {
+    let elsewhere = exchange_while_sockets_break(3);
+    assert!(elsewhere > 1 << 20, "{elsewhere} bytes went over further sockets: nothing was tested");
+}
+
+#[test]
+fn frames_on_a_stream_that_never_comes_are_an_error_and_no_wait() {
+    let (mut one, mut other, _sockets) = pair(0);
+    other.send(&Elsewhere { stream: 7, bytes: 9 }.frame(), &mut || Ok(())).unwrap();
+    other.send(&frame(3), &mut || Ok(())).unwrap();
+    let serving = thread::spawn(move || other.receive(&mut || Ok(())).map(|frame| (frame, other)));
+    // It may have been lost with another socket, so it is asked for again, some times.
+    let deadline = Instant::now() + PATIENCE;
+    let mut hook = || match Instant::now() < deadline {
+        true => Ok(()),
+        false => Err(Error::internal("nothing comes any more")),
+    };
+    let error = one.receive(&mut hook).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
+    drop(one);
+    assert!(serving.join().unwrap().is_err());
+}
+
+/// How many bytes went over further sockets.
+fn exchange_while_sockets_break(streams: u32) -> u64 {
+    let (one, other, sockets) = pair(streams);
     let over = Arc::new(AtomicBool::new(false));
     let cutter = {
         let over = over.clone();
@@ -115,7 +179,10 @@ fn all_frames_come_once_and_in_order_while_sockets_break() {
             let mut cuts = 0_u64;
             while !over.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_micros(500 + cuts * 7919 % 9000));
-                let last = sockets.lock().unwrap().pop();
+                let mut sockets = sockets.lock().unwrap();
+                let live = sockets.len().min(streams as usize + 1);
+                let place = sockets.len().checked_sub(1 + cuts as usize % live.max(1));
+                let last = place.map(|place| sockets.remove(place));
                 cuts += u64::from(last.is_some_and(|socket| socket.shutdown(Shutdown::Both).is_ok()));
             }
             cuts
@@ -127,15 +194,16 @@ fn all_frames_come_once_and_in_order_while_sockets_break() {
         (one.join().unwrap(), other.join().unwrap())
     });
     // What one side has sent last may still be on the way when it is dropped.
-    let (_one, _other) = (one.unwrap(), other.unwrap());
+    let (_one, other) = (one.unwrap(), other.unwrap());
     over.store(true, Ordering::Release);
     let cuts = cutter.join().unwrap();
     assert!(cuts > 5, "only {cuts} sockets were broken: nothing was tested");
+    other.sent_elsewhere()
 }
 
 #[test]
 fn without_a_new_socket_the_error_is_that_of_the_old_one() {
-    let (mut one, other, _sockets) = pair();
+    let (mut one, other, _sockets) = pair(0);
     drop(other);
     let error = one.receive(&mut || Ok(())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Connection);
@@ -143,7 +211,7 @@ fn without_a_new_socket_the_error_is_that_of_the_old_one() {
 
 #[test]
 fn a_peer_that_has_got_more_than_was_sent_is_refused() {
-    let (mut one, mut other, _sockets) = pair();
+    let (mut one, mut other, _sockets) = pair(0);
     other.send(&Received(1).frame(), &mut || Ok(())).unwrap();
     let error = one.receive(&mut || Ok(())).unwrap_err();
     assert_eq!(error.sqlstate(), "08P01");

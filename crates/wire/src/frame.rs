@@ -97,6 +97,7 @@ frame_types! {
     Ask = 41,
     Tables = 42,
     Descriptors = 43,
+    Elsewhere = 44,
 }
 
 /// What stands before every body.

@@ -91,13 +91,15 @@ pub struct Hello {
     /// The session to resume, 0 for a new one.
     pub session: u64,
     pub key: Vec<u8>,
+    /// Of a further connection of that session (§6.3), 0 for its only or first.
+    pub stream: u32,
 }
 
 impl Hello {
     fn write(&self, to: &mut Writer) {
         to.u32(self.capabilities.0).u32(self.codecs).u32(self.frame_bytes_max);
         to.text(&self.user).text(&self.client).text(&self.mechanism).bytes(&self.initial);
-        to.u64(self.session).bytes(&self.key);
+        to.u64(self.session).bytes(&self.key).u32(self.stream);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
@@ -111,6 +113,7 @@ impl Hello {
             initial: from.bytes()?.into(),
             session: from.u64()?,
             key: from.bytes()?.into(),
+            stream: from.u32()?,
         })
     }
 }
@@ -425,6 +428,24 @@ impl Received {
     }
 }
 message!(Received, Received);
+
+/// Where the next bytes of the session are: whole frames on another of its connections (§6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    pub stream: u32,
+    pub bytes: u64,
+}
+
+impl Elsewhere {
+    fn write(&self, to: &mut Writer) {
+        to.u32(self.stream).u64(self.bytes);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { stream: from.u32()?, bytes: from.u64()? })
+    }
+}
+message!(Elsewhere, Elsewhere);
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultHeader {

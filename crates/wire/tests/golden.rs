@@ -114,6 +114,7 @@ fn messages() -> Vec<Vec<u8>> {
         initial: b"n,,n=ada,r=x".to_vec(),
         session: 0,
         key: Vec::new(),
+        stream: 0,
     };
     let welcome = Welcome {
         version: 1,
@@ -161,6 +162,7 @@ fn messages() -> Vec<Vec<u8>> {
         Answer::Unreadable { query: 1, why: "no".into() }.frame(),
         Credit { query: 1, bytes: 2 }.frame(),
         Received(2).frame(),
+        Elsewhere { stream: 1, bytes: 2 }.frame(),
         Progress { query: 1, done: 2, total: None, elapsed: Duration::from_micros(3) }.frame(),
         done.frame(),
         failure.frame(),
@@ -188,6 +190,7 @@ fn messages_of_version_1_are_read() {
             FrameType::Answer => Answer::decode(&body).unwrap().frame(),
             FrameType::Credit => Credit::decode(&body).unwrap().frame(),
             FrameType::Received => Received::decode(&body).unwrap().frame(),
+            FrameType::Elsewhere => Elsewhere::decode(&body).unwrap().frame(),
             FrameType::Progress => Progress::decode(&body).unwrap().frame(),
             FrameType::Done => Done::decode(&body).unwrap().frame(),
             FrameType::Error => Failure::decode(&body).unwrap().frame(),

@@ -1,8 +1,9 @@
 //! From a new socket to a session: TLS, versions, who it is (protocol.md §1, §3).
 
+use crate::resume::{Awaited, Resumable};
 use crate::server::{Guest, Identity, Server};
 use crate::users::nonce;
-use hypostyle_transport::{Frame, Hook, Socket, Transport};
+use hypostyle_transport::{Channel, Frame, Hook, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::scram;
@@ -26,7 +27,7 @@ const FRAME_BYTES_MIN: u32 = 1 << 20;
 ///
 /// # Errors
 /// Why not; the client has been told.
-pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Transport, Guest)>> {
+pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Channel, Guest)>> {
     let deadline = Instant::now() + LOGIN_TIME;
     let mut hook = || {
         if Instant::now() > deadline || server.is_stopping() {
@@ -58,9 +59,13 @@ pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Trans
         let _gone = transport.send(&failure.frame(), hook);
     }
     match result? {
-        Entry::New(guest) => Ok(Some((transport, *guest))),
-        Entry::Again { session, user, key } => {
-            server.resumable.give(session, &user, &key, transport)?;
+        Entry::New(guest, Some(awaited)) => {
+            Ok(Some((Channel::resumable(transport, Box::new(awaited)), *guest)))
+        }
+        Entry::New(guest, None) => Ok(Some((Channel::new(transport), *guest))),
+        Entry::Again { session, user, key, stream } => {
+            server.metrics.streams.inc_by(u64::from(stream != 0));
+            server.resumable.give(session, &user, &key, (stream, transport))?;
             Ok(None)
         }
     }
@@ -68,8 +73,14 @@ pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Trans
 
 /// Who has come.
 enum Entry {
-    New(Box<Guest>),
-    Again { session: u64, user: String, key: Vec<u8> },
+    New(Box<Guest>, Option<Awaited>),
+    /// To a session that there is: in the place of its connection, or as a further one with a number.
+    Again {
+        session: u64,
+        user: String,
+        key: Vec<u8>,
+        stream: u32,
+    },
 }
 
 fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Result<Entry> {
@@ -94,7 +105,12 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Re
         welcome.capabilities = server.resumable.find(hello.session, &hello.user, &hello.key)?;
         welcome.key = hello.key;
         transport.send(&welcome.frame(), hook)?;
-        return Ok(Entry::Again { session: hello.session, user: hello.user, key: welcome.key });
+        return Ok(Entry::Again {
+            session: hello.session,
+            user: hello.user,
+            key: welcome.key,
+            stream: hello.stream,
+        });
     }
     let identity = Identity { user: hello.user, role, client: hello.client, peer: transport.socket().peer() };
     let by_socket = match transport.socket().is_unix() {
@@ -112,8 +128,10 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Re
     welcome.capabilities = guest.capabilities;
     welcome.session = guest.session;
     welcome.key.clone_from(&guest.key);
+    // Before the client knows of the session, and may connect to it again.
+    let awaited = guest.capabilities.has(Capabilities::RESUME).then(|| Resumable::add(server, &guest));
     transport.send(&welcome.frame(), hook)?;
-    Ok(Entry::New(Box::new(guest)))
+    Ok(Entry::New(Box::new(guest), awaited))
 }
 
 fn expect(transport: &mut Transport, wanted: FrameType, hook: Hook<'_>) -> Result<Frame> {

@@ -263,6 +263,7 @@ impl Sending<'_> {
     fn encoded(&mut self, ready: Result<Ready>) -> Result<()> {
         let Ready { encoded, file } = ready?;
         let (before, begin) = (self.link().in_socket, Instant::now());
+        let elsewhere = self.link().channel.sent_elsewhere();
         for frame in &encoded.frames {
             let length = frame.body_bytes();
             if length > self.session.frame_bytes_max as usize {
@@ -279,7 +280,11 @@ impl Sending<'_> {
             }
         }
         let in_socket = self.link().in_socket - before;
-        self.encoder.sent(&encoded, (!self.flight.is_open()).then_some(in_socket));
+        // What goes over another connection is waited for by nobody, and says nothing of the link.
+        let is_measured = !self.flight.is_open() && self.link().channel.sent_elsewhere() == elsewhere;
+        // The others have carried about as much meanwhile.
+        let in_socket = in_socket / self.link().channel.connections();
+        self.encoder.sent(&encoded, is_measured.then_some(in_socket));
         if matches!(self.flight, Flight::None) {
             self.flight = Flight::Begun { since: begin, bytes: encoded.body_bytes() as f64 };
         }
