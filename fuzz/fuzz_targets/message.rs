@@ -2,7 +2,7 @@
 #![no_main]
 
 use hypostyle_wire::{
-    Answer, Append, Ask, Cancel, ChunkHeader, Credit, DictionaryHeader, Done, Elsewhere, End,
+    Answer, Append, Ask, Cancel, ChunkHeader, Credit, DictionaryHeader, Describe, Description, Done, Elsewhere, End,
     FRAME_HEADER_BYTES, Failure, Hello, Note, Progress, Query, ResultHeader, Received, TableEntry, Welcome, decode_row,
 };
 use libfuzzer_sys::fuzz_target;
@@ -27,7 +27,7 @@ fuzz_target!(|input: (u8, &[u8])| {
                 let _row = decode_row(parameters.schema, &parameters.head, &parameters.payload);
             }
         }
-        2 => round_trip!(body, Append, Answer, Ask),
+        2 => round_trip!(body, Append, Answer, Ask, Describe, Description),
         3 => round_trip!(body, ResultHeader),
         4 => round_trip!(body, Done, Failure),
         5 => round_trip!(body, Credit, Elsewhere, End, Received, Progress),

@@ -139,6 +139,32 @@ fn a_cancelled_statement_leaves_the_session_alive() {
 }
 
 #[test]
+fn statements_are_described_as_embedded() {
+    let served = Served::in_memory();
+    let own = served.database.connect().unwrap();
+    own.execute("CREATE TABLE t (a INTEGER PRIMARY KEY, b VARCHAR, c DECIMAL(9, 2), d INTEGER[])").unwrap();
+    for connection in [served.connect_tcp().unwrap(), served.connect_unix().unwrap()] {
+        for sql in [
+            "SELECT a, b, c * 2 AS e, d FROM t WHERE a = $1 AND b LIKE $2",
+            "INSERT INTO t VALUES ($1, $2, $3)",
+            "DELETE FROM t WHERE a = $1 RETURNING b",
+            "UPDATE t SET b = $1",
+            "SELECT $1",
+            "SUMMARIZE t",
+            "CREATE TABLE u (a INTEGER)",
+            "SELECT 1 AS one, NULL AS nothing",
+        ] {
+            let described = connection.describe(sql).unwrap();
+            assert_eq!(described, own.describe(sql).unwrap(), "{sql}");
+        }
+        let error = connection.describe("SELECT x FROM t").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::UnknownName, "{error}");
+        assert!(own.tables().unwrap().iter().all(|table| table.name != "u"));
+        assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+    }
+}
+
+#[test]
 fn parameters_transactions_and_errors_are_as_embedded() {
     let served = Served::in_memory();
     let connection = served.connect_tcp().unwrap();

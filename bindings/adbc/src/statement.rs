@@ -9,7 +9,6 @@ use crate::option;
 use crate::parameters::{RowInsert, Rows, Scanned};
 use crate::reader::{Results, conform};
 use crate::session::{Session, caught};
-use adbc_core::error::Status;
 use adbc_core::options::{OptionStatement, OptionValue};
 use adbc_core::{CancelHandle, Optionable, PartitionedResult, constants as adbc};
 use arrow_array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
@@ -152,14 +151,9 @@ impl Statement {
         Ok(Ran::Rows(Results::kept(self.session.clone(), self.mark.clone(), result.schema(), Vec::new())))
     }
 
-    /// What the database can tell of the statement; of a server's nothing.
-    fn describe(&self, sql: &str) -> Result<Option<StatementDescription>> {
-        let described = self.session.call(&Mark::default(), |connection| connection.describe(sql));
-        match described {
-            Ok(described) => Ok(Some(described)),
-            Err(error) if error.status == Status::NotImplemented => Ok(None),
-            Err(error) => Err(error),
-        }
+    /// What the database can tell of the statement.
+    fn describe(&self, sql: &str) -> Result<StatementDescription> {
+        self.session.call(&Mark::default(), |connection| connection.describe(sql))
     }
 
     /// The parameters of a statement that only its columns are wanted of.
@@ -175,8 +169,7 @@ impl Statement {
         if names.is_empty() {
             return Ok(Parameters::None);
         }
-        let types = self.describe(&scanned.numbered(sql))?.map(|described| described.parameters);
-        let mut types = types.unwrap_or_default().into_iter();
+        let mut types = self.describe(&scanned.numbered(sql))?.parameters.into_iter();
         let nulls = names.into_iter().map(|name| {
             let data_type =
                 types.next().flatten().map_or(DataType::Null, |logical_type| logical_type.arrow_type());
@@ -276,20 +269,14 @@ impl adbc_core::Statement for Statement {
         if hypostyle::split_statements(&sql).len() > 1 {
             return Err(not_implemented("the columns of several statements are not told; execute them"));
         }
-        match self.describe(&scanned.numbered(&sql))? {
-            Some(StatementDescription { runs_to_tell: false, columns, .. }) => {
-                let field = |column: hypostyle::ColumnDescription| {
-                    column.logical_type.arrow_field(&column.name, column.nullable)
-                };
-                Ok(Schema::new(columns.unwrap_or_default().into_iter().map(field).collect::<Vec<_>>()))
-            }
-            None if scanned.has_word(&["INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER"])
-                && !scanned.has_word(&["RETURNING"]) =>
-            {
-                Ok(Schema::empty())
-            }
-            _ => Err(not_implemented("only running this statement tells its columns; execute it")),
+        let StatementDescription { columns, runs_to_tell, .. } = self.describe(&scanned.numbered(&sql))?;
+        if runs_to_tell {
+            return Err(not_implemented("only running this statement tells its columns; execute it"));
         }
+        let field = |column: hypostyle::ColumnDescription| {
+            column.logical_type.arrow_field(&column.name, column.nullable)
+        };
+        Ok(Schema::new(columns.unwrap_or_default().into_iter().map(field).collect::<Vec<_>>()))
     }
 
     fn execute_partitions(&mut self) -> Result<PartitionedResult> {
@@ -303,9 +290,7 @@ impl adbc_core::Statement for Statement {
         let names = scanned.names();
         let types = match names.is_empty() {
             true => Vec::new(),
-            false => {
-                self.describe(&scanned.numbered(sql))?.map_or(Vec::new(), |described| described.parameters)
-            }
+            false => self.describe(&scanned.numbered(sql))?.parameters,
         };
         let mut types = types.into_iter();
         let fields = names.iter().map(|name| {

@@ -127,7 +127,7 @@ def test_prepared_statements_are_executed_again(con, run):
     assert run("select * from t order by a") == [(0, "0"), (1, "1"), (2, "2")]
 
 
-def test_parameters_are_described(con, run, is_remote):
+def test_parameters_are_described(con, run):
     run("create table t (a integer, b varchar)")
     with AdbcStatement(con.adbc_connection) as statement:
 
@@ -138,17 +138,15 @@ def test_parameters_are_described(con, run, is_remote):
 
         found = parameters("select * from t where a = ? and b = ?")
         assert len(found) == 2
-        # A server does not tell types; ADBC has NULL for what is not known.
-        expected = [pa.null(), pa.null()] if is_remote else [pa.int32(), pa.large_string()]
-        assert found.types == expected
-        assert parameters("insert into t values ($2, $1)").types == expected[::-1]
+        assert found.types == [pa.int32(), pa.large_string()]
+        assert parameters("insert into t values ($2, $1)").types == found.types[::-1]
         assert parameters("select $x, $y, $x").names == ["x", "y"]
         assert len(parameters("select '?'")) == 0
     with con.cursor() as cursor:
         assert len(cursor.adbc_prepare("select 1")) == 0
 
 
-def test_schemas_of_results(con, run, is_remote):
+def test_schemas_of_results(con, run):
     run("create table t (a integer, b varchar, d decimal(9,2))")
     run("insert into t values (1, 'x', 1.5)")
     with con.cursor() as cursor:
@@ -165,11 +163,7 @@ def test_schemas_of_results(con, run, is_remote):
         assert cursor.adbc_execute_schema("select b from t where a = ?").names == ["b"]
         assert len(cursor.adbc_execute_schema("delete from t")) == 0
         assert len(cursor.adbc_execute_schema("insert into t values (2, 'y', 1)")) == 0
-        if is_remote:
-            with pytest.raises(Error, match="only running"):
-                cursor.adbc_execute_schema("delete from t returning a")
-        else:
-            assert cursor.adbc_execute_schema("delete from t returning a").names == ["a"]
+        assert cursor.adbc_execute_schema("delete from t returning a").names == ["a"]
         # Of several statements none is run to learn about the last.
         with pytest.raises(Error):
             cursor.adbc_execute_schema("select 1; drop table t")

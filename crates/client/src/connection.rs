@@ -12,7 +12,7 @@ use hypostyle_transport::Channel;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    Capabilities, FrameType, Progress, QueryKind, ResultHeader, Role, TableEntry, Transaction,
+    Capabilities, Description, FrameType, Progress, QueryKind, ResultHeader, Role, TableEntry, Transaction,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -171,14 +171,7 @@ impl Connection {
         parameters: Option<wire::Parameters>,
     ) -> Result<QueryResult> {
         let mut link = self.link()?;
-        if text.len() as u64 + 1024 > u64::from(link.frame_bytes_max) {
-            return Err(Error::invalid_input(format!(
-                "the statement has {} bytes, more than the {} that the server accepts",
-                text.len(),
-                link.frame_bytes_max
-            ))
-            .with_sqlstate("54000"));
-        }
+        check_length(&link, text)?;
         let number = link.begin()?;
         let query = wire::Query {
             query: number,
@@ -252,6 +245,24 @@ impl Connection {
         append::append(&mut link, &append, data)
     }
 
+    /// What can be told of one statement before it runs, with `$1` for its parameters.
+    ///
+    /// # Errors
+    /// Those of parsing it, and of planning it if it is a query.
+    pub fn describe(&self, sql: &str) -> Result<Description> {
+        let mut link = self.link()?;
+        check_length(&link, sql)?;
+        let query = link.begin()?;
+        link.send(&wire::Describe { query, text: sql.into() }.frame())?;
+        let frame = link.receive(query)?;
+        link.running = None;
+        let description = match frame.frame_type {
+            FrameType::Description => Description::decode(&frame.body),
+            other => Err(Error::protocol(format!("a {other:?} frame where Description must be"))),
+        };
+        link.keep_error(description)
+    }
+
     /// All tables and views, in order of schema and name.
     pub fn tables(&self) -> Result<Vec<TableEntry>> {
         let mut link = self.link()?;
@@ -302,4 +313,16 @@ impl Connection {
     pub fn is_closed(&self) -> bool {
         self.0.closed.load(Ordering::Acquire)
     }
+}
+
+fn check_length(link: &Link, text: &str) -> Result<()> {
+    if text.len() as u64 + 1024 <= u64::from(link.frame_bytes_max) {
+        return Ok(());
+    }
+    Err(Error::invalid_input(format!(
+        "the statement has {} bytes, more than the {} that the server accepts",
+        text.len(),
+        link.frame_bytes_max
+    ))
+    .with_sqlstate("54000"))
 }

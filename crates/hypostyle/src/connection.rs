@@ -192,7 +192,7 @@ impl Connection {
     /// What can be told of one statement before it runs, with `$1` for its parameters.
     ///
     /// # Errors
-    /// Those of parsing it, and of planning it if it is a query; `Unsupported` of a server's.
+    /// Those of parsing it, and of planning it if it is a query.
     pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
         on_either!(self, connection => connection.describe(sql))
     }

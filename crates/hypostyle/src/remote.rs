@@ -5,9 +5,9 @@ use crate::connection::{
 };
 use crate::{Parameters, PollHook, QueryResult, TableResolver};
 use arrow::array::{RecordBatch, RecordBatchReader};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::ScalarValue;
-use hypostyle_client::{Address, Options, Transaction};
+use hypostyle_client::{Address, Description, Gives, Options, Transaction};
 use hypostyle_engine::postgres::Settings;
 use hypostyle_engine::{ExternalTable, Poll, Progress, SettingCheck};
 use hypostyle_types::{Error, LogicalType, Result};
@@ -80,8 +80,17 @@ impl Remote {
         None
     }
 
-    pub fn describe(&self, _sql: &str) -> Result<StatementDescription> {
-        Err(Error::unsupported("a statement is described by the process that has the database"))
+    pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
+        let Description { gives, parameters, columns, .. } = self.0.describe(sql)?;
+        let parameter = |field: &FieldRef| match field.data_type() {
+            DataType::Null => Ok(None),
+            _ => LogicalType::from_arrow(field).map(Some),
+        };
+        Ok(StatementDescription {
+            parameters: parameters.fields().iter().map(parameter).collect::<Result<_>>()?,
+            columns: (gives == Gives::Rows).then(|| columns_of(&columns)).transpose()?,
+            runs_to_tell: gives == Gives::Unknown,
+        })
     }
 
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
@@ -130,19 +139,24 @@ fn row(values: &[ScalarValue]) -> Result<RecordBatch> {
         .map_err(|error| Error::internal(format!("parameters are no row: {error}")))
 }
 
-fn describe(table: hypostyle_client::TableEntry) -> Result<TableDescription> {
-    let column = |field: &arrow::datatypes::FieldRef| {
+/// The columns of a result or table, as Arrow has them.
+pub(crate) fn columns_of(schema: &Schema) -> Result<Vec<ColumnDescription>> {
+    let column = |field: &FieldRef| {
         Ok(ColumnDescription {
             name: field.name().clone(),
             logical_type: LogicalType::from_arrow(field)?,
             nullable: field.is_nullable(),
         })
     };
+    schema.fields().iter().map(column).collect()
+}
+
+fn describe(table: hypostyle_client::TableEntry) -> Result<TableDescription> {
     Ok(TableDescription {
         schema: table.schema,
         name: table.name,
         kind: if table.is_view { TableKind::View } else { TableKind::Table },
         row_count: table.rows,
-        columns: table.columns.fields().iter().map(column).collect::<Result<_>>()?,
+        columns: columns_of(&table.columns)?,
     })
 }

@@ -2,15 +2,16 @@
 
 use crate::ColumnDescription;
 use crate::embedded::describe_outcome;
+use crate::remote::columns_of;
 use arrow::array::ArrayData;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_storage::{ColumnData, NodeFiles};
-use hypostyle_types::{Error, LogicalType, Result};
+use hypostyle_types::{Error, Result};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
@@ -48,15 +49,8 @@ enum Rows {
 impl QueryResult {
     pub(crate) fn remote(result: hypostyle_client::QueryResult) -> Result<Self> {
         let schema = result.schema();
-        let describe = |field: &FieldRef| {
-            Ok(ColumnDescription {
-                name: field.name().clone(),
-                logical_type: LogicalType::from_arrow(field)?,
-                nullable: field.is_nullable(),
-            })
-        };
         Ok(Self {
-            columns: schema.fields().iter().map(describe).collect::<Result<_>>()?,
+            columns: columns_of(&schema)?,
             rows_affected: result.rows_affected(),
             is_query: result.is_query(),
             schema,

@@ -114,6 +114,12 @@ impl Session {
                 let result = self.catalog(number);
                 self.conclude(number, result)
             }
+            FrameType::Describe => {
+                let wire::Describe { query, text } = wire::Describe::decode(body)?;
+                self.link.lock().begin(query, 0, false);
+                let result = self.describe(query, &text);
+                self.conclude(query, result)
+            }
             FrameType::Chunks => {
                 let number = wire::Cancel::decode(body)?.0;
                 let result = self.send_again(number);
@@ -206,6 +212,12 @@ impl Session {
             .with_sqlstate("54000"));
         }
         self.link.lock().send(&frame)
+    }
+
+    fn describe(&self, query: u32, text: &str) -> Result<()> {
+        let described = self.connection.describe(text);
+        let described = self.link.lock().explained(described)?;
+        self.link.lock().send(&answer::description(query, &described).frame())
     }
 
     fn transaction(&self) -> wire::Transaction {

@@ -86,6 +86,7 @@ frame_types! {
     Received = 10,
     Catalog = 11,
     Bye = 12,
+    Describe = 13,
     Welcome = 33,
     Challenge = 34,
     Result = 35,
@@ -98,6 +99,7 @@ frame_types! {
     Tables = 42,
     Descriptors = 43,
     Elsewhere = 44,
+    Description = 45,
 }
 
 /// What stands before every body.

@@ -48,9 +48,9 @@ pub use cursor::{Reader, Writer};
 pub use encode_job::{EncodeJob, Encoded, EncodedFrame};
 pub use frame::{DESCRIPTORS_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, PREFACE_BYTES, Preface};
 pub use message::{
-    Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, DictionaryHeader, Done,
-    Elsewhere, End, Failure, Hello, Note, Parameters, Place, Progress, Query, QueryKind, Received,
-    ResultHeader, Role, TableEntry, Times, Transaction, Welcome,
+    Answer, Append, Ask, Cancel, Capabilities, Chosen, ChunkHeader, Credit, Describe, Description,
+    DictionaryHeader, Done, Elsewhere, End, Failure, Gives, Hello, Note, Parameters, Place, Progress, Query,
+    QueryKind, Received, ResultHeader, Role, TableEntry, Times, Transaction, Welcome,
 };
 pub use row::{decode_row, encode_row};
 pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};

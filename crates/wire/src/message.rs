@@ -378,6 +378,67 @@ impl Ask {
 }
 message!(Ask, Ask);
 
+/// A statement that is not to be run, with `$1` for its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Describe {
+    pub query: u32,
+    pub text: String,
+}
+
+impl Describe {
+    fn write(&self, to: &mut Writer) {
+        to.u32(self.query).text(&self.text);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { query: from.u32()?, text: from.text()?.into() })
+    }
+}
+message!(Describe, Describe);
+
+/// What a statement gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    Nothing,
+    Rows,
+    /// Only running it tells.
+    Unknown,
+}
+
+/// What can be told of a statement that has not run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    pub query: u32,
+    pub gives: Gives,
+    /// A field for each; of the type NULL where nothing in the statement tells the type.
+    pub parameters: SchemaRef,
+    /// Of its rows; empty where it gives none, or it is not known.
+    pub columns: SchemaRef,
+}
+
+impl Description {
+    fn write(&self, to: &mut Writer) {
+        to.u32(self.query).u8(self.gives as u8);
+        write_schema(to, &self.parameters);
+        write_schema(to, &self.columns);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self {
+            query: from.u32()?,
+            gives: match from.u8()? {
+                0 => Gives::Nothing,
+                1 => Gives::Rows,
+                2 => Gives::Unknown,
+                other => return Err(Error::protocol(format!("a statement cannot give {other}"))),
+            },
+            parameters: read_schema(from)?,
+            columns: read_schema(from)?,
+        })
+    }
+}
+message!(Description, Description);
+
 /// What the client has under a name.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {

@@ -147,6 +147,8 @@ fn messages() -> Vec<Vec<u8>> {
         sent: 7,
         chosen: vec![Chosen { column: 8, encoding: 9, compression: 2, chunks: 10 }],
     };
+    let description =
+        Description { query: 1, gives: Gives::Rows, parameters: schema.clone(), columns: schema.clone() };
     let failure = Failure {
         query: 1,
         error: Error::new(ErrorKind::Conflict, "another was first").with_sqlstate("40001"),
@@ -163,6 +165,8 @@ fn messages() -> Vec<Vec<u8>> {
         Credit { query: 1, bytes: 2 }.frame(),
         Received(2).frame(),
         Elsewhere { stream: 1, bytes: 2 }.frame(),
+        Describe { query: 1, text: "SELECT $1".into() }.frame(),
+        description.frame(),
         Progress { query: 1, done: 2, total: None, elapsed: Duration::from_micros(3) }.frame(),
         done.frame(),
         failure.frame(),
@@ -191,6 +195,8 @@ fn messages_of_version_1_are_read() {
             FrameType::Credit => Credit::decode(&body).unwrap().frame(),
             FrameType::Received => Received::decode(&body).unwrap().frame(),
             FrameType::Elsewhere => Elsewhere::decode(&body).unwrap().frame(),
+            FrameType::Describe => Describe::decode(&body).unwrap().frame(),
+            FrameType::Description => Description::decode(&body).unwrap().frame(),
             FrameType::Progress => Progress::decode(&body).unwrap().frame(),
             FrameType::Done => Done::decode(&body).unwrap().frame(),
             FrameType::Error => Failure::decode(&body).unwrap().frame(),

@@ -2,11 +2,13 @@
 
 use super::link::Link;
 use super::receive;
-use arrow::datatypes::Schema;
-use hypostyle::{ExternalTable, TableDescription, TableKind, TableResolver};
-use hypostyle_types::{Error, Result};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use hypostyle::{
+    ColumnDescription, ExternalTable, StatementDescription, TableDescription, TableKind, TableResolver,
+};
+use hypostyle_types::{Error, LogicalType, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{Answer, FrameType};
+use hypostyle_wire::{Answer, FrameType, Gives};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -36,17 +38,35 @@ fn ask(link: &mut Link, query: u32, name: &str) -> Result<Option<ExternalTable>>
     }
 }
 
+pub fn description(query: u32, statement: &StatementDescription) -> wire::Description {
+    let parameter = |known: &Option<LogicalType>| match known {
+        Some(logical_type) => logical_type.arrow_field("", true),
+        None => Field::new("", DataType::Null, true),
+    };
+    let parameters: Vec<_> = statement.parameters.iter().map(parameter).collect();
+    wire::Description {
+        query,
+        gives: match (&statement.columns, statement.runs_to_tell) {
+            (_, true) => Gives::Unknown,
+            (Some(_), false) => Gives::Rows,
+            (None, false) => Gives::Nothing,
+        },
+        parameters: Arc::new(Schema::new(parameters)),
+        columns: schema_of(statement.columns.as_deref().unwrap_or_default()),
+    }
+}
+
+fn schema_of(columns: &[ColumnDescription]) -> SchemaRef {
+    let field = |column: &ColumnDescription| column.logical_type.arrow_field(&column.name, column.nullable);
+    Arc::new(Schema::new(columns.iter().map(field).collect::<Vec<_>>()))
+}
+
 pub fn table_entry(table: TableDescription) -> wire::TableEntry {
-    let fields: Vec<_> = table
-        .columns
-        .iter()
-        .map(|column| column.logical_type.arrow_field(&column.name, column.nullable))
-        .collect();
     wire::TableEntry {
         schema: table.schema,
         name: table.name,
         is_view: table.kind == TableKind::View,
         rows: table.row_count,
-        columns: Arc::new(Schema::new(fields)),
+        columns: schema_of(&table.columns),
     }
 }
