@@ -3,6 +3,7 @@
 use crate::options::ServeOptions;
 use hypostyle::{Database, Error, ErrorKind, Result};
 use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen, server_config};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tracing_subscriber::filter::LevelFilter;
 /// Serves until SIGINT or SIGTERM; SIGHUP reads the users' file again.
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
+    raise_file_limit();
     let addresses = Addresses {
         tcp: options.listen,
         unix: options.unix.clone(),
@@ -90,6 +92,14 @@ fn announce(options: &ServeOptions, listening: &Listening) {
     eprintln!("hypostyle serves {} on {}", options.database.display(), places.join(" "));
     tracing::info!(database = %options.database.display(), places = places.join(" "), "serving");
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+}
+
+/// Mapped columns and clients take more files than a shell's usual limit; `RLIMIT_NOFILE` may be raised to its hard limit.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
+        tracing::warn!(%error, "the limit of open files stays as it was");
+    }
 }
 
 fn log_to_standard_error(options: &ServeOptions) -> Result<()> {

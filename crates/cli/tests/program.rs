@@ -1,8 +1,8 @@
 //! The real program: what it prints where, and the status it ends with.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 struct Run {
     out: String,
@@ -233,4 +233,51 @@ fn init_runs_first_and_timing_goes_to_standard_error() {
 fn quit_leaves_after_everything_is_written() {
     let run = finish(&mut program(&["--csv"]), "SELECT 1 AS a;\n.quit\nSELECT 2 AS b;\n");
     assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (Some(0), "a\n1\n", ""));
+}
+
+/// Waits for the line that says where a server listens.
+fn serving(options: &[&str]) -> (Child, BufReader<ChildStderr>) {
+    let mut server = program(&[&["serve", ":memory:"], options].concat()).spawn().unwrap();
+    let mut log = BufReader::new(server.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.starts_with("hypostyle serves") {
+        line.clear();
+        assert_ne!(log.read_line(&mut line).unwrap(), 0, "the server has ended");
+    }
+    (server, log)
+}
+
+#[test]
+fn a_server_logs_json_and_ends_on_a_signal() {
+    let socket = path(&directory("serve"), "socket");
+    let (mut server, mut log) = serving(&["--unix", &socket, "--log-json", "--log-level", "info"]);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+    let files: Vec<&str> =
+        limits.lines().find(|line| line.starts_with("Max open files")).unwrap().split_whitespace().collect();
+    assert_eq!(files[3], files[4], "{limits}");
+
+    let address = format!("hypostyle+unix://{socket}");
+    assert_eq!(printed(&[&address, "--csv", "-c", "SELECT 1 AS one"]), "one\n1\n");
+    let kill = Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+
+    let mut text = String::new();
+    log.read_to_string(&mut text).unwrap();
+    let entries: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |message: &str| entries.iter().find(|entry| entry["fields"]["message"] == message);
+    let begins = of("session begins").unwrap();
+    assert_eq!((&begins["level"], &begins["fields"]["session"]), (&"INFO".into(), &1.into()));
+    assert!(begins["timestamp"].is_string() && of("session ends").is_some() && of("stopping").is_some());
+}
+
+#[test]
+fn a_server_without_an_address_or_a_password_says_what_is_missing() {
+    let run = run(&["serve", ":memory:"]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("nobody could connect: give --listen"), "{}", run.err);
+    let run = self::run(&["serve", ":memory:", "--listen", "0.0.0.0:0"]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("--users"), "{}", run.err);
 }
