@@ -238,3 +238,16 @@ def test_other_threads_run_while_a_statement_does(con):
     stop.set()
     thread.join()
     assert len(ticks) > 20
+
+
+def test_the_same_text_with_other_parameters(con):
+    for values in [(1, "a"), ("b", None), (2.5, [1])]:
+        assert con.sql("SELECT ?, ?", values).fetchone() == values
+    for wrong in [(1,), (1, 2, 3), None]:
+        with pytest.raises(hypostyle.Error):
+            con.sql("SELECT ?, ?", wrong).fetchall()
+    assert con.sql("SELECT ?, ?", (1, 2)).fetchone() == (1, 2)
+    assert con.sql("SELECT $a", {"a": 1}).fetchone() == (1,)
+    assert con.sql("SELECT $a", {"a": "x"}).fetchone() == ("x",)
+    with pytest.raises(hypostyle.Error):
+        con.sql("SELECT $a", {"b": 1}).fetchall()

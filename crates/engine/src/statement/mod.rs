@@ -19,6 +19,7 @@ mod precedence;
 mod prepared;
 mod query;
 mod referential;
+mod remembered;
 mod row;
 mod sequence;
 mod sessions;
@@ -33,11 +34,11 @@ mod write;
 pub(crate) use complete::default_of;
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
+pub(crate) use remembered::Remembered;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
-pub(crate) use values::Remembered;
 
 use crate::error::from_datafusion;
 use crate::scope::Name;
@@ -58,6 +59,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use names::name_columns;
+use remembered::{Parsed, positional};
 use sequence::order_identity_options;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -76,12 +78,19 @@ impl Session {
         let _running = self.enter();
         self.note_statement(sql)?;
         let remembered = self.remembered.lock().get(sql);
-        if let Some(insert) = remembered {
-            let start = || self.start_unpinned();
-            let stored = self.in_transaction_from(start, sql, || self.insert_values(&insert, parameters))?;
-            if let Some(outcome) = stored {
-                return Ok(outcome);
+        match remembered {
+            Some(Parsed::Insert(insert)) => {
+                let start = || self.start_unpinned();
+                let stored =
+                    self.in_transaction_from(start, sql, || self.insert_values(&insert, parameters))?;
+                if let Some(outcome) = stored {
+                    return Ok(outcome);
+                }
             }
+            Some(Parsed::Query(query, given)) if given == positional(parameters) => {
+                return self.in_transaction(sql, || self.named_query(query.as_ref().clone(), parameters));
+            }
+            _ => {}
         }
         let statements = split_statements(sql);
         let mut outcome = DONE;
@@ -137,10 +146,17 @@ impl Session {
                 Ok(DONE)
             }
             _ => {
-                let statement = parse(&number_placeholders(sql, parameters)?)?;
+                let mut statement = parse(&number_placeholders(sql, parameters)?)?;
+                if let DfStatement::Statement(inner) = &mut statement
+                    && let Statement::Query(query) = inner.as_mut()
+                    && begins_query(sql)
+                {
+                    name_columns(query);
+                    self.remembered.lock().put(sql, Parsed::query(query, parameters));
+                }
                 if let Some(insert) = ValuesInsert::of(&statement) {
                     let insert = Arc::new(insert);
-                    self.remembered.lock().put(sql, insert.clone());
+                    self.remembered.lock().put(sql, Parsed::Insert(insert.clone()));
                     if let Some(outcome) = self.insert_values(&insert, parameters)? {
                         return Ok(outcome);
                     }
@@ -173,11 +189,8 @@ impl Session {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
             Statement::Query(mut query) => {
-                if let Some(outcome) = self.whole_table(&query)? {
-                    return Ok(outcome);
-                }
                 name_columns(&mut query);
-                self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)
+                self.named_query(*query, parameters)
             }
             Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
             Statement::ExplainTable { table_name, .. } => {

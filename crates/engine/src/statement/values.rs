@@ -14,12 +14,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Statement, TableObject, UnaryOperator, Value};
 use hypostyle_storage::{ColumnEntry, TableData};
 use hypostyle_types::Result;
-use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Statements whose text is remembered, and the longest of those texts in bytes.
-const REMEMBERED: usize = 64;
-const TEXT_BYTES_MAX: usize = 4096;
 
 /// An INSERT of values that need no planning.
 #[derive(Debug)]
@@ -36,26 +31,6 @@ enum Given {
     Literal(ScalarValue),
     /// From 0.
     Parameter(usize),
-}
-
-/// The last such statements by their text.
-#[derive(Debug, Default)]
-pub(crate) struct Remembered(HashMap<String, Arc<ValuesInsert>>);
-
-impl Remembered {
-    pub fn get(&self, sql: &str) -> Option<Arc<ValuesInsert>> {
-        self.0.get(sql).cloned()
-    }
-
-    pub fn put(&mut self, sql: &str, insert: Arc<ValuesInsert>) {
-        if sql.len() > TEXT_BYTES_MAX {
-            return;
-        }
-        if self.0.len() >= REMEMBERED {
-            self.0.clear();
-        }
-        self.0.insert(sql.to_string(), insert);
-    }
 }
 
 impl ValuesInsert {
