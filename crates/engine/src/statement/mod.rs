@@ -87,8 +87,11 @@ impl Session {
                     return Ok(outcome);
                 }
             }
-            Some(Parsed::Query(query, given)) if given == positional(parameters) => {
-                return self.in_transaction(sql, || self.named_query(query.as_ref().clone(), parameters));
+            Some(Parsed::Other(statement, given)) if given == positional(parameters) => {
+                return self.in_transaction(sql, || {
+                    let statement = DfStatement::Statement(Box::new(statement.as_ref().clone()));
+                    self.execute_parsed(statement, parameters)
+                });
             }
             _ => {}
         }
@@ -100,8 +103,7 @@ impl Session {
             }
             let last = index + 1 == statements.len();
             let parameters = if last { parameters } else { &Parameters::None };
-            // Whatever is no query may change the state.
-            let may_change = !begins_query(statement);
+            let may_change = !keeps_state(statement);
             self.forget_state(may_change);
             let result = self.in_transaction(statement, || self.execute_one(statement, parameters));
             self.forget_state(may_change);
@@ -148,11 +150,14 @@ impl Session {
             _ => {
                 let mut statement = parse(&number_placeholders(sql, parameters)?)?;
                 if let DfStatement::Statement(inner) = &mut statement
-                    && let Statement::Query(query) = inner.as_mut()
-                    && begins_query(sql)
+                    && keeps_state(sql)
                 {
-                    name_columns(query);
-                    self.remembered.lock().put(sql, Parsed::query(query, parameters));
+                    if let Statement::Query(query) = inner.as_mut() {
+                        name_columns(query);
+                    }
+                    if let Some(parsed) = Parsed::of(inner, parameters) {
+                        self.remembered.lock().put(sql, parsed);
+                    }
                 }
                 if let Some(insert) = ValuesInsert::of(&statement) {
                     let insert = Arc::new(insert);
@@ -189,8 +194,11 @@ impl Session {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
             Statement::Query(mut query) => {
+                if let Some(outcome) = self.whole_table(&query)? {
+                    return Ok(outcome);
+                }
                 name_columns(&mut query);
-                self.named_query(*query, parameters)
+                self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)
             }
             Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
             Statement::ExplainTable { table_name, .. } => {
@@ -526,9 +534,11 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// Whether a statement is a query for certain.
-fn begins_query(sql: &str) -> bool {
+/// Whether a statement is about rows; what is not may change the session's state.
+fn keeps_state(sql: &str) -> bool {
     let word = sql.trim_start().split(|character: char| !character.is_ascii_alphabetic()).next();
-    word.is_some_and(|word| ["SELECT", "WITH", "VALUES"].iter().any(|query| word.eq_ignore_ascii_case(query)))
+    const OF_ROWS: [&str; 7] = ["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"];
+    word.is_some_and(|word| OF_ROWS.iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
 
 /// The first words of a statement in upper case, past comments.

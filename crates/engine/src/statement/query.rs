@@ -45,14 +45,6 @@ impl Session {
         Ok(outcome)
     }
 
-    /// A query whose columns have their names.
-    pub(super) fn named_query(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
-        if let Some(outcome) = self.whole_table(&query)? {
-            return Ok(outcome);
-        }
-        self.query(DfStatement::Statement(Box::new(Statement::Query(Box::new(query)))), parameters)
-    }
-
     /// The state for a statement: that of an earlier one, whose copy costs more than a small query.
     fn take_state(&self) -> SessionState {
         let Some(mut state) = self.spare_state.lock().take() else { return self.context.state() };

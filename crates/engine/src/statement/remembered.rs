@@ -3,7 +3,7 @@
 
 use super::values::ValuesInsert;
 use crate::session::Parameters;
-use datafusion::sql::sqlparser::ast::Query;
+use datafusion::sql::sqlparser::ast::Statement;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,13 +14,16 @@ const TEXT_BYTES_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     Insert(Arc<ValuesInsert>),
-    /// A query whose columns are named, and the number of values for its `?`, which are numbered.
-    Query(Arc<Query>, Option<usize>),
+    /// Any other that reads or writes rows, and the number of values for its `?`, which are numbered.
+    Other(Arc<Statement>, Option<usize>),
 }
 
 impl Parsed {
-    pub fn query(query: &Query, parameters: &Parameters) -> Self {
-        Self::Query(Arc::new(query.clone()), positional(parameters))
+    /// `None` for a statement that is not worth it.
+    pub fn of(statement: &Statement, parameters: &Parameters) -> Option<Self> {
+        let is_of_rows =
+            matches!(statement, Statement::Query(_) | Statement::Update(_) | Statement::Delete(_));
+        is_of_rows.then(|| Self::Other(Arc::new(statement.clone()), positional(parameters)))
     }
 }
 
