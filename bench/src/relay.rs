@@ -324,7 +324,7 @@ mod tests {
         let (near, far) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
         let (near, far) = (near.unwrap(), far.unwrap());
         let (address, to) = (near.local_addr().unwrap().to_string(), far.local_addr().unwrap().to_string());
-        thread::spawn(move || accept(&near, &to, &Arc::new(network)));
+        thread::spawn(move || accept(&near, &to, &Arc::new(network), false));
         thread::spawn(move || {
             for stream in far.incoming() {
                 thread::spawn(move || serve(stream.unwrap()));

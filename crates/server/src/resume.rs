@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Further connections that may wait to be taken up.
+/// Further connections beside a session's first.
 const STREAMS_MAX: usize = 15;
 
 /// The sessions that a client may take up again.
@@ -24,9 +24,16 @@ struct Slot {
     key: Vec<u8>,
     capabilities: Capabilities,
     arrived: Mutex<Option<Transport>>,
-    /// Further connections that the session has not taken up yet.
-    streams: Mutex<Vec<Numbered>>,
+    streams: Mutex<Streams>,
     signal: Condvar,
+}
+
+/// Further connections that belong to the present first one.
+#[derive(Default)]
+struct Streams {
+    /// Those that the session has not taken up yet.
+    waiting: Vec<Numbered>,
+    given: usize,
 }
 
 /// A session that may be taken up; kept by its own channel, and forgotten with it.
@@ -63,13 +70,15 @@ impl Resumable {
         let slot = self.slot(session, user, key)?;
         let mut streams = slot.streams.lock();
         if stream != 0 {
-            if streams.len() < STREAMS_MAX {
-                streams.push((stream, transport));
+            if streams.given == STREAMS_MAX {
+                let message = format!("a session has no more than {STREAMS_MAX} further connections");
+                return Err(Error::new(ErrorKind::Busy, message));
             }
+            streams.given += 1;
+            streams.waiting.push((stream, transport));
             return Ok(());
         }
-        // They belong to the connection before.
-        streams.clear();
+        *streams = Streams::default();
         *slot.arrived.lock() = Some(transport);
         slot.signal.notify_all();
         Ok(())
@@ -95,7 +104,7 @@ impl Reconnect for Awaited {
     }
 
     fn arrived_streams(&mut self) -> Vec<Numbered> {
-        std::mem::take(&mut *self.slot.streams.lock())
+        std::mem::take(&mut self.slot.streams.lock().waiting)
     }
 
     fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport> {

@@ -9,6 +9,9 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
 
+/// Of what stands in the place of one expression.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
 /// Puts expressions of single columns in the place of those of rows.
 ///
 /// # Errors
@@ -143,6 +146,10 @@ fn all_equal(values: &[Expr]) -> String {
 }
 
 fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {
+    // A subquery stands in it twice, and so does what was replaced within.
+    if text.len() > TEXT_BYTES_MAX {
+        return ControlFlow::Break(Error::unsupported("rows before subqueries are nested too deeply"));
+    }
     match parse_expression(text) {
         // Parentheses, for what is around it.
         Ok(parsed) => *expr = Expr::Nested(Box::new(parsed)),
