@@ -533,7 +533,6 @@ pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Whether a statement is a query for certain.
 /// Whether a statement is about rows; what is not may change the session's state.
 fn keeps_state(sql: &str) -> bool {
     let word = sql.trim_start().split(|character: char| !character.is_ascii_alphabetic()).next();

@@ -29,12 +29,7 @@ pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
 fn has_rows(node: &impl Visit) -> bool {
     let found = visit_expressions(node, |expr| match expr {
         Expr::InSubquery { expr: row, .. } if values_of(row).is_some() => ControlFlow::Break(()),
-        Expr::BinaryOp { left, right, .. } => match (left.as_ref(), right.as_ref()) {
-            (row, Expr::Subquery(_)) | (Expr::Subquery(_), row) if values_of(row).is_some() => {
-                ControlFlow::Break(())
-            }
-            _ => ControlFlow::Continue(()),
-        },
+        Expr::BinaryOp { left, right, .. } if compared(left, right).is_some() => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
@@ -80,13 +75,9 @@ impl VisitorMut for Rows {
                 replace(expr, &text)
             }
             Expr::BinaryOp { left, op, right } => {
-                let (values, subquery) = match (left.as_ref(), right.as_ref()) {
-                    (row, Expr::Subquery(subquery)) | (Expr::Subquery(subquery), row) => {
-                        (values_of(row), subquery)
-                    }
-                    _ => return ControlFlow::Continue(()),
+                let Some((values, subquery)) = compared(left, right) else {
+                    return ControlFlow::Continue(());
                 };
-                let Some(values) = values else { return ControlFlow::Continue(()) };
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
                 let negated = match op {
                     BinaryOperator::Eq => "",
@@ -126,6 +117,16 @@ pub(super) fn values_of(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::Tuple(values) if values.len() > 1 => Some(values),
         Expr::Nested(inner) => values_of(inner),
+        _ => None,
+    }
+}
+
+/// The values of a row and the subquery that it is compared with, on whichever side.
+fn compared<'a>(left: &'a Expr, right: &'a Expr) -> Option<(&'a [Expr], &'a Query)> {
+    match (left, right) {
+        (row, Expr::Subquery(subquery)) | (Expr::Subquery(subquery), row) => {
+            values_of(row).map(|values| (values, subquery.as_ref()))
+        }
         _ => None,
     }
 }

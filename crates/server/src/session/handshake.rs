@@ -64,8 +64,8 @@ pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Chann
         }
         Entry::New(guest, None) => Ok(Some((Channel::new(transport), *guest))),
         Entry::Again { session, user, key, stream } => {
-            server.metrics.streams.inc_by(u64::from(stream != 0));
             server.resumable.give(session, &user, &key, (stream, transport))?;
+            server.metrics.streams.inc_by(u64::from(stream != 0));
             Ok(None)
         }
     }
