@@ -23,15 +23,16 @@ def latency(bench: Bench) -> None:
             "ours": bench.ours.address(Path(bench.ours.port) if via else None),
             "postgresql": peer.address(Path(peer.port) if via else None),
         }
-        medians: list[dict[str, float]] = []
-        for run in range(bench.options.runs):
-            progress(f"SELECT 1, {place}: run {run + 1} of {bench.options.runs}")
-            medians.append(client.ask(**addresses, repetitions=REPETITIONS))
-        bench.report.add(
-            Measurement(
-                f"SELECT 1, {place}: p50 of {REPETITIONS:,}",
-                [each["ours"] for each in medians],
-                {PEER: [each["postgresql"] for each in medians]},
-                Bar(ratio_min=RATIO_MIN, peer=PEER),
+        for statement, parameter in (("SELECT 1", False), ("SELECT ?", True)):
+            medians: list[dict[str, float]] = []
+            for run in range(bench.options.runs):
+                progress(f"{statement}, {place}: run {run + 1} of {bench.options.runs}")
+                medians.append(client.ask(**addresses, repetitions=REPETITIONS, parameter=parameter))
+            bench.report.add(
+                Measurement(
+                    f"{statement}, {place}: p50 of {REPETITIONS:,}",
+                    [each["ours"] for each in medians],
+                    {PEER: [each["postgresql"] for each in medians]},
+                    None if parameter else Bar(ratio_min=RATIO_MIN, peer=PEER),
+                )
             )
-        )

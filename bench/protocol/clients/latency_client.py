@@ -1,4 +1,7 @@
-"""Asks two servers for `SELECT 1` in turns; tells the median time of each."""
+"""Asks two servers for one row in turns; tells the median time of each.
+
+`SELECT 1` is one whose result ours remembers; the same with a parameter is planned each time.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,27 @@ BLOCK = 100
 WARM_UP = 50
 
 
-def handle(ours: str, postgresql: str, repetitions: int) -> dict[str, Any]:
+def handle(ours: str, postgresql: str, repetitions: int, parameter: bool) -> dict[str, Any]:
     with hypostyle.connect(ours) as one, psycopg.connect(postgresql, autocommit=True) as other:
-        ask_ours, ask_postgresql = one.execute, other.execute
-        samples: dict[str, list[float]] = {"ours": [], "postgresql": []}
-        measure(ask_ours, WARM_UP)
-        measure(ask_postgresql, WARM_UP)
+        value = [1] if parameter else []
+        asks: dict[str, Callable[[], Any]] = {
+            "ours": lambda: one.execute("SELECT ?" if parameter else "SELECT 1", value),
+            "postgresql": lambda: other.execute("SELECT %s" if parameter else "SELECT 1", value or None),
+        }
+        samples: dict[str, list[float]] = {name: [] for name in asks}
+        for ask in asks.values():
+            measure(ask, WARM_UP)
         for _ in range(repetitions // BLOCK):
-            samples["ours"] += measure(ask_ours, BLOCK)
-            samples["postgresql"] += measure(ask_postgresql, BLOCK)
+            for name, ask in asks.items():
+                samples[name] += measure(ask, BLOCK)
     return {name: median(values) for name, values in samples.items()}
 
 
-def measure(ask: Callable[[str], Any], repetitions: int) -> list[float]:
+def measure(ask: Callable[[], Any], repetitions: int) -> list[float]:
     samples = []
     for _ in range(repetitions):
         start = time.perf_counter()
-        row = ask("SELECT 1").fetchone()
+        row = ask().fetchone()
         samples.append(time.perf_counter() - start)
         if tuple(row) != (1,):
             raise ValueError(f"SELECT 1 is {row}")

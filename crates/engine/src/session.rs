@@ -718,3 +718,13 @@ pub enum Parameters {
     /// For `$name`.
     Named(Vec<(String, ScalarValue)>),
 }
+
+impl Parameters {
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Positional(values) => values.is_empty(),
+            Self::Named(values) => values.is_empty(),
+        }
+    }
+}

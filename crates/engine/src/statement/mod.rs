@@ -59,7 +59,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use names::name_columns;
-use remembered::{Parsed, positional};
+use remembered::{Parsed, is_of_literals, positional};
 use sequence::order_identity_options;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -86,6 +86,10 @@ impl Session {
                 if let Some(outcome) = stored {
                     return Ok(outcome);
                 }
+            }
+            Some(Parsed::Literals(batch)) if parameters.is_empty() => {
+                let start = || self.start_unpinned();
+                return self.in_transaction_from(start, sql, || Ok(Outcome::batch(batch.clone())));
             }
             Some(Parsed::Other(statement, given)) if given == positional(parameters) => {
                 return self.in_transaction(sql, || {
@@ -115,6 +119,7 @@ impl Session {
     fn forget_state(&self, may_change: bool) {
         if may_change {
             *self.spare_state.lock() = None;
+            self.remembered.lock().forget_results();
         }
     }
 
@@ -149,11 +154,13 @@ impl Session {
             }
             _ => {
                 let mut statement = parse(&number_placeholders(sql, parameters)?)?;
+                let mut of_literals = false;
                 if let DfStatement::Statement(inner) = &mut statement
                     && keeps_state(sql)
                 {
                     if let Statement::Query(query) = inner.as_mut() {
                         name_columns(query);
+                        of_literals = is_of_literals(query);
                     }
                     if let Some(parsed) = Parsed::of(inner, parameters) {
                         self.remembered.lock().put(sql, parsed);
@@ -166,7 +173,11 @@ impl Session {
                         return Ok(outcome);
                     }
                 }
-                self.execute_parsed(statement, parameters)
+                let outcome = self.execute_parsed(statement, parameters)?;
+                if of_literals && let Some(result) = Parsed::of_literals(&outcome) {
+                    self.remembered.lock().put(sql, result);
+                }
+                Ok(outcome)
             }
         }
     }
