@@ -1,10 +1,13 @@
 //! Runs `tests/sql/*.slt`, each file over a database in memory, over one on disk, and over a server's sockets.
 
 use crate::served::Served;
+use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use hypostyle::{Connection, Database, Error, OpenOptions};
+use hypostyle::{ColumnDescription, Connection, Database, Error, LogicalType, OpenOptions};
 use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
 use std::path::PathBuf;
+use std::sync::Arc;
+use uuid::Uuid;
 
 struct Session(Connection);
 
@@ -17,12 +20,14 @@ impl DB for Session {
         if !result.is_query() {
             return Ok(DBOutput::StatementComplete(result.rows_affected().unwrap_or(0)));
         }
-        let types = vec![DefaultColumnType::Text; result.columns().len()];
+        let columns = result.columns();
+        let types = vec![DefaultColumnType::Text; columns.len()];
         let options = FormatOptions::default().with_null("NULL");
         let mut rows = Vec::new();
         while let Some(batch) = result.next_batch()? {
-            let formatters = batch
-                .columns()
+            let shown: Vec<ArrayRef> =
+                batch.columns().iter().zip(columns).map(|(array, column)| shown(array, column)).collect();
+            let formatters = shown
                 .iter()
                 .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
                 .collect::<Result<Vec<_>, _>>()
@@ -44,6 +49,18 @@ impl DB for Session {
 
     fn error_sql_state(error: &Error) -> Option<String> {
         Some(error.sqlstate().to_string())
+    }
+}
+
+/// UUIDs as their text: Arrow's own has no hyphens.
+fn shown(array: &ArrayRef, column: &ColumnDescription) -> ArrayRef {
+    if column.logical_type != LogicalType::Uuid {
+        return array.clone();
+    }
+    let text = |bytes: Option<&[u8]>| bytes.map(|bytes| Uuid::from_slice(bytes).unwrap().to_string());
+    match array.as_fixed_size_binary_opt() {
+        Some(uuids) => Arc::new(uuids.iter().map(text).collect::<StringArray>()),
+        None => array.clone(),
     }
 }
 

@@ -15,14 +15,17 @@ from cases import CASES, IDS
 
 every_case = pytest.mark.parametrize("case", CASES, ids=IDS)
 with_and_without_nulls = pytest.mark.parametrize("nulls", [False, True], ids=["full", "nulls"])
-# The second form is computed: a filter is not a mapping of the stored column.
+# A mapping of the stored column, rows that the scan picks from it, and what came through an operator.
+STORED, PICKED = "select v from t", "select v from t where n >= 0"
+COMPUTED = "select v from (select v, sum(n) over () as s from t) where s >= 0"
 stored_and_computed = pytest.mark.parametrize(
-    "query", ["select * from t", "select * from t where 1 = 1 or v is null"], ids=["stored", "computed"]
+    "query", [STORED, PICKED, COMPUTED], ids=["stored", "picked", "computed"]
 )
 
 
 def fill(con, case, nulls):
-    con.append("t", pa.table({"v": case.array(nulls)}), create=True)
+    array = case.array(nulls)
+    con.append("t", pa.table({"v": array, "n": range(len(array))}), create=True)
 
 
 def same(value, expected):
@@ -71,6 +74,33 @@ def test_numpy(con, case, nulls, query):
         else:
             assert type(array) is np.ndarray
         np.testing.assert_array_equal(present, numpy_values(case), strict=True)
+
+
+def test_rows_that_are_picked_keep_the_stored_types(directory):
+    """Also past rows that only the log has, with values that the dictionary does not, and past deleted rows."""
+    values = {f"c{index}": case.array(True) for index, case in enumerate(CASES)}
+    rows = 3000
+    columns = {name: pa.concat_arrays([array] * rows)[:rows] for name, array in values.items()}
+    columns["word"] = pa.array([None, "one", "two"] * rows)[:rows]
+    with hypostyle.connect(directory / "db") as stored:
+        stored.append("t", pa.table({"n": range(rows), **columns}), create=True)
+        stored.execute("checkpoint")
+        for change in (None, "insert into t (n, word) values (3000, 'three')", "delete from t where n = 1"):
+            if change:
+                stored.execute(change)
+            whole = stored.sql("select * from t").arrow()
+            picked = stored.sql("select * from t where n >= 0").arrow()
+            assert picked.to_pylist() == whole.to_pylist()
+            kinds = [list(map(kind_alike, table.schema.types)) for table in (picked, whole)]
+            assert kinds[0] == kinds[1]
+            assert pa.types.is_dictionary(picked.schema.field("word").type)
+
+
+def kind_alike(kind):
+    """Strings are views past deleted rows, and the codes of a dictionary may be wider."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(pa.int32(), kind.value_type)
+    return {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}.get(kind, kind)
 
 
 def numpy_values(case):

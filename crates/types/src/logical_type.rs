@@ -146,8 +146,14 @@ impl LogicalType {
     /// # Errors
     /// `Unsupported` for half floats, unions, run-end encodings and decimals of negative scale.
     pub fn from_arrow(field: &Field) -> Result<Self> {
-        if field.metadata().get(EXTENSION_NAME).map(String::as_str) == Some(EXTENSION_JSON) {
+        let extension = field.metadata().get(EXTENSION_NAME).map(String::as_str);
+        if extension == Some(EXTENSION_JSON) {
             return Ok(Self::Json);
+        }
+        let is_text = matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+        // While they are worked on, UUIDs are their text.
+        if extension == Some(EXTENSION_UUID) && is_text {
+            return Ok(Self::Uuid);
         }
         Ok(match field.data_type() {
             DataType::Boolean => Self::Boolean,
@@ -178,11 +184,7 @@ impl LogicalType {
             DataType::Duration(unit) => Self::Duration { unit: (*unit).into() },
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Varchar,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Self::Blob,
-            DataType::FixedSizeBinary(16)
-                if field.metadata().get(EXTENSION_NAME).map(String::as_str) == Some(EXTENSION_UUID) =>
-            {
-                Self::Uuid
-            }
+            DataType::FixedSizeBinary(16) if extension == Some(EXTENSION_UUID) => Self::Uuid,
             DataType::FixedSizeBinary(bytes) => Self::FixedBinary { bytes: *bytes },
             DataType::List(element)
             | DataType::LargeList(element)

@@ -1,8 +1,9 @@
 //! The scan operator: a range of rows for each partition, filtered by position before the rows that
 //! pass are gathered; slices of the mapped columns where all do.
 
-use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
+use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, open, read};
 use super::statistics::table_statistics;
+use super::view::result_field;
 use crate::session::Counters;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::BatchCoalescer;
@@ -15,10 +16,15 @@ use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, apply_expression_roots};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, ChildrenPropertiesMode, EmissionType, apply_expression_roots,
+};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
 };
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::{ProjectionExec, all_alias_free_columns};
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -28,6 +34,7 @@ use datafusion::physical_plan::{
 };
 use futures::stream;
 use hypostyle_storage::{Snapshot, TableData};
+use std::any::Any;
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -47,6 +54,8 @@ pub(crate) struct ScanExec {
     /// The schema of the whole table, and perhaps its rows' positions.
     table_schema: SchemaRef,
     projection: Vec<usize>,
+    /// Nothing but the result reads the columns: they keep their stored types.
+    for_result: bool,
     conjuncts: Vec<Conjunct>,
     /// Row ranges of each partition.
     partitions: Arc<[Vec<Range<u64>>]>,
@@ -57,6 +66,37 @@ pub(crate) struct ScanExec {
     metrics: ExecutionPlanMetricsSet,
     /// Opened by the first partition that runs.
     opened: Arc<OnceLock<Arc<Opened>>>,
+}
+
+/// A plan whose columns keep their stored types where it does nothing but pick rows and columns of a table. What it gives
+/// is for a result: no operator may be put on top of it.
+///
+/// # Errors
+/// Those of a projection that does not fit its input.
+pub(crate) fn for_result(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let any = plan.as_ref() as &dyn Any;
+    if let Some(scan) = any.downcast_ref::<ScanExec>() {
+        return Ok(Arc::new(scan.for_result()));
+    }
+    if let Some(projection) = any.downcast_ref::<ProjectionExec>() {
+        if !projection.expr().iter().all(|item| item.expr.downcast_ref::<Column>().is_some()) {
+            return Ok(plan);
+        }
+        let input = for_result(projection.input().clone())?;
+        return Ok(Arc::new(ProjectionExec::try_new(projection.expr().to_vec(), input)?));
+    }
+    let passes_rows_on = any.is::<CoalescePartitionsExec>()
+        || any.is::<CooperativeExec>()
+        || any.is::<GlobalLimitExec>()
+        || any.is::<LocalLimitExec>();
+    match plan.children().as_slice() {
+        [input] if passes_rows_on => {
+            let input = for_result(Arc::clone(input))?;
+            let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            plan.replace_children(vec![input], changed)
+        }
+        _ => Ok(plan),
+    }
 }
 
 /// What the partitions of a scan share while they run.
@@ -102,6 +142,7 @@ impl ScanExec {
             snapshot,
             table_schema,
             projection,
+            for_result: false,
             conjuncts,
             partitions,
             rows,
@@ -124,6 +165,20 @@ impl ScanExec {
             conjuncts.push(Conjunct::new(filter.clone(), &self.table_schema)?);
         }
         Ok(self.with(self.projection.clone(), conjuncts))
+    }
+
+    /// The scan whose columns keep their stored types.
+    fn for_result(&self) -> Self {
+        let mut scan = self.with(self.projection.clone(), self.conjuncts.clone());
+        let fields = self.projection.iter().map(|index| match self.table.columns().get(*index) {
+            Some(column) => result_field(&self.table, column),
+            None => self.table_schema.field(*index).clone(),
+        });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let properties = self.properties.as_ref().clone();
+        scan.properties = Arc::new(properties.with_eq_properties(EquivalenceProperties::new(schema)));
+        scan.for_result = true;
+        scan
     }
 
     fn statistics(&self) -> &Arc<Statistics> {
@@ -164,6 +219,7 @@ struct Partition {
     opened: Arc<Opened>,
     table: Arc<TableData>,
     projection: Vec<usize>,
+    for_result: bool,
     schema: SchemaRef,
     windows: Box<dyn Iterator<Item = Range<u64>> + Send>,
     trials: Vec<Trial>,
@@ -218,7 +274,10 @@ impl Partition {
         let arrays = self
             .projection
             .iter()
-            .map(|index| read(&self.opened.columns, *index, rows, &pick))
+            .map(|index| match self.for_result {
+                true => open(&self.opened.columns, *index)?.read_for_result(rows, &pick),
+                false => read(&self.opened.columns, *index, rows, &pick),
+            })
             .collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(selected));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
@@ -362,6 +421,7 @@ impl ExecutionPlan for ScanExec {
         let partition = Partition {
             table: self.table.clone(),
             projection: self.projection.clone(),
+            for_result: self.for_result,
             schema: schema.clone(),
             windows: Box::new(windows),
             trials: opened.filter.trials(),

@@ -10,13 +10,13 @@
 //! A dynamic filter, which a join or a TopK above the scan tightens while it runs, is optional: its
 //! owner checks the rows again. It is dropped when it lets too many rows pass to be worth its time.
 
-use super::view::{EngineColumn, engine_array, engine_field};
+use super::view::{EngineColumn, engine_array, engine_field, result_field};
 use arrow::array::BooleanBufferBuilder;
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, UInt32Array, UInt64Array, new_null_array,
 };
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{FilterBuilder, FilterPredicate, concat, filter, prep_null_mask_filter, take};
+use arrow::compute::{FilterBuilder, FilterPredicate, cast, concat, filter, prep_null_mask_filter, take};
 use arrow::datatypes::{DataType, Field, Int8Type, Int16Type, Int32Type, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::ScalarValue;
@@ -47,6 +47,8 @@ pub(crate) struct OpenColumn {
     /// Rows that only the log has, by the position of the first of each array.
     tail: Arc<[(u64, ArrayRef)]>,
     data_type: DataType,
+    /// Of a result that only picks its rows.
+    result_type: DataType,
 }
 
 impl OpenColumn {
@@ -61,7 +63,8 @@ impl OpenColumn {
             position += batch.num_rows() as u64;
         }
         let data_type = engine_field(table, &stored).data_type().clone();
-        Ok(Self { stored, view, tail: tail.into(), data_type })
+        let result_type = result_field(table, &stored).data_type().clone();
+        Ok(Self { stored, view, tail: tail.into(), data_type, result_type })
     }
 
     /// Whether a window is of rows that only the log has.
@@ -71,8 +74,13 @@ impl OpenColumn {
 
     /// The rows of a window as they are stored, their checksums verified.
     fn window(&self, rows: &Range<u64>) -> Result<ArrayRef> {
-        self.stored.verify_rows(rows.clone()).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        self.verify(rows)?;
         Ok(self.view.at_rest().slice(rows.start as usize, (rows.end - rows.start) as usize))
+    }
+
+    fn verify(&self, rows: &Range<u64>) -> Result<()> {
+        let verified = self.stored.verify_rows(rows.clone());
+        verified.map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
     /// The picked rows of a window, as the engine sees them.
@@ -82,10 +90,27 @@ impl OpenColumn {
         if !self.in_tail(rows) {
             return self.view.read(self.window(rows)?, pick);
         }
+        engine_array(&pick.of(self.tail_window(rows))?, &self.data_type)
+    }
+
+    /// The picked rows of a window, in the type that they have in a result.
+    pub fn read_for_result(&self, rows: &Range<u64>, pick: &Pick) -> Result<ArrayRef> {
+        if self.in_tail(rows) {
+            return Ok(cast(&pick.of(self.tail_window(rows))?, &self.result_type)?);
+        }
+        if self.result_type == self.data_type {
+            return self.view.read(self.window(rows)?, pick);
+        }
+        self.verify(rows)?;
+        let stored = self.stored.array().map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let window = stored.slice(rows.start as usize, (rows.end - rows.start) as usize);
+        Ok(cast(&pick.of(window)?, &self.result_type)?)
+    }
+
+    fn tail_window(&self, rows: &Range<u64>) -> ArrayRef {
         let after = self.tail.partition_point(|(position, _)| *position <= rows.start);
         let (position, array) = &self.tail[after - 1];
-        let window = array.slice((rows.start - position) as usize, (rows.end - rows.start) as usize);
-        engine_array(&pick.of(window)?, &self.data_type)
+        array.slice((rows.start - position) as usize, (rows.end - rows.start) as usize)
     }
 }
 
@@ -443,7 +468,7 @@ pub(crate) fn read(
     }
 }
 
-fn open(columns: &[Option<OpenColumn>], index: usize) -> Result<&OpenColumn> {
+pub(crate) fn open(columns: &[Option<OpenColumn>], index: usize) -> Result<&OpenColumn> {
     columns
         .get(index)
         .and_then(Option::as_ref)

@@ -5,6 +5,8 @@
 //! codes, whose −1 under a NULL some kernels would look up, become string views (a gather of 16 bytes
 //! a row); UUIDs become text, so that they compare with literals; and strings and bytes of a table with deleted rows
 //! become views, so that leaving rows out moves no bytes.
+//!
+//! What no operator looks at, because it is only picked for a result, keeps its stored type.
 
 use super::filter::Pick;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, StringViewArray, StringViewBuilder};
@@ -16,6 +18,20 @@ use hypostyle_storage::{ColumnData, TableData};
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// The field of a table's column in a result that only picks rows of it.
+pub(super) fn result_field(table: &TableData, column: &ColumnData) -> Field {
+    let field = column.field();
+    let data_type = match field.data_type() {
+        DataType::LargeUtf8 | DataType::LargeBinary => engine_field(table, column).data_type().clone(),
+        // Rows of the log may have values that the dictionary has no code for.
+        DataType::Dictionary(_, values) if table.beyond_files().tail.rows() > 0 => {
+            DataType::Dictionary(Box::new(DataType::Int32), values.clone())
+        }
+        other => other.clone(),
+    };
+    field.with_data_type(data_type)
+}
 
 /// The field of a table's column in plans.
 pub(crate) fn engine_field(table: &TableData, column: &ColumnData) -> Field {

@@ -20,6 +20,7 @@ mod prepared;
 mod query;
 mod referential;
 mod remembered;
+mod result;
 mod row;
 mod sequence;
 mod sessions;
@@ -209,7 +210,8 @@ impl Session {
                     return Ok(outcome);
                 }
                 name_columns(&mut query);
-                self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)
+                let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
+                self.query_for_result(statement, parameters)
             }
             Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
             Statement::ExplainTable { table_name, .. } => {

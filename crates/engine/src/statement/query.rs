@@ -4,6 +4,7 @@ use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
 use super::insert::prepare;
 use super::multiset::refuse_multisets;
+use super::result::Purpose;
 use super::write::in_types_of;
 use crate::catalog::{SEARCH, search_from};
 use crate::error::from_datafusion;
@@ -40,7 +41,25 @@ const CONSTANTS_MAX: usize = 16;
 impl Session {
     /// Plans a statement and starts it.
     pub(crate) fn query(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
-        let (outcome, state) = self.plan_and_start(self.take_state(), statement, parameters)?;
+        self.query_for(Purpose::Work, statement, parameters)
+    }
+
+    /// [`Self::query`] for whoever asked the session: columns that are only picked keep their stored types.
+    pub(crate) fn query_for_result(
+        &self,
+        statement: DfStatement,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        self.query_for(Purpose::Result, statement, parameters)
+    }
+
+    fn query_for(
+        &self,
+        purpose: Purpose,
+        statement: DfStatement,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let (outcome, state) = self.plan_and_start(self.take_state(), purpose, statement, parameters)?;
         *self.spare_state.lock() = Some(state);
         Ok(outcome)
     }
@@ -67,7 +86,7 @@ impl Session {
         }
         let full = [&database, &schema, &relation].map(|part| super::quoted(part)).join(".");
         let sql = format!("SELECT * FROM {full}");
-        self.query(super::parse(&sql)?, &Parameters::None)
+        self.query_for_result(super::parse(&sql)?, &Parameters::None)
     }
 
     /// `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of columns planning takes longer than all else.
@@ -108,13 +127,14 @@ impl Session {
     pub(crate) fn query_from(&self, database: &str, statement: DfStatement) -> Result<Outcome> {
         let mut state = self.context.state();
         state.config_mut().options_mut().catalog.default_catalog = search_from(database);
-        self.plan_and_start(state, statement, &Parameters::None).map(|(outcome, _)| outcome)
+        self.plan_and_start(state, Purpose::Work, statement, &Parameters::None).map(|(outcome, _)| outcome)
     }
 
     /// In one go: a thread that waits for another one more often costs more than a small query.
     fn plan_and_start(
         &self,
         state: SessionState,
+        purpose: Purpose,
         statement: DfStatement,
         parameters: &Parameters,
     ) -> Result<(Outcome, SessionState)> {
@@ -131,7 +151,7 @@ impl Session {
                     let plan = frame.logical_plan().clone();
                     match plan.schema().fields().is_empty() {
                         true => Ok(Outcome::Done { rows_affected: None }),
-                        false => start(&context.state(), plan, threads).await,
+                        false => start(&context.state(), plan, Purpose::Work, threads).await,
                     }
                 }
                 LogicalPlan::Ddl(other) => {
@@ -144,9 +164,9 @@ impl Session {
                 LogicalPlan::Explain(mut explain) => {
                     explain.plan =
                         Arc::new(unnest_if_needed(&state, Arc::unwrap_or_clone(explain.plan)).await);
-                    start(&state, LogicalPlan::Explain(explain), threads).await
+                    start(&state, LogicalPlan::Explain(explain), Purpose::Work, threads).await
                 }
-                query => start(&state, query, threads).await,
+                query => start(&state, query, purpose, threads).await,
             };
             Ok((outcome?, state))
         };
@@ -155,7 +175,7 @@ impl Session {
 
     fn start_query(&self, plan: LogicalPlan) -> Result<Outcome> {
         let (state, threads) = (self.context.state(), self.engine.options().threads);
-        self.wait(async move { start(&state, plan, threads).await })
+        self.wait(async move { start(&state, plan, Purpose::Work, threads).await })
     }
 
     /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
@@ -340,16 +360,17 @@ impl Planning {
 }
 
 /// Starts a query.
-async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Result<Outcome> {
+async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, threads: usize) -> Result<Outcome> {
     let schema = Arc::new(plan.schema().as_arrow().clone());
     // Most queries for stored columns show it as they are written, and need no optimizing.
     if let Some(stored) = stored_result(&plan, &schema) {
         return stored.open(threads).map(Outcome::Stored);
     }
     if let Some(physical) = direct_plan(state, &plan)? {
+        let physical = purpose.plan(physical)?;
         let schema = physical.schema();
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
-        return Ok(Outcome::Batches { schema, batches });
+        return purpose.outcome(Outcome::Batches { schema, batches });
     }
     let plan = if must_be_unnested(&plan) { unnest(plan).map_err(from_datafusion)? } else { plan };
     let physical = match plan_query(state, &plan, &schema).await {
@@ -364,9 +385,10 @@ async fn start(state: &SessionState, plan: LogicalPlan, threads: usize) -> Resul
     match physical.map_err(from_datafusion)? {
         Planned::Stored(stored) => stored.open(threads).map(Outcome::Stored),
         Planned::Physical(physical) => {
+            let physical = purpose.plan(physical)?;
             let schema = physical.schema();
             let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
-            Ok(Outcome::Stream { schema, stream })
+            purpose.outcome(Outcome::Stream { schema, stream })
         }
     }
 }
