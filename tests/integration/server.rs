@@ -606,6 +606,7 @@ fn nobody_takes_up_a_session_without_its_key_or_after_its_time() {
             session: 1,
             key: vec![0; 16],
             stream,
+            origin: String::new(),
         };
         let mut socket = TcpStream::connect(served.tcp).unwrap();
         socket.write_all(&[b"HYPO\x01\x00\x01\x00".as_slice(), &wrong.frame()].concat()).unwrap();

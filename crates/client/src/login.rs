@@ -142,6 +142,7 @@ fn introduce(
         session,
         key: key.to_vec(),
         stream,
+        origin: transport.socket().origin(),
     };
     let mut first = Preface { oldest: wire::VERSION, newest: wire::VERSION }.encode().to_vec();
     first.extend_from_slice(&hello.frame());

@@ -68,6 +68,8 @@ pub(crate) struct Guest {
     pub frame_bytes_max: u32,
     pub session: u64,
     pub key: Vec<u8>,
+    /// The client is on this machine, and nothing forwards the connection.
+    pub is_direct: bool,
 }
 
 /// A server's database and the rules of its use.
@@ -203,6 +205,7 @@ impl Server {
         capabilities: Capabilities,
         codecs: u32,
         frame_bytes_max: u32,
+        is_direct: bool,
     ) -> Result<Guest> {
         let connection = self.connect(&identity)?;
         let session = connection.id();
@@ -214,6 +217,7 @@ impl Server {
             frame_bytes_max,
             session,
             key: random(KEY_BYTES)?,
+            is_direct,
         })
     }
 

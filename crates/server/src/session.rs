@@ -36,6 +36,8 @@ struct Session {
     /// Compressions that the client can undo.
     codecs: u32,
     frame_bytes_max: u32,
+    /// The client is on this machine, and nothing forwards the connection.
+    is_direct: bool,
     /// Bytes a second that the last results have shown.
     link_speed: Cell<Option<f64>>,
     /// The last result, which the client may want as chunks.
@@ -61,6 +63,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> R
         capabilities: guest.capabilities,
         codecs: guest.codecs,
         frame_bytes_max: guest.frame_bytes_max,
+        is_direct: guest.is_direct,
         link_speed: Cell::new(None),
         kept: None,
     };
@@ -167,7 +170,7 @@ impl Session {
             threads: self.pool.threads(),
             chunk_bytes: send::chunk_bytes(query),
             link: self.link_speed.get(),
-            is_local: self.link.lock().channel.socket().is_local(),
+            is_direct: self.is_direct,
             descriptors: query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS),
         })
     }

@@ -12,7 +12,7 @@ use rustix::net::{
 use socket2::SockRef;
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -57,11 +57,25 @@ impl Socket {
         matches!(self, Self::Unix(_))
     }
 
-    /// Whether the peer is on this machine, and shares its processors.
-    pub fn is_local(&self) -> bool {
+    /// What this end of the connection is called, for [`Self::is_direct`] of the other: its address, or the process.
+    pub fn origin(&self) -> String {
         match self {
-            Self::Tcp(stream) => stream.peer_addr().is_ok_and(|peer| peer.ip().is_loopback()),
-            Self::Unix(_) => true,
+            Self::Tcp(stream) => stream.local_addr().map_or_else(|_| String::new(), |own| own.to_string()),
+            Self::Unix(_) => std::process::id().to_string(),
+        }
+    }
+
+    /// Whether the peer, whose end is called `origin`, is on this machine and at the other end of this very socket: what
+    /// comes from here may have been forwarded.
+    pub fn is_direct(&self, origin: &str) -> bool {
+        match self {
+            Self::Tcp(stream) => {
+                let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return false };
+                let canonical = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+                peer.ip() == own.ip() && origin.parse().is_ok_and(|told| canonical(told) == canonical(peer))
+            }
+            Self::Unix(stream) => rustix::net::sockopt::socket_peercred(stream)
+                .is_ok_and(|peer| peer.pid.as_raw_nonzero().to_string() == origin),
         }
     }
 

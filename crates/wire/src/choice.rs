@@ -54,20 +54,12 @@ const PRICES: usize = 27;
 /// How much all stages' work counts beside the slowest's.
 const WORK: f32 = 0.1;
 
-/// The same when all stages share a machine, of whose cores this one then has half. A link that takes more nanoseconds for a byte leads elsewhere,
-/// whatever the peer's address says: connections are forwarded.
-const LOCAL_WORK: f32 = 0.5;
-const LOCAL_LINK: f32 = 2.0;
-
 /// Kinds of columns: strings and nested ones, bits, floats, and integers of each width.
 const KINDS: usize = 8;
 
 /// Of so many columns not all try what is new, but every so many in turn.
 const MANY_COLUMNS: usize = 24;
 const TRY_EVERY: u64 = 8;
-
-/// More nanoseconds than anything costs.
-const UNKNOWN: f32 = 1e30;
 
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
@@ -169,9 +161,31 @@ impl Cost {
         }
     }
 
-    fn pipeline(self, work: f32) -> f32 {
-        self.encode.max(self.send).max(self.decode) + work * (self.encode + self.send + self.decode)
+    fn pipeline(self) -> f32 {
+        self.encode.max(self.send).max(self.decode) + WORK * (self.encode + self.send + self.decode)
     }
+}
+
+/// A candidate for a column.
+#[derive(Clone, Copy)]
+struct Choice {
+    candidate: usize,
+    cost: Cost,
+    /// Of the processors.
+    work: f32,
+}
+
+/// Where time on the link has a price in time of the processors.
+fn cheapest(options: &[Choice], price: f32) -> &Choice {
+    let weight = |choice: &Choice| choice.work + choice.cost.send * price;
+    let (mut best, mut least) = (&options[0], weight(&options[0]));
+    for choice in &options[1..] {
+        let weight = weight(choice);
+        if weight < least {
+            (best, least) = (choice, weight);
+        }
+    }
+    best
 }
 
 /// What is known of a stream, and what follows.
@@ -211,19 +225,18 @@ impl Chooser {
         }
     }
 
-    /// The receiver is on this machine.
+    /// The receiver is on this machine, at whose cost every codec is: nothing is worth one.
     pub fn share_machine(&mut self) {
         self.is_local = true;
-    }
-
-    fn shares(&self, link: f32) -> bool {
-        self.is_local && link < LOCAL_LINK
     }
 
     /// For the columns of the next chunk, whose bytes are told.
     pub fn choose(&mut self, raw: impl Iterator<Item = usize>) -> Vec<Settings> {
         if self.codec != Codec::Auto {
             return vec![self.fixed(); self.columns.len()];
+        }
+        if self.is_local {
+            return vec![Settings::PLAIN; self.columns.len()];
         }
         let Some(link) = self.link else {
             return vec![Settings::LIGHT; self.columns.len()];
@@ -257,45 +270,44 @@ impl Chooser {
 
     /// The candidates that make the fastest pipeline, on a link where a byte takes so many nanoseconds.
     fn best(&self, link: f32) -> Vec<usize> {
-        let costs: Vec<Vec<Cost>> =
-            self.columns.iter().enumerate().map(|(index, column)| self.costs(index, column, link)).collect();
-        let work = if self.shares(link) { LOCAL_WORK } else { WORK };
-        let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
-        let choices = (0..PRICES).map(|step| {
-            let price = price(step);
-            let weight = |cost: &Cost| cost.encode + cost.decode * work + cost.send * price;
-            let cheapest = costs.iter().map(|costs| {
-                let costs = costs.iter().enumerate();
-                costs
-                    .min_by(|one, other| weight(one.1).total_cmp(&weight(other.1)))
-                    .expect("plain is always allowed")
-            });
-            let (chosen, chosen_costs): (Vec<usize>, Vec<Cost>) = cheapest.unzip();
-            (chosen_costs.into_iter().fold(Cost::default(), Cost::plus).pipeline(work), chosen)
+        let mut options = Vec::with_capacity(self.columns.len() * self.allowed.len());
+        let ends = self.columns.iter().enumerate().map(|(index, column)| {
+            options.extend(self.options(index, column, link));
+            options.len()
         });
-        let best = choices.min_by(|one, other| one.0.total_cmp(&other.0)).expect("there are prices");
-        best.1.into_iter().map(|index| self.allowed[index]).collect()
+        let ends: Vec<usize> = ends.collect();
+        let of_columns = || {
+            let starts = std::iter::once(0).chain(ends.iter().copied());
+            starts.zip(&ends).map(|(start, end)| &options[start..*end])
+        };
+        let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
+        let pipeline = |step: &usize| {
+            let chosen = of_columns().map(|options| cheapest(options, price(*step)).cost);
+            chosen.fold(Cost::default(), Cost::plus).pipeline()
+        };
+        let steps = (0..PRICES).map(|step| (pipeline(&step), step));
+        let (_, step) = steps.min_by(|one, other| one.0.total_cmp(&other.0)).expect("there are prices");
+        of_columns().map(|options| cheapest(options, price(step)).candidate).collect()
     }
 
-    /// Of all candidates; what nobody has tried costs too much for all columns of a kind but a few, which try it for the others.
-    fn costs(&self, index: usize, column: &Column, link: f32) -> Vec<Cost> {
+    /// All candidates but those that nobody has tried where a column's turn to try for its kind has not come.
+    fn options(&self, index: usize, column: &Column, link: f32) -> impl Iterator<Item = Choice> {
         let tries =
             self.columns.len() < MANY_COLUMNS || (index as u64 + self.chunks).is_multiple_of(TRY_EVERY);
-        let known = |candidate: usize| {
+        let known = move |candidate: usize| {
             candidate <= QUICK
                 || column.rates.0[candidate].is_some()
                 || self.kinds[column.kind].0[candidate].is_some()
         };
-        let cost = |candidate: &usize| match tries || known(*candidate) {
-            true => self.cost(column, *candidate, link),
-            false => Cost { encode: UNKNOWN, send: UNKNOWN, decode: UNKNOWN },
-        };
-        self.allowed.iter().map(cost).collect()
+        let candidates = self.allowed.iter().filter(move |candidate| tries || known(**candidate));
+        candidates.map(move |candidate| {
+            let cost = self.cost(column, *candidate, link);
+            Choice { candidate: *candidate, work: cost.encode + cost.decode * WORK, cost }
+        })
     }
 
     fn cost(&self, column: &Column, candidate: usize, link: f32) -> Cost {
         let rate = column.expect(candidate, &self.kinds);
-        let cores = if self.shares(link) { (self.cores / 2.0).max(1.0) } else { self.cores };
         // A receiver is not measured. Undoing Zstandard is as fast at all levels, and about as encoding is else.
         let decode = match CANDIDATES[candidate].settings.compression {
             _ if candidate == PLAIN => 0.05,
@@ -304,9 +316,9 @@ impl Chooser {
             Compression::Zstd(_) => 1.0,
         };
         Cost {
-            encode: column.raw * rate.time / cores,
+            encode: column.raw * rate.time / self.cores,
             send: column.raw * rate.ratio * link,
-            decode: column.raw * decode / cores,
+            decode: column.raw * decode / self.cores,
         }
     }
 

@@ -93,13 +93,15 @@ pub struct Hello {
     pub key: Vec<u8>,
     /// Of a further connection of that session (§6.3), 0 for its only or first.
     pub stream: u32,
+    /// The client's end of the connection, as it sees it.
+    pub origin: String,
 }
 
 impl Hello {
     fn write(&self, to: &mut Writer) {
         to.u32(self.capabilities.0).u32(self.codecs).u32(self.frame_bytes_max);
         to.text(&self.user).text(&self.client).text(&self.mechanism).bytes(&self.initial);
-        to.u64(self.session).bytes(&self.key).u32(self.stream);
+        to.u64(self.session).bytes(&self.key).u32(self.stream).text(&self.origin);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
@@ -114,6 +116,7 @@ impl Hello {
             session: from.u64()?,
             key: from.bytes()?.into(),
             stream: from.u32()?,
+            origin: from.text()?.into(),
         })
     }
 }

@@ -115,6 +115,7 @@ fn messages() -> Vec<Vec<u8>> {
         session: 0,
         key: Vec::new(),
         stream: 0,
+        origin: "127.0.0.1:40000".into(),
     };
     let welcome = Welcome {
         version: 1,

@@ -112,6 +112,7 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Re
             stream: hello.stream,
         });
     }
+    let is_direct = transport.socket().is_direct(&hello.origin);
     let identity = Identity { user: hello.user, role, client: hello.client, peer: transport.socket().peer() };
     let by_socket = match transport.socket().is_unix() {
         true => Capabilities::DESCRIPTORS,
@@ -124,6 +125,7 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Re
         hello.capabilities.both(served),
         hello.codecs,
         hello.frame_bytes_max.max(FRAME_BYTES_MIN),
+        is_direct,
     )?;
     welcome.capabilities = guest.capabilities;
     welcome.session = guest.session;

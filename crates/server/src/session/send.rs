@@ -130,13 +130,16 @@ impl Session {
             session: self,
             query,
             encoder: StreamEncoder::new(query.query, schema, self.codecs, self.codec()?, self.pool.threads())
-                .on_this_machine(self.link.lock().channel.socket().is_local())
+                .on_this_machine(self.is_direct)
                 .with_link(self.link_speed.get()),
             ready: header.frame(),
             encoding: VecDeque::new(),
             chunk_bytes: chunk_bytes(query),
             in_memory: descriptors,
-            flight: if self.link_speed.get().is_some() { Flight::Judged } else { Flight::None },
+            flight: match self.is_direct || self.link_speed.get().is_some() {
+                true => Flight::Judged,
+                false => Flight::None,
+            },
         };
         let rows = match files {
             Some(files) => Some(sending.files(&files)?),

@@ -17,7 +17,8 @@ pub struct Trials {
     pub chunk_bytes: usize,
     /// Bytes a second, as the last results have shown.
     pub link: Option<f64>,
-    pub is_local: bool,
+    /// Whether the client is on this machine.
+    pub is_direct: bool,
     /// Whether the client takes descriptors.
     pub descriptors: bool,
 }
@@ -30,7 +31,7 @@ impl Transfer for Trials {
         let canonical = wire::canonical_schema(&schema)?;
         let codec = if self.descriptors { Codec::None } else { self.codec };
         let encoder = StreamEncoder::new(0, canonical, self.codecs, codec, self.threads)
-            .on_this_machine(self.is_local)
+            .on_this_machine(self.is_direct)
             .with_link(self.link);
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
         let (chunk_bytes, link, in_memory) = (self.chunk_bytes, self.link, self.descriptors);
