@@ -7,7 +7,9 @@
 
 use crate::codec::{Codec, LZ4, ZSTD};
 use crate::compression::Compression;
+use crate::encode_job::Measured;
 use crate::sink::Settings;
+use crate::text;
 use arrow_schema::DataType;
 use std::time::Duration;
 
@@ -50,16 +52,14 @@ const QUICK_GUESS: Rate = Rate { ratio: 0.4, time: 0.7 };
 /// Prices of a byte, as parts of its time on the link: the first, and how many by a factor of a root of two.
 const PRICE_FIRST: f32 = 1.0 / 64.0;
 const PRICES: usize = 27;
+const PRICES_APART: usize = 3;
 
-/// How much all stages' work counts beside the slowest's.
-const WORK: f32 = 0.1;
+/// How much all stages' work counts beside the slowest's: others want the processors, too, and what they do not get makes the
+/// link look slow.
+const WORK: f32 = 0.25;
 
 /// Kinds of columns: strings and nested ones, bits, floats, and integers of each width.
 const KINDS: usize = 8;
-
-/// Of so many columns not all try what is new, but every so many in turn.
-const MANY_COLUMNS: usize = 24;
-const TRY_EVERY: u64 = 8;
 
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
@@ -175,6 +175,19 @@ struct Choice {
     work: f32,
 }
 
+/// Puts a choice behind those of its column, the first of which has the place `first`, unless one of them is better in both
+/// ways.
+fn add_option(options: &mut Vec<Choice>, first: usize, choice: Choice) {
+    let better = |one: &Choice, other: &Choice| one.work <= other.work && one.cost.send <= other.cost.send;
+    if options[first..].iter().any(|known| better(known, &choice)) {
+        return;
+    }
+    while options.len() > first && options.last().is_some_and(|last| better(&choice, last)) {
+        options.pop();
+    }
+    options.push(choice);
+}
+
 /// Where time on the link has a price in time of the processors.
 fn cheapest(options: &[Choice], price: f32) -> &Choice {
     let weight = |choice: &Choice| choice.work + choice.cost.send * price;
@@ -271,8 +284,13 @@ impl Chooser {
     /// The candidates that make the fastest pipeline, on a link where a byte takes so many nanoseconds.
     fn best(&self, link: f32) -> Vec<usize> {
         let mut options = Vec::with_capacity(self.columns.len() * self.allowed.len());
-        let ends = self.columns.iter().enumerate().map(|(index, column)| {
-            options.extend(self.options(index, column, link));
+        let ends = self.columns.iter().map(|column| {
+            let first = options.len();
+            for candidate in &self.allowed {
+                let cost = self.cost(column, *candidate, link);
+                let work = cost.encode + cost.decode * WORK;
+                add_option(&mut options, first, Choice { candidate: *candidate, work, cost });
+            }
             options.len()
         });
         let ends: Vec<usize> = ends.collect();
@@ -281,29 +299,20 @@ impl Chooser {
             starts.zip(&ends).map(|(start, end)| &options[start..*end])
         };
         let price = |step: usize| PRICE_FIRST * std::f32::consts::SQRT_2.powi(step as i32);
-        let pipeline = |step: &usize| {
-            let chosen = of_columns().map(|options| cheapest(options, price(*step)).cost);
+        let pipeline = |step: usize| {
+            let chosen = of_columns().map(|options| cheapest(options, price(step)).cost);
             chosen.fold(Cost::default(), Cost::plus).pipeline()
         };
-        let steps = (0..PRICES).map(|step| (pipeline(&step), step));
-        let (_, step) = steps.min_by(|one, other| one.0.total_cmp(&other.0)).expect("there are prices");
-        of_columns().map(|options| cheapest(options, price(step)).candidate).collect()
-    }
-
-    /// All candidates but those that nobody has tried where a column's turn to try for its kind has not come.
-    fn options(&self, index: usize, column: &Column, link: f32) -> impl Iterator<Item = Choice> {
-        let tries =
-            self.columns.len() < MANY_COLUMNS || (index as u64 + self.chunks).is_multiple_of(TRY_EVERY);
-        let known = move |candidate: usize| {
-            candidate <= QUICK
-                || column.rates.0[candidate].is_some()
-                || self.kinds[column.kind].0[candidate].is_some()
+        // Most often the time falls and then rises with the price: a few prices first, then those beside the best.
+        let best_of = |steps: &mut dyn Iterator<Item = usize>| {
+            let steps = steps.map(|step| (pipeline(step), step));
+            let best = steps.min_by(|one, other| one.0.total_cmp(&other.0));
+            best.map(|(_, step)| step).expect("there are prices")
         };
-        let candidates = self.allowed.iter().filter(move |candidate| tries || known(**candidate));
-        candidates.map(move |candidate| {
-            let cost = self.cost(column, *candidate, link);
-            Choice { candidate: *candidate, work: cost.encode + cost.decode * WORK, cost }
-        })
+        let near = best_of(&mut (0..PRICES).step_by(PRICES_APART));
+        let mut around = near.saturating_sub(PRICES_APART - 1)..(near + PRICES_APART).min(PRICES);
+        let step = best_of(&mut around);
+        of_columns().map(|options| cheapest(options, price(step)).candidate).collect()
     }
 
     fn cost(&self, column: &Column, candidate: usize, link: f32) -> Cost {
@@ -322,14 +331,18 @@ impl Chooser {
         }
     }
 
-    /// What encoding a column so took.
-    pub fn encoded(&mut self, column: usize, settings: Settings, raw: usize, bytes: usize, time: Duration) {
+    /// What encoding a column so took; whether symbols were found for it tells what else is known by it.
+    pub fn encoded(&mut self, column: usize, measured: &Measured) {
+        let Measured { settings, raw, bytes, time, encoding, .. } = *measured;
         let candidate = CANDIDATES.iter().position(|candidate| candidate.settings == settings);
         let (Some(candidate), 1..) = (candidate, raw) else { return };
         let new = Rate { ratio: bytes as f32 / raw as f32, time: time.as_nanos() as f32 / raw as f32 };
         let column = &mut self.columns[column];
-        column.rates.add(candidate, new);
-        self.kinds[column.kind].add(candidate, new);
+        let without_symbols = candidate == SYMBOLS && encoding != text::SYMBOLS;
+        for candidate in [Some(candidate), without_symbols.then_some(QUICK)].into_iter().flatten() {
+            column.rates.add(candidate, new);
+            self.kinds[column.kind].add(candidate, new);
+        }
     }
 
     /// What the link took.
@@ -382,7 +395,10 @@ mod tests {
             let rate = comment(settings);
             let bytes = (raw as f32 * rate.ratio) as usize;
             let time = Duration::from_secs_f32(raw as f32 * rate.time / 1e9);
-            chooser.encoded(0, settings, raw, bytes, time);
+            let encoding = if settings.symbols { text::SYMBOLS } else { 0 };
+            let (compression, setup, symbols) = (0, Duration::ZERO, None);
+            chooser
+                .encoded(0, &Measured { settings, raw, bytes, encoding, compression, time, setup, symbols });
             chooser.sent(bytes as u64, Duration::from_secs_f64(bytes as f64 / link));
             match counts.iter_mut().find(|(found, _)| *found == settings) {
                 Some((_, count)) => *count += 1,

@@ -164,7 +164,7 @@ impl StreamEncoder {
             self.chooser.sent(encoded.body_bytes() as u64, in_socket);
         }
         for (column, measured) in encoded.columns.iter().enumerate() {
-            self.chooser.encoded(column, measured.settings, measured.raw, measured.bytes, measured.time);
+            self.chooser.encoded(column, measured);
             self.encode += measured.setup + measured.time;
             *self.chosen.entry((column as u32, measured.encoding, measured.compression)).or_default() += 1;
             if let Some(symbols) = &measured.symbols {

@@ -44,7 +44,7 @@ const LATENCY: Duration = Duration::from_micros(500);
 /// Bytes a second that a link is believed to have at least, by the first chunk alone, which may have waited for a program to look; and
 /// while it has not arrived.
 const LINK_MIN: f64 = 5e6;
-const LINK_UNKNOWN_MIN: f64 = 40e6;
+const LINK_UNKNOWN_MIN: f64 = 20e6;
 
 /// The first chunk of a session whose link is not known. What the kernel and routers take at once tells nothing of the link,
 /// but when it arrives does.
@@ -67,6 +67,11 @@ enum Flight {
 impl Flight {
     fn is_open(self) -> bool {
         !matches!(self, Self::Judged)
+    }
+
+    /// Whether the first chunk is not under way yet.
+    fn is_new(self) -> bool {
+        matches!(self, Self::None)
     }
 }
 
@@ -212,13 +217,17 @@ impl Sending<'_> {
             let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
             let mut start = 0;
             while start < batch.num_rows() {
-                let first = self.flight.is_open() && !self.in_memory;
-                if first {
-                    // What is sent before the link is known is sent for it to be known.
-                    self.finish(held.take())?;
+                if self.flight.is_open() && !self.in_memory {
+                    if self.flight.is_new() {
+                        // What is sent first is sent for the link to be known.
+                        self.finish(held.take())?;
+                    }
                     self.judge_link()?;
                 }
-                let target = if first { target.min(FIRST_CHUNK_BYTES) } else { target };
+                let target = match self.flight.is_new() && !self.in_memory {
+                    true => target.min(FIRST_CHUNK_BYTES),
+                    false => target,
+                };
                 let rows = rows_that_fit(&batch, start, target);
                 self.link_explained(result.verify_rows(position..position + rows as u64))?;
                 position += rows as u64;
@@ -254,7 +263,7 @@ impl Sending<'_> {
     fn encode(&mut self, job: EncodeJob) -> Result<()> {
         let in_memory = self.in_memory;
         self.encoding.push_back(self.session.pool.run(move || encode(job, in_memory)));
-        while self.encoding.len() > self.session.pool.threads() {
+        while self.encoding.len() > 2 * self.session.pool.threads() {
             if let Some(pending) = self.encoding.pop_front() {
                 self.encoded(pending.wait()?)?;
             }
