@@ -1,5 +1,9 @@
 """What a result says of its transfer."""
 
+import socket
+import threading
+from contextlib import contextmanager
+
 import hypostyle
 import pytest
 
@@ -38,6 +42,46 @@ def test_chunks_tell_bytes_codecs_and_times(database):
         assert "199,900 rows" in str(statistics)
 
 
+@contextmanager
+def _forwarded(port):
+    """A port whose connections go on to another one, as through a tunnel."""
+
+    def pass_on(source, target):
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+    def serve():
+        near, _ = listener.accept()
+        with near, socket.create_connection(("127.0.0.1", port)) as far:
+            back = threading.Thread(target=pass_on, args=(far, near))
+            back.start()
+            pass_on(near, far)
+            back.join()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join(timeout=30)
+        assert not thread.is_alive()
+
+
+def test_a_client_of_this_machine_gets_no_codecs_unless_it_is_forwarded(database):
+    with database.serve(listen="127.0.0.1:0") as server:
+        port = int(server.addresses[0].rstrip("/").rsplit(":", 1)[1])
+
+        def codecs(port):
+            with hypostyle.connect(f"hypostyle://127.0.0.1:{port}/") as remote:
+                result = remote.sql("SELECT i, few, s FROM t WHERE i > 100")
+                assert len(result) == 199_900
+                return {codec for codecs in result.statistics.codecs.values() for codec in codecs}
+
+        assert codecs(port) == {"plain"}
+        with _forwarded(port) as other:
+            assert codecs(other) > {"plain"}
+
+
 def test_mapped_files_say_so(database, tmp_path):
     path = tmp_path / "socket"
     with database.serve(unix=path) as server, hypostyle.connect(server.addresses[0]) as remote:
@@ -62,7 +106,7 @@ def test_explain_analyze_shows_what_sending_would_cost(database, tmp_path):
         assert "TransferExec: descriptors of the stored columns" in explained(near, "SELECT * FROM t")
         assert "TransferExec: codec=none, memory files" in explained(near, "SELECT i + 1 FROM t")
         plan = explained(far, "SELECT i, s FROM t WHERE i % 2 = 0")
-        assert "TransferExec: codec=auto, link=not measured yet, rows=100000" in plan
+        assert "TransferExec: codec=auto, link=this machine, rows=100000" in plan
         assert "columns=[i: " in plan
         len(far.sql("SELECT i, few * 2, s || i FROM t"))
         assert "TransferExec" not in explained(database, "SELECT i FROM t WHERE i > 5")

@@ -1,5 +1,6 @@
 //! What it would cost to send a result: EXPLAIN ANALYZE of a session whose client is elsewhere.
 
+use crate::scan::for_result;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -47,7 +48,7 @@ pub(crate) fn with_transfer(
     is_stored: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let Some(analyze) = plan.downcast_ref::<AnalyzeExec>() else { return Ok(plan) };
-    let mut input = analyze.input().clone();
+    let mut input = for_result(analyze.input().clone())?;
     if input.output_partitioning().partition_count() > 1 {
         input = Arc::new(CoalescePartitionsExec::new(input));
     }

@@ -7,7 +7,7 @@ use arrow::array::ArrayData;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array, new_empty_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_storage::{ColumnData, NodeFiles};
@@ -249,7 +249,14 @@ impl QueryResult {
                 let array = stored.columns[index].1.private_array()?;
                 Ok(array.slice(stored.offset as usize, stored.rows as usize))
             }
-            None => Ok(make_array(copied(&self.column(index)?.to_data())?)),
+            None => {
+                let array = self.column(index)?;
+                // What was joined of several batches is nobody else's, but for what the batches share.
+                match self.record_batches()?.len() > 1 && is_joined_by_copying(array.data_type()) {
+                    true => Ok(array),
+                    false => Ok(make_array(copied(&array.to_data())?)),
+                }
+            }
         }
     }
 
@@ -273,6 +280,12 @@ fn stored_batch(stored: &StoredResult, schema: &SchemaRef) -> Result<RecordBatch
     let options = RecordBatchOptions::new().with_row_count(Some(stored.rows as usize));
     RecordBatch::try_new_with_options(schema.clone(), arrays, &options)
         .map_err(|error| Error::internal(format!("stored columns do not fit their schema: {error}")))
+}
+
+/// Whether several arrays of a type become one without sharing buffers with it, as dictionaries and views do.
+fn is_joined_by_copying(data_type: &DataType) -> bool {
+    data_type.is_primitive()
+        || matches!(data_type, DataType::Boolean | DataType::LargeUtf8 | DataType::LargeBinary)
 }
 
 /// The same array over buffers that nobody else has.

@@ -1,7 +1,7 @@
 //! The scan operator: a range of rows for each partition, filtered by position before the rows that
 //! pass are gathered; slices of the mapped columns where all do.
 
-use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, open, read};
+use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
 use super::statistics::table_statistics;
 use super::view::result_field;
 use crate::session::Counters;
@@ -274,9 +274,9 @@ impl Partition {
         let arrays = self
             .projection
             .iter()
-            .map(|index| match self.for_result {
-                true => open(&self.opened.columns, *index)?.read_for_result(rows, &pick),
-                false => read(&self.opened.columns, *index, rows, &pick),
+            .map(|index| match self.opened.columns.get(*index) {
+                Some(Some(column)) if self.for_result => column.read_for_result(rows, &pick),
+                _ => read(&self.opened.columns, *index, rows, &pick),
             })
             .collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(selected));

@@ -468,7 +468,7 @@ pub(crate) fn read(
     }
 }
 
-pub(crate) fn open(columns: &[Option<OpenColumn>], index: usize) -> Result<&OpenColumn> {
+fn open(columns: &[Option<OpenColumn>], index: usize) -> Result<&OpenColumn> {
     columns
         .get(index)
         .and_then(Option::as_ref)

@@ -86,7 +86,7 @@ enum Entry {
 fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Result<Entry> {
     let version = transport.receive_preface(hook)?.agree(wire::VERSION)?;
     if server.tls.is_some() && !transport.has_tls() && !transport.socket().is_unix() {
-        return Err(Error::protocol("this server wants TLS; connect with tls=require"));
+        return Err(Error::protocol("this server wants TLS; connect with tls=on"));
     }
     let hello = Hello::decode(&expect(transport, FrameType::Hello, hook)?.body)?;
     let (role, last) = authenticate(server, transport, &hello, hook)?;

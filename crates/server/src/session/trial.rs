@@ -34,8 +34,16 @@ impl Transfer for Trials {
             .on_this_machine(self.is_direct)
             .with_link(self.link);
         let names = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let (chunk_bytes, link, in_memory) = (self.chunk_bytes, self.link, self.descriptors);
-        Ok(Box::new(Encoding { encoder, codec, names, chunk_bytes, link, in_memory, chunks: 0 }))
+        Ok(Box::new(Encoding {
+            encoder,
+            codec,
+            names,
+            chunk_bytes: self.chunk_bytes,
+            link: self.link,
+            is_direct: self.is_direct,
+            in_memory: self.descriptors,
+            chunks: 0,
+        }))
     }
 }
 
@@ -58,6 +66,7 @@ struct Encoding {
     names: Vec<String>,
     chunk_bytes: usize,
     link: Option<f64>,
+    is_direct: bool,
     in_memory: bool,
     chunks: u64,
 }
@@ -87,6 +96,7 @@ impl TransferTrial for Encoding {
                     Duration::from_secs_f64(end.sent as f64 / link)
                 )
             }
+            (false, None) if self.is_direct => "link=this machine".to_string(),
             (false, None) => "link=not measured yet".to_string(),
         };
         let mut columns: BTreeMap<u32, Vec<String>> = BTreeMap::new();
