@@ -77,7 +77,7 @@ def test_numpy(con, case, nulls, query):
 
 
 def test_rows_that_are_picked_keep_the_stored_types(directory):
-    """Also past rows that only the log has, with values that the dictionary does not, and past deleted rows."""
+    """Also past rows that only the log has, with values that no code stands for, and past deleted rows."""
     values = {f"c{index}": case.array(True) for index, case in enumerate(CASES)}
     rows = 3000
     columns = {name: pa.concat_arrays([array] * rows)[:rows] for name, array in values.items()}
