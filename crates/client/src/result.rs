@@ -3,10 +3,9 @@
 use crate::connection::Shared;
 use crate::files::MappedColumns;
 use crate::link::Link;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_empty_array};
+use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
-use arrow_select::concat::concat;
 use hypostyle_io::File;
 use hypostyle_transport::Frame;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -460,19 +459,6 @@ impl QueryResult {
         let mut kept = self.kept.lock();
         self.materialize_locked(&mut kept)?;
         Ok(kept.batches.clone().unwrap_or_default())
-    }
-
-    /// One column as one read-only array.
-    pub fn column(&self, index: usize) -> Result<ArrayRef> {
-        let batches = self.record_batches()?;
-        let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
-        match arrays.as_slice() {
-            [] => Ok(new_empty_array(self.schema.field(index).data_type())),
-            [_] => Ok(batches[0].column(index).clone()),
-            many => {
-                concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}")))
-            }
-        }
     }
 }
 

@@ -220,17 +220,21 @@ impl QueryResult {
 
     /// One column as one read-only array.
     pub fn column(&self, index: usize) -> Result<ArrayRef> {
+        self.joined(index).map(|(array, _)| array)
+    }
+
+    /// One column, and whether it was joined of several batches.
+    fn joined(&self, index: usize) -> Result<(ArrayRef, bool)> {
         self.check_index(index)?;
-        if let Source::Remote(result) = &self.source {
-            return result.column(index);
-        }
         let batches = self.record_batches()?;
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
         match arrays.as_slice() {
-            [] => Ok(new_empty_array(self.schema.field(index).data_type())),
-            [_] => Ok(batches[0].column(index).clone()),
+            [] => Ok((new_empty_array(self.schema.field(index).data_type()), false)),
+            [_] => Ok((batches[0].column(index).clone(), false)),
             many => {
-                concat(many).map_err(|error| Error::invalid_input(format!("cannot join the column: {error}")))
+                let joined = concat(many);
+                let refused = |error| Error::invalid_input(format!("cannot join the column: {error}"));
+                Ok((joined.map_err(refused)?, true))
             }
         }
     }
@@ -250,9 +254,9 @@ impl QueryResult {
                 Ok(array.slice(stored.offset as usize, stored.rows as usize))
             }
             None => {
-                let array = self.column(index)?;
+                let (array, is_joined) = self.joined(index)?;
                 // What was joined of several batches is nobody else's, but for what the batches share.
-                match self.record_batches()?.len() > 1 && is_joined_by_copying(array.data_type()) {
+                match is_joined && is_joined_by_copying(array.data_type()) {
                     true => Ok(array),
                     false => Ok(make_array(copied(&array.to_data())?)),
                 }

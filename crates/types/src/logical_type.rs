@@ -150,11 +150,6 @@ impl LogicalType {
         if extension == Some(EXTENSION_JSON) {
             return Ok(Self::Json);
         }
-        let is_text = matches!(field.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-        // While they are worked on, UUIDs are their text.
-        if extension == Some(EXTENSION_UUID) && is_text {
-            return Ok(Self::Uuid);
-        }
         Ok(match field.data_type() {
             DataType::Boolean => Self::Boolean,
             DataType::Int8 => Self::TinyInt,
@@ -182,6 +177,12 @@ impl LogicalType {
             },
             DataType::Interval(_) => Self::Interval,
             DataType::Duration(unit) => Self::Duration { unit: (*unit).into() },
+            // While they are worked on, UUIDs are their text.
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+                if extension == Some(EXTENSION_UUID) =>
+            {
+                Self::Uuid
+            }
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Self::Varchar,
             DataType::Binary | DataType::LargeBinary | DataType::BinaryView => Self::Blob,
             DataType::FixedSizeBinary(16) if extension == Some(EXTENSION_UUID) => Self::Uuid,

@@ -217,17 +217,16 @@ impl Sending<'_> {
             let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
             let mut start = 0;
             while start < batch.num_rows() {
-                if self.flight.is_open() && !self.in_memory {
+                let is_judged = self.in_memory || !self.flight.is_open();
+                if !is_judged {
                     if self.flight.is_new() {
                         // What is sent first is sent for the link to be known.
                         self.finish(held.take())?;
                     }
                     self.judge_link()?;
                 }
-                let target = match self.flight.is_new() && !self.in_memory {
-                    true => target.min(FIRST_CHUNK_BYTES),
-                    false => target,
-                };
+                let is_first = !is_judged && self.flight.is_new();
+                let target = if is_first { target.min(FIRST_CHUNK_BYTES) } else { target };
                 let rows = rows_that_fit(&batch, start, target);
                 self.link_explained(result.verify_rows(position..position + rows as u64))?;
                 position += rows as u64;
