@@ -1,4 +1,4 @@
-//! Files, locks, fsync, memfd, and the only mmap.
+//! Files, locks, fsync, memfd, and the only mmap: of files, and of memory for what is large.
 //!
 //! A [`Store`] is a flat name space of files: a directory on disk, or memfds for an in-memory
 //! database. Both run the same code above this crate. Invariants kept here:
@@ -10,11 +10,13 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+mod arena;
 mod file;
 mod mapping;
 mod observer;
 mod store;
 
+pub use arena::{Arena, Piece};
 pub use file::File;
 pub use mapping::Mapping;
 pub use observer::{Observer, Operation};

@@ -1,6 +1,7 @@
 //! Whole frames in and out of a socket, through TLS where there is TLS.
 
 use crate::Hook;
+use crate::body::{Body, BodyMemory, append};
 use crate::socket::{Socket, Stop, closed, failed};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -15,9 +16,6 @@ use std::time::Duration;
 
 /// Bytes read at once where many small frames may be.
 const READ_BYTES: usize = 64 << 10;
-
-/// Bytes of a body that are believed: a chunk's, mostly.
-const BELIEVED_BYTES: usize = 2 << 20;
 
 /// Frames that may wait in the inbox while a write waits; a peer that sends more of them than it may is not served.
 const INBOX_FRAMES_MAX: usize = 1024;
@@ -49,7 +47,8 @@ pub struct Transport {
     inbox: VecDeque<Frame>,
     body_bytes_max: u32,
     /// The header of the frame whose body is being read, and the body so far.
-    partial: Option<(FrameHeader, Vec<u8>)>,
+    partial: Option<(FrameHeader, Body)>,
+    memory: BodyMemory,
     /// The socket has ended or failed: nothing comes and goes any more.
     broken: bool,
 }
@@ -64,6 +63,7 @@ impl Transport {
             inbox: VecDeque::new(),
             body_bytes_max: HANDSHAKE_BYTES_MAX,
             partial: None,
+            memory: BodyMemory::default(),
             broken: false,
         }
     }
@@ -168,13 +168,12 @@ impl Transport {
                 header.copy_from_slice(&self.read[..FRAME_HEADER_BYTES]);
                 let header = FrameHeader::decode(&header, self.body_bytes_max)?;
                 let here = (self.read.len() - FRAME_HEADER_BYTES).min(header.length as usize);
-                // Of more memory than this it is taken as the bytes come, not on the word of a header.
-                let mut body = Vec::with_capacity((header.length as usize).min(here.max(BELIEVED_BYTES)));
-                body.extend_from_slice(&self.read[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + here]);
+                let first = &self.read[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + here];
+                let body = self.memory.body(header.length as usize, first);
                 self.read.drain(..FRAME_HEADER_BYTES + here);
                 self.partial = Some((header, body));
             }
-            if self.partial.as_ref().is_some_and(|(header, body)| body.len() == header.length as usize)
+            if self.partial.as_ref().is_some_and(|(_, body)| body.is_whole())
                 && let Some((header, body)) = self.partial.take()
             {
                 return self.complete(header, body).map(Some);
@@ -187,16 +186,11 @@ impl Transport {
         }
     }
 
-    fn complete(&mut self, header: FrameHeader, body: Vec<u8>) -> Result<Frame> {
+    fn complete(&mut self, header: FrameHeader, body: Body) -> Result<Frame> {
         // Those of the frame behind this one may have come already.
         let sent = usize::from(header.descriptors);
         let descriptors = self.descriptors.drain(..sent.min(self.descriptors.len())).collect();
-        Ok(Frame {
-            frame_type: header.frame_type,
-            body: Buffer::from_vec(body),
-            descriptors,
-            descriptors_sent: sent,
-        })
+        Ok(Frame { frame_type: header.frame_type, body: body.finish(), descriptors, descriptors_sent: sent })
     }
 
     /// Reads once: into the body that is being read, else into the buffer.
@@ -204,34 +198,22 @@ impl Transport {
         let Some((header, body)) = &mut self.partial else {
             self.read.reserve(READ_BYTES);
             return match &mut self.tls {
-                Some(tls) => read_tls(&self.socket, tls, &mut self.read, READ_BYTES),
+                Some(tls) => append(&mut self.read, READ_BYTES, |room| read_tls(&self.socket, tls, room)),
                 None if self.socket.is_unix() => {
                     // A frame's descriptors come with its first byte after the header: reading only headers here
                     // keeps them with their frame.
-                    let mut bytes = [0; READ_BYTES / 16];
-                    let length = self.socket.read_with_descriptors(&mut bytes, &mut self.descriptors)?;
-                    self.read.extend_from_slice(&bytes[..length]);
-                    Ok(())
+                    append(&mut self.read, READ_BYTES / 16, |room| {
+                        self.socket.read_with_descriptors(room, &mut self.descriptors)
+                    })
                 }
                 None => self.socket.read(&mut self.read).map(drop),
             };
         };
-        let wanted = header.length as usize - body.len();
-        if body.capacity() == body.len() {
-            body.reserve_exact(wanted.min(body.len().max(READ_BYTES)));
-        }
         match &mut self.tls {
-            Some(tls) => read_tls(&self.socket, tls, body, wanted),
-            None if header.descriptors > 0 => {
-                let mut bytes = vec![0; wanted.min(READ_BYTES)];
-                let length = self.socket.read_with_descriptors(&mut bytes, &mut self.descriptors)?;
-                body.extend_from_slice(&bytes[..length]);
-                Ok(())
-            }
-            None => {
-                // The capacity may be more than was asked for, and what follows is the next frame's.
-                read_exactly(&self.socket, body, wanted)
-            }
+            Some(tls) => body.read_by(READ_BYTES, |room| read_tls(&self.socket, tls, room)),
+            None if header.descriptors > 0 => body
+                .read_by(READ_BYTES, |room| self.socket.read_with_descriptors(room, &mut self.descriptors)),
+            None => body.read(&self.socket),
         }
     }
 
@@ -356,27 +338,12 @@ impl Transport {
     }
 }
 
-/// Reads at most `wanted` bytes behind `body`.
-fn read_exactly(socket: &Socket, body: &mut Vec<u8>, wanted: usize) -> Result<(), Stop> {
-    if body.capacity() - body.len() <= wanted {
-        return socket.read(body).map(drop);
-    }
-    let mut tail = Vec::with_capacity(wanted);
-    let length = socket.read(&mut tail)?;
-    body.extend_from_slice(&tail[..length.min(wanted)]);
-    Ok(())
-}
-
-/// Takes what TLS has decrypted, at most `wanted` bytes, reading the socket when it has nothing.
-fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut Vec<u8>, wanted: usize) -> Result<(), Stop> {
+/// Takes what TLS has decrypted, reading the socket when it has nothing; nothing at the end of a step of the handshake.
+fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut [u8]) -> Result<usize, Stop> {
     loop {
-        let start = bytes.len();
-        bytes.resize(start + wanted.min(READ_BYTES), 0);
-        let result = tls.reader().read(&mut bytes[start..]);
-        bytes.truncate(start + result.as_ref().map_or(0, |length| *length));
-        match result {
+        match tls.reader().read(bytes) {
             Ok(0) => return Err(Stop::Closed),
-            Ok(_) => return Ok(()),
+            Ok(length) => return Ok(length),
             Err(error) if error.kind() == IoErrorKind::WouldBlock => {}
             Err(error) if error.kind() == IoErrorKind::UnexpectedEof => return Err(Stop::Closed),
             Err(error) => return Err(Stop::Failed(failed(&error))),
@@ -390,7 +357,7 @@ fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut Vec<u8>, wanted: 
         }
         tls.process_new_packets().map_err(|error| Stop::Failed(tls_error(&error)))?;
         if handshaking {
-            return Ok(());
+            return Ok(0);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod body;
 mod channel;
 mod frames;
 mod socket;

@@ -119,6 +119,18 @@ impl Socket {
         }
     }
 
+    /// Puts what is there into the beginning of `bytes`.
+    pub(crate) fn read_into(&self, bytes: &mut [u8]) -> Result<usize, Stop> {
+        loop {
+            match rustix::net::recv(self, &mut *bytes, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(Stop::Closed),
+                Ok((length, _)) => return Ok(length),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(stop(errno)),
+            }
+        }
+    }
+
     /// Reads with the descriptors that come along.
     pub(crate) fn read_with_descriptors(
         &self,

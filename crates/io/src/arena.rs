@@ -1,0 +1,113 @@
+//! Memory for large pieces of bytes that come one after the other.
+//!
+//! The pages of what an allocator gives for each piece are new, one fault for every 4 KiB: as much work as copying the bytes.
+//! An [`Arena`] maps huge pages for several pieces, which go back to the system with the last of them.
+
+use memmap2::{Advice, MmapMut, MmapOptions};
+use std::fmt;
+use std::sync::Arc;
+
+/// Mapped at a time: whoever keeps one piece keeps no more than this.
+const ROOM_BYTES: usize = 8 << 20;
+
+const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// A piece begins where any array may.
+const ALIGNMENT: usize = 64;
+
+/// Gives out pieces of memory, one behind the other.
+#[derive(Default)]
+pub struct Arena {
+    room: Option<Arc<Room>>,
+    /// Where the room is free from.
+    free: usize,
+}
+
+struct Room {
+    /// Keeps the bytes; nobody looks at them through it.
+    _map: MmapMut,
+    first: *mut u8,
+}
+
+// SAFETY: the bytes are reached through pieces only, no two of which overlap.
+unsafe impl Send for Room {}
+// SAFETY: as above.
+unsafe impl Sync for Room {}
+
+/// Bytes that are nobody else's, zeros at first.
+pub struct Piece {
+    room: Arc<Room>,
+    start: usize,
+    length: usize,
+}
+
+impl Arena {
+    /// A piece of so many bytes; `None` when it is larger than what is mapped at a time, or the system has no memory.
+    pub fn piece(&mut self, length: usize) -> Option<Piece> {
+        if length > ROOM_BYTES {
+            return None;
+        }
+        if self.room.is_none() || self.free + length > ROOM_BYTES {
+            self.room = Some(Arc::new(Room::new()?));
+            self.free = 0;
+        }
+        let (room, start) = (self.room.clone()?, self.free);
+        self.free = (start + length).next_multiple_of(ALIGNMENT);
+        Some(Piece { room, start, length })
+    }
+}
+
+impl Room {
+    fn new() -> Option<Self> {
+        // As much more as the first huge page may be behind the beginning; what is not touched costs nothing.
+        let mut map = MmapOptions::new().len(ROOM_BYTES + HUGE_PAGE_BYTES).map_anon().ok()?;
+        // Where there are no huge pages, small ones do.
+        let _small = map.advise(Advice::HugePage);
+        let skipped = map.as_ptr().align_offset(HUGE_PAGE_BYTES);
+        let first = map.get_mut(skipped..skipped + ROOM_BYTES)?.as_mut_ptr();
+        Some(Self { _map: map, first })
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the range lies in the room, which lives as long as the piece, and only this piece has it.
+        unsafe { std::slice::from_raw_parts(self.room.first.add(self.start), self.length) }
+    }
+}
+
+impl AsMut<[u8]> for Piece {
+    fn as_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.room.first.add(self.start), self.length) }
+    }
+}
+
+impl fmt::Debug for Piece {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Piece of {} bytes", self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_apart_and_outlive_the_arena() {
+        let mut arena = Arena::default();
+        let lengths = [1, 100, 1 << 20, 64, 0, 5 << 20, 4 << 20, ROOM_BYTES, 3];
+        let mut pieces: Vec<Piece> = lengths.iter().map(|length| arena.piece(*length).unwrap()).collect();
+        assert!(arena.piece(ROOM_BYTES + 1).is_none());
+        drop(arena);
+        for (number, piece) in pieces.iter_mut().enumerate() {
+            assert!(piece.as_ref().iter().all(|byte| *byte == 0), "piece {number} was somebody's");
+            assert!((piece.as_ref().as_ptr() as usize).is_multiple_of(ALIGNMENT), "piece {number}");
+            piece.as_mut().fill(number as u8 + 1);
+        }
+        for (number, (piece, length)) in pieces.iter().zip(lengths).enumerate() {
+            assert_eq!(piece.as_ref().len(), length);
+            assert!(piece.as_ref().iter().all(|byte| *byte == number as u8 + 1), "piece {number} is mixed");
+        }
+    }
+}
