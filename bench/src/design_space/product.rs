@@ -1,10 +1,12 @@
 //! The product's own chunks (protocol.md §10, §11), through the public API of `hypostyle-wire`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use hypostyle_wire::{COMPRESSIONS, Codec, FrameType, StreamDecoder, StreamEncoder, canonical_schema};
+use hypostyle_wire::{
+    COMPRESSIONS, Codec, FrameType, OnLink, StreamDecoder, StreamEncoder, canonical_schema,
+};
 
 use super::Result;
 use super::format::{ChunkReceiver, ChunkSender, Format};
@@ -19,7 +21,8 @@ impl Format for Chunks {
     fn sender(&self, schema: &SchemaRef, link: &Link) -> Result<Box<dyn ChunkSender + '_>> {
         let schema = canonical_schema(schema)?;
         let encoder = StreamEncoder::new(QUERY, schema, COMPRESSIONS, self.0, 1);
-        Ok(Box::new(Encoder(encoder.on_this_machine(link.is_local()))))
+        let encoder = encoder.on_this_machine(link.is_local());
+        Ok(Box::new(Encoder { encoder, last: Instant::now() }))
     }
 
     fn receiver(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkReceiver + '_>> {
@@ -27,18 +30,22 @@ impl Format for Chunks {
     }
 }
 
-struct Encoder(StreamEncoder);
+struct Encoder {
+    encoder: StreamEncoder,
+    last: Instant,
+}
 
 impl ChunkSender for Encoder {
     fn send(&mut self, chunk: RecordBatch, outgoing: &mut Outgoing) -> Result<()> {
-        let encoded = self.0.plan(chunk)?.encode()?;
-        let mut in_socket = Duration::ZERO;
+        let encoded = self.encoder.plan(chunk)?.encode()?;
+        let mut waited = Duration::ZERO;
         for frame in &encoded.frames {
             let mut pieces = vec![frame.head.as_slice()];
             pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
-            in_socket += outgoing.send(frame.frame_type, &pieces)?;
+            waited += outgoing.send(frame.frame_type, &pieces)?;
         }
-        self.0.sent(&encoded, Some(in_socket));
+        let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
+        self.encoder.sent(&encoded, Some(OnLink { waited, elapsed }));
         Ok(())
     }
 }

@@ -244,13 +244,16 @@ impl Link {
 pub struct Sending {
     query: u32,
     encoder: StreamEncoder,
+    /// The end of sending the last chunk.
+    last: Instant,
     credit: i64,
 }
 
 impl Sending {
     pub fn new(link: &Link, query: u32, schema: arrow_schema::SchemaRef) -> Self {
         let codec = if link.channel.socket().is_unix() { Codec::None } else { Codec::Auto };
-        Self { query, encoder: StreamEncoder::new(query, schema, wire::COMPRESSIONS, codec, 1), credit: 0 }
+        let encoder = StreamEncoder::new(query, schema, wire::COMPRESSIONS, codec, 1);
+        Self { query, encoder, last: Instant::now(), credit: 0 }
     }
 
     /// # Errors
@@ -261,14 +264,15 @@ impl Sending {
             let rows = rows_that_fit(batch, start, wire::CHUNK_BYTES as usize);
             let encoded = self.encoder.plan(batch.slice(start, rows))?.encode()?;
             start += rows;
-            let mut in_socket = Duration::ZERO;
+            let mut waited = Duration::ZERO;
             for frame in &encoded.frames {
                 self.pay(link, frame.body_bytes())?;
                 let since = Instant::now();
                 send_frame(link, frame)?;
-                in_socket += since.elapsed();
+                waited += since.elapsed();
             }
-            self.encoder.sent(&encoded, Some(in_socket));
+            let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
+            self.encoder.sent(&encoded, Some(wire::OnLink { waited, elapsed }));
         }
         Ok(())
     }

@@ -67,8 +67,11 @@ const FORGET_CHUNKS: u64 = 32;
 /// Measurements of less than this say nothing of a link.
 const LINK_BYTES: u64 = 128 << 10;
 
-/// A link that seems to have become faster may have become idle, so that it is believed slowly.
+/// A link that seems to have become faster may have become idle, so that it is believed slowly,
 const LINK_RISE: f64 = 1.5;
+
+/// and not before so many measurements after the last one of a link that was full.
+const LINK_TRUSTED: u32 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rate {
@@ -201,6 +204,22 @@ fn cheapest(options: &[Choice], price: f32) -> &Choice {
     best
 }
 
+/// What a sender has seen of the link.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnLink {
+    /// It waited for the socket.
+    pub waited: Duration,
+    /// Between the ends of sending what came before and of sending this.
+    pub elapsed: Duration,
+}
+
+impl OnLink {
+    /// It had to wait all the time.
+    pub fn full(time: Duration) -> Self {
+        Self { waited: time, elapsed: time }
+    }
+}
+
 /// What is known of a stream, and what follows.
 pub(crate) struct Chooser {
     codec: Codec,
@@ -212,7 +231,9 @@ pub(crate) struct Chooser {
     kinds: [Rates; KINDS],
     /// Bytes a second; unknown at first.
     pub link: Option<f64>,
-    unjudged: (u64, Duration),
+    /// For so many measurements yet.
+    trusted: u32,
+    unjudged: (u64, OnLink),
     chunks: u64,
 }
 
@@ -233,6 +254,7 @@ impl Chooser {
             columns: columns.iter().map(Column::new).collect(),
             kinds: [Rates::default(); KINDS],
             link: None,
+            trusted: 0,
             unjudged: Default::default(),
             chunks: 0,
         }
@@ -345,19 +367,28 @@ impl Chooser {
         }
     }
 
-    /// What the link took.
-    pub fn sent(&mut self, bytes: u64, time: Duration) {
+    /// What the link took. A full link shows its speed. One that waits for the sender shows only that it is no slower: it may
+    /// be faster, but that is not worth finding out again and again.
+    pub fn sent(&mut self, bytes: u64, seen: OnLink) {
         self.unjudged.0 += bytes;
-        self.unjudged.1 += time;
-        let (bytes, time) = self.unjudged;
+        self.unjudged.1.waited += seen.waited;
+        self.unjudged.1.elapsed += seen.elapsed;
+        let (bytes, OnLink { waited, elapsed }) = self.unjudged;
         if bytes < LINK_BYTES && self.link.is_some() {
             return;
         }
-        let seen = (bytes as f64 / time.as_secs_f64().max(1e-9)).clamp(1e3, 2e10);
+        let in_time = |time: Duration| (bytes as f64 / time.as_secs_f64().max(1e-9)).clamp(1e3, 2e10);
         self.link = Some(match self.link {
-            None => seen,
-            Some(link) if seen > link => seen.min(link * LINK_RISE),
-            Some(link) => 2.0 / (1.0 / link + 1.0 / seen),
+            None => in_time(waited),
+            Some(link) if waited >= elapsed / 2 => {
+                self.trusted = LINK_TRUSTED;
+                2.0 / (1.0 / link + 1.0 / in_time(elapsed))
+            }
+            Some(link) if self.trusted > 0 => {
+                self.trusted -= 1;
+                link.max(in_time(elapsed))
+            }
+            Some(link) => in_time(waited).min(link * LINK_RISE).max(link),
         });
         self.unjudged = Default::default();
     }
@@ -399,7 +430,7 @@ mod tests {
             let (compression, setup, symbols) = (0, Duration::ZERO, None);
             chooser
                 .encoded(0, &Measured { settings, raw, bytes, encoding, compression, time, setup, symbols });
-            chooser.sent(bytes as u64, Duration::from_secs_f64(bytes as f64 / link));
+            chooser.sent(bytes as u64, OnLink::full(Duration::from_secs_f64(bytes as f64 / link)));
             match counts.iter_mut().find(|(found, _)| *found == settings) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((settings, 1)),
@@ -421,6 +452,25 @@ mod tests {
         assert_eq!(level(125e6), 1);
         assert!((6..=12).contains(&level(12.5e6)), "{}", level(12.5e6));
         assert_eq!(level(1.25e6), 12);
+    }
+
+    #[test]
+    fn a_link_that_waits_is_not_taken_for_a_fast_one_soon() {
+        let mut chooser = Chooser::new(Codec::Auto, COMPRESSIONS, 2, &[]);
+        let mut send = |waited: u64, elapsed: u64| {
+            let (waited, elapsed) = (Duration::from_millis(waited), Duration::from_millis(elapsed));
+            chooser.sent(1 << 20, OnLink { waited, elapsed });
+            chooser.link.unwrap() / 1e6
+        };
+        (0..10).for_each(|_| drop(send(10, 11)));
+        let full = send(10, 11);
+        assert!((90.0..100.0).contains(&full), "{full}");
+        let idle: Vec<f64> = (0..LINK_TRUSTED + 20).map(|_| send(1, 40)).collect();
+        assert!(idle[..LINK_TRUSTED as usize].iter().all(|link| *link == full));
+        assert!(idle.is_sorted() && *idle.last().unwrap() > 1000.0, "it may have become faster");
+        (0..10).for_each(|_| drop(send(100, 100)));
+        assert!(send(100, 100) < 11.0, "a slower one is believed at once");
+        assert!(send(1, 50) > 20.0, "it is no slower than what has passed");
     }
 
     #[test]

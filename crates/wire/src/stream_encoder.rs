@@ -3,7 +3,7 @@
 //! What must be done in order is here: numbers, dictionaries, the choice of codecs. What takes time is in an
 //! [`EncodeJob`], which any thread may do.
 
-use crate::choice::Chooser;
+use crate::choice::{Chooser, OnLink};
 use crate::codec::Codec;
 use crate::dictionary::{DictionaryPlan, SentDictionaries};
 use crate::encode::canonical;
@@ -150,9 +150,9 @@ impl StreamEncoder {
         self.chooser.link = Some(link);
     }
 
-    /// What the sender has measured: the time that it took to put `encoded` into the socket, waiting for credit
-    /// not counted, unless that says nothing of the link. Every chunk must be told that was sent.
-    pub fn sent(&mut self, encoded: &Encoded, in_socket: Option<Duration>) {
+    /// What the sender has seen of the link, unless that says nothing; waiting for credit is not waiting for the socket. Every
+    /// chunk must be told that was sent.
+    pub fn sent(&mut self, encoded: &Encoded, on_link: Option<OnLink>) {
         self.checksums.insert(encoded.number, encoded.checksum);
         while let Some(checksum) = self.checksums.remove(&self.checksum.0) {
             self.checksum.0 += 1;
@@ -160,8 +160,8 @@ impl StreamEncoder {
         }
         self.raw += encoded.raw_bytes;
         self.sent += encoded.body_bytes() as u64;
-        if let Some(in_socket) = in_socket {
-            self.chooser.sent(encoded.body_bytes() as u64, in_socket);
+        if let Some(on_link) = on_link {
+            self.chooser.sent(encoded.body_bytes() as u64, on_link);
         }
         for (column, measured) in encoded.columns.iter().enumerate() {
             self.chooser.encoded(column, measured);

@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_schema::Schema;
 use common::*;
-use hypostyle_wire::{Codec, ColumnBuilder, FrameType, StreamDecoder, canonical_schema};
+use hypostyle_wire::{Codec, ColumnBuilder, FrameType, OnLink, StreamDecoder, canonical_schema};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,8 @@ fn measure(batch: &RecordBatch, codec: Codec, link: f64) -> Measured {
         let begin = Instant::now();
         let encoded = encoder.plan(chunk).unwrap().encode().unwrap();
         encode += begin.elapsed();
-        encoder.sent(&encoded, Some(Duration::from_secs_f64(encoded.body_bytes() as f64 / link)));
+        encoder
+            .sent(&encoded, Some(OnLink::full(Duration::from_secs_f64(encoded.body_bytes() as f64 / link))));
         bytes += encoded.body_bytes();
         for frame in &encoded.frames {
             let body = body(frame);

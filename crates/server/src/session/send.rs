@@ -10,7 +10,8 @@ use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
     CHUNK_BYTES, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame, FRAME_HEADER_BYTES,
-    FileNode, FrameHeader, FrameType, Place, Region, ResultHeader, StreamEncoder, Writer, rows_that_fit,
+    FileNode, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader, StreamEncoder, Writer,
+    rows_that_fit,
 };
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
@@ -112,6 +113,8 @@ struct Sending<'a> {
     /// Whether chunks go into memory files.
     in_memory: bool,
     flight: Flight,
+    /// The end of sending what showed the link last.
+    last: Instant,
 }
 
 impl Session {
@@ -145,6 +148,7 @@ impl Session {
                 true => Flight::Judged,
                 false => Flight::None,
             },
+            last: Instant::now(),
         };
         let rows = match files {
             Some(files) => Some(sending.files(&files)?),
@@ -293,9 +297,13 @@ impl Sending<'_> {
         let in_socket = self.link().in_socket - before;
         // What goes over another connection is waited for by nobody, and says nothing of the link.
         let is_measured = !self.flight.is_open() && self.link().channel.sent_elsewhere() == elsewhere;
-        // The others have carried about as much meanwhile.
-        let in_socket = in_socket / self.link().channel.connections();
-        self.encoder.sent(&encoded, is_measured.then_some(in_socket));
+        let on_link = is_measured.then(|| {
+            // The others have carried about as much meanwhile.
+            let connections = self.link().channel.connections();
+            let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
+            OnLink { waited: in_socket / connections, elapsed: elapsed / connections }
+        });
+        self.encoder.sent(&encoded, on_link);
         if matches!(self.flight, Flight::None) {
             self.flight = Flight::Begun { since: begin, bytes: encoded.body_bytes() as f64 };
         }

@@ -5,7 +5,7 @@ use arrow::datatypes::SchemaRef;
 use hypostyle::{Transfer, TransferTrial};
 use hypostyle_types::Result;
 use hypostyle_wire as wire;
-use hypostyle_wire::{Codec, StreamEncoder, rows_that_fit};
+use hypostyle_wire::{Codec, OnLink, StreamEncoder, rows_that_fit};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -77,7 +77,9 @@ impl TransferTrial for Encoding {
         while start < rows.num_rows() {
             let count = rows_that_fit(&rows, start, self.chunk_bytes);
             let encoded = self.encoder.plan(rows.slice(start, count))?.encode()?;
-            let on_link = self.link.map(|link| Duration::from_secs_f64(encoded.body_bytes() as f64 / link));
+            let on_link = self
+                .link
+                .map(|link| OnLink::full(Duration::from_secs_f64(encoded.body_bytes() as f64 / link)));
             self.encoder.sent(&encoded, on_link);
             start += count;
             self.chunks += 1;

@@ -11,7 +11,8 @@ use arrow_buffer::{Buffer, IntervalMonthDayNano, NullBuffer, i256};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use hypostyle_types::{LogicalType, Result};
 use hypostyle_wire::{
-    COMPRESSIONS, Codec, Encoded, EncodedFrame, FrameType, StreamDecoder, StreamEncoder, canonical_schema,
+    COMPRESSIONS, Codec, Encoded, EncodedFrame, FrameType, OnLink, StreamDecoder, StreamEncoder,
+    canonical_schema,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -290,7 +291,7 @@ pub fn decode_frames(decoder: &mut StreamDecoder, encoded: &Encoded) -> Result<R
 }
 
 pub fn sent(encoder: &mut StreamEncoder, encoded: &Encoded) {
-    encoder.sent(encoded, Some(Duration::from_micros(100)));
+    encoder.sent(encoded, Some(OnLink::full(Duration::from_micros(100))));
 }
 
 /// The encodings of [`made_for_each`], in order. The first is what another differs from.
