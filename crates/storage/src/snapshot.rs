@@ -75,10 +75,11 @@ impl State {
                 && let Some(before) = before.table_by_id(table.id)
                 && has_same_files(before.entry(), table)
             {
-                rows.moved = before.beyond_files().moved;
-                if before.beyond_files().tail.rows() > 0 {
-                    rows.shifted = rows.shifted.max(checkpoint);
-                }
+                let before = before.beyond_files();
+                rows.moved = before.moved;
+                // Where rows went that the log had in the earlier state is not known.
+                let shifted = if before.tail.rows() > 0 { checkpoint } else { before.shifted };
+                rows.shifted = rows.shifted.max(shifted);
             }
         }
     }

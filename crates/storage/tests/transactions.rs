@@ -690,6 +690,28 @@ fn a_handle_that_missed_two_checkpoints_takes_no_row_for_moved() {
 }
 
 #[test]
+fn a_handle_that_saw_a_row_move_knows_it_after_missed_checkpoints() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (idle, busy) = (open(&path), open(&path));
+    let id = create(&busy, "t", &[numbers(0..10)]).unwrap();
+    let other = create(&busy, "other", &[numbers(0..10)]).unwrap();
+    let mut bulk = busy.begin(1).unwrap();
+    bulk.append(id, &numbers(1000..101_000)).unwrap();
+    append_to_log(&busy, id, &numbers(10..12)).unwrap();
+    let mut late = idle.begin(1).unwrap();
+    late.delete(id, &rows([11])).unwrap();
+    bulk.commit().unwrap();
+    append(&busy, other, &numbers(0..10)).unwrap();
+    assert_eq!(values(&idle.snapshot().unwrap()).len(), 100_012);
+    for _ in 0..2 {
+        append(&busy, other, &numbers(0..10)).unwrap();
+    }
+    assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(values(&busy.snapshot().unwrap()).len(), 100_012);
+}
+
+#[test]
 fn rows_that_wait_for_the_files_of_a_table_are_bounded() {
     let database = Database::in_memory().unwrap();
     let id = create(&database, "t", &[numbers(0..10)]).unwrap();
