@@ -4,7 +4,7 @@ use crate::column::{ColumnData, GenerationFiles, convert};
 use crate::rows::Rows;
 use hypostyle_format::TableEntry;
 use hypostyle_io::Store;
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Result, Version, did_you_mean};
 use roaring::RoaringTreemap;
 use std::sync::Arc;
 
@@ -54,12 +54,11 @@ impl TableData {
         (Arc::ptr_eq(&self.entry, entry) || self.entry == *entry) && self.rows.same(rows)
     }
 
-    /// Whether nothing was committed to the table since an earlier state of it, which may have been read
-    /// from other bytes: after a checkpoint, not from the log.
-    pub(crate) fn is_unchanged_since(&self, before: &Self) -> bool {
-        let entry = |table: &Self| TableEntry { deleted: None, ..table.entry().clone() };
-        entry(self) == entry(before)
-            && self.rows.tail.rows() == before.rows.tail.rows()
+    /// Whether nothing was committed to the table since its state in an earlier version. A checkpoint is no change:
+    /// rows keep their positions when they move from the log to the files.
+    pub(crate) fn is_unchanged_since(&self, before: &Self, version: Version) -> bool {
+        self.rows.moved <= version
+            && self.positions() == before.positions()
             && self.rows.deleted == before.rows.deleted
     }
 

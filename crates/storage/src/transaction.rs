@@ -218,6 +218,12 @@ impl Transaction {
         self.end_statement()?;
         let version = self.base.version();
         let mut state: State = self.base.state();
+        for (id, staged) in &self.staged.tables {
+            if let (Some(in_files), Some(rows)) = (&staged.in_files, state.rows.get_mut(id)) {
+                // A checkpoint since the base may have put rows of the log into the files.
+                rows.tail = rows.tail.skip(rows.tail.rows().saturating_sub(in_files.absorbed));
+            }
+        }
         for change in &self.staged.changes {
             state.apply_change(change, &[], version)?;
         }
@@ -457,7 +463,8 @@ impl Transaction {
         }
         // What others have committed since the base must not come between what this transaction sees.
         let own = self.reads_own || !base.entry().constraints.is_empty();
-        let seen = if own { base } else { now };
+        let changed = !now.is_unchanged_since(base, self.base.version());
+        let seen = if own && changed { base } else { now };
         let same = seen.rows_in_files() == now.rows_in_files();
         let batches = seen.beyond_files().tail.batches().to_vec();
         Ok(same.then(|| (now.shared_entry().clone(), batches)))
@@ -746,7 +753,7 @@ impl Transaction {
             for id in guarded {
                 let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
                 if let Some(before) = before
-                    && !now.is_some_and(|now| now.is_unchanged_since(before))
+                    && !now.is_some_and(|now| now.is_unchanged_since(before, base.version()))
                 {
                     return Err(conflict(&before.entry().name, "was changed"));
                 }
@@ -845,7 +852,7 @@ impl Staged {
         let name = &before.entry().name;
         match (change, latest.table_by_id(id)) {
             (Change::ReplaceTable { .. }, None) => Err(conflict(name, "was dropped")),
-            (Change::ReplaceTable { .. }, Some(now)) if !now.is_unchanged_since(before) => {
+            (Change::ReplaceTable { .. }, Some(now)) if !now.is_unchanged_since(before, base.version()) => {
                 Err(conflict(name, "was changed"))
             }
             (_, Some(now)) if now.beyond_files().moved > base.version() => {
@@ -904,7 +911,7 @@ impl StagedTable {
                 },
                 Some(how) => {
                     if let (Some(before), Some(now)) = (before, now)
-                        && !now.is_unchanged_since(before)
+                        && !now.is_unchanged_since(before, base.version())
                     {
                         return Err(conflict(&before.entry().name, "was changed"));
                     }

@@ -712,6 +712,71 @@ fn a_handle_that_saw_a_row_move_knows_it_after_missed_checkpoints() {
 }
 
 #[test]
+fn a_checkpoint_is_no_change_of_a_guarded_table() {
+    for handles in [1, 2] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("d");
+        let one = open(&path);
+        let other = if handles == 1 { one.clone() } else { open(&path) };
+        let id = create(&one, "t", &[numbers(0..10)]).unwrap();
+        let unrelated = create(&one, "u", &[numbers([0])]).unwrap();
+        append_to_log(&one, id, &numbers(10..12)).unwrap();
+        let begin = || {
+            let mut transaction = one.begin(1).unwrap().of_statements();
+            transaction.guard(id);
+            transaction
+        };
+        let mut value = 100;
+        for checkpoints in 1..4 {
+            // Few rows, many, another definition and back, a deleted row.
+            for what in 0..4 {
+                let mut transaction = begin();
+                let before = values(transaction.base());
+                for _ in 0..checkpoints {
+                    append(&other, unrelated, &numbers([0])).unwrap();
+                }
+                let mut expected = before.clone();
+                match what {
+                    0 | 1 => {
+                        let new: Vec<i64> = (value..value + [1, 50_000][what]).collect();
+                        transaction.append(id, &numbers(new.iter().copied())).unwrap();
+                        expected.extend(new);
+                    }
+                    2 => ["renamed", "t"].into_iter().for_each(|name| {
+                        let rename = |table: &mut hypostyle_storage::TableEntry| {
+                            table.name = name.into();
+                            Ok(())
+                        };
+                        transaction.alter_table(id, rename).unwrap();
+                    }),
+                    _ => {
+                        let first = transaction.base().table_by_id(id).unwrap().deleted().len();
+                        transaction.delete(id, &rows([first])).unwrap();
+                        expected.remove(0);
+                    }
+                }
+                assert_eq!(values(&transaction.snapshot().unwrap()), expected);
+                transaction.commit().unwrap();
+                assert_eq!(values(&other.snapshot().unwrap()), expected);
+                value += 50_000;
+                append_to_log(&other, id, &numbers([value - 1])).unwrap();
+            }
+            // Other rows are a change, whatever a checkpoint has made of them.
+            let (mut after_insert, mut after_delete) = (begin(), begin());
+            append_to_log(&other, id, &numbers([value])).unwrap();
+            after_insert.append(id, &numbers([value + 1])).unwrap();
+            append(&other, unrelated, &numbers([0])).unwrap();
+            assert_eq!(after_insert.commit().unwrap_err().kind(), ErrorKind::Conflict);
+            after_delete.append(id, &numbers([value + 2])).unwrap();
+            let first = other.snapshot().unwrap().table_by_id(id).unwrap().deleted().len();
+            delete(&other, id, &[first]).unwrap();
+            append(&other, unrelated, &numbers([0])).unwrap();
+            assert_eq!(after_delete.commit().unwrap_err().kind(), ErrorKind::Conflict);
+        }
+    }
+}
+
+#[test]
 fn rows_that_wait_for_the_files_of_a_table_are_bounded() {
     let database = Database::in_memory().unwrap();
     let id = create(&database, "t", &[numbers(0..10)]).unwrap();
