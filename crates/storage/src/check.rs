@@ -1,7 +1,7 @@
 //! CHECK DATABASE: reads every block, the log, and what a checkpoint has written, and compares the checksums.
 
 use crate::Snapshot;
-use crate::database::{check_log, checkpoint_in_use, read_catalog};
+use crate::database::{check_log, checkpoint_in_use, lost, read_catalog};
 use crate::snapshot::read_deleted_file;
 use hypostyle_format::TableEntry;
 use hypostyle_types::{BLOCK_ROWS, Error, Result, Version};
@@ -85,13 +85,13 @@ impl Snapshot {
         let mut damages: Vec<Damage> =
             check_log(self.store(), checkpoint, end).err().map(Damage::of_database).into_iter().collect();
         match read_catalog(self.store(), checkpoint) {
-            Err(error) => damages.push(Damage::of_database(error)),
+            Err(error) => damages.push(Damage::of_database(lost(error))),
             Ok(catalog) => {
                 // The file of a table that was dropped since may be gone.
                 let tables = catalog.tables.iter().filter(|table| self.table_by_id(table.id).is_some());
                 damages.extend(tables.filter_map(|table| {
                     let error = read_deleted_file(self.store(), table, table.deleted?).err()?;
-                    Some(Damage::of_table(table, error))
+                    Some(Damage::of_table(table, lost(error)))
                 }));
             }
         }

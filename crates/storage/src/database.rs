@@ -336,6 +336,7 @@ impl Database {
 
     /// Takes in what others have published.
     fn refresh(&self) -> Result<View> {
+        let mut tried = None;
         for _ in 0..ATTEMPTS {
             let published = match self.read_shared()? {
                 Some(shared) => Position { checkpoint: shared.checkpoint, offset: shared.published },
@@ -347,9 +348,11 @@ impl Database {
             let mut head = self.head.write();
             match advance(&self.store, &mut head, published) {
                 Ok(()) => return Ok(head.clone()),
-                // A checkpoint has removed it meanwhile.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+                // Something newer has been published meanwhile, and the file removed.
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound && tried.replace(published) != Some(published) => {
+                }
+                Err(error) => return Err(lost(error)),
             }
         }
         Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
@@ -810,6 +813,14 @@ fn refused() -> Error {
     )
 }
 
+/// The error for a file that is missing although nobody may have removed it.
+pub(crate) fn lost(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::corrupt(format!("{}; restore it from a backup", error.message())),
+        _ => error,
+    }
+}
+
 fn shared_is_damaged() -> Error {
     Error::corrupt(
         "the file \"shared\" was damaged while the database is open; close the database everywhere",
@@ -879,7 +890,7 @@ pub(crate) fn checkpoint_in_use(store: &Store) -> Result<(Version, Option<u64>)>
 pub(crate) fn check_log(store: &Store, checkpoint: Version, end: Option<u64>) -> Result<()> {
     let log = match store.open(&log_name(checkpoint)) {
         Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => return Ok(()),
-        log => log?,
+        log => log.map_err(lost)?,
     };
     let mut bytes = log.read_all()?;
     bytes.truncate(end.unwrap_or(u64::MAX) as usize);
@@ -982,16 +993,19 @@ fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> 
 }
 
 fn view_of_reader(store: &Arc<Store>, shared: &OnceLock<File>, boot: [u8; 16]) -> Result<View> {
+    let mut tried = None;
     for _ in 0..ATTEMPTS {
         let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
-        let view = match known {
-            Some(shared) => load(store, shared.checkpoint, Some(shared.published)),
+        let published = known.map(|shared| (shared.checkpoint, shared.published));
+        let view = match published {
+            Some((checkpoint, published)) => load(store, checkpoint, Some(published)),
             None => load_newest(store),
         };
         match view {
-            // A checkpoint has removed it meanwhile.
-            Err(error) if error.kind() == ErrorKind::NotFound && known.is_some() => {}
-            view => return view,
+            // Something newer has been published meanwhile, and the file removed.
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && tried.replace(published) != Some(published) => {}
+            view => return view.map_err(lost),
         }
     }
     Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
@@ -1006,16 +1020,19 @@ fn recover_as_writer(
 ) -> Result<(View, Version)> {
     let alone = readers.alone()?;
     let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
-    let mut view = match known {
-        // What the others have published need not be durable.
-        Some(shared) if !alone => {
-            return Ok((load(store, shared.checkpoint, Some(shared.published))?, shared.checkpoint));
-        }
+    let view = match known {
         // What was not published when a sync failed may or may not be on the disk.
-        Some(shared) if shared.sync_failed => load(store, shared.checkpoint, Some(shared.published))?,
-        Some(shared) => load(store, shared.checkpoint, Some(shared.written))?,
-        None => load_newest(store)?,
+        Some(shared) if !alone || shared.sync_failed => {
+            load(store, shared.checkpoint, Some(shared.published))
+        }
+        Some(shared) => load(store, shared.checkpoint, Some(shared.written)),
+        None => load_newest(store),
     };
+    let mut view = view.map_err(lost)?;
+    if let Some(shared) = known.filter(|_| !alone) {
+        // What the others have published need not be durable.
+        return Ok((view, shared.checkpoint));
+    }
     let checkpoint = view.position.checkpoint;
     let log = match view.log.take() {
         Some(log) => log,

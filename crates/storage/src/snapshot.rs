@@ -58,8 +58,13 @@ impl State {
                         of_table.delete(&positions, table.rows)?;
                         of_table.deleted_file = Some(deleted);
                     }
-                    Err(error) if error.kind() == ErrorKind::NotFound => incomplete.push((table.id, error)),
-                    Err(error) => return Err(error.context(format!("table \"{}\"", table.name))),
+                    Err(error) => {
+                        let error = error.context(format!("table \"{}\"", table.name));
+                        match error.kind() {
+                            ErrorKind::NotFound => incomplete.push((table.id, error)),
+                            _ => return Err(error),
+                        }
+                    }
                 }
             }
             rows.insert(table.id, of_table);

@@ -57,6 +57,42 @@ fn rows_are_verified_without_the_elements_of_others() {
     assert_eq!(column.verify_rows(0..10).unwrap_err().kind(), ErrorKind::Corrupt);
 }
 
+#[test]
+fn a_file_that_is_lost_is_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (database, behind) = (open(&path), open(&path));
+    let id = create(&database, "t", &[every_type(0, 50, true)]).unwrap();
+    let mut transaction = database.begin(1).unwrap();
+    transaction.delete(id, &[3].into_iter().collect()).unwrap();
+    transaction.commit().unwrap();
+    assert!(database.checkpoint().unwrap());
+    append_to_log(&database, id, &every_type(50, 5, true)).unwrap();
+    let version = database.snapshot().unwrap().version().0 - 1;
+    for file in [
+        format!("log-{version:020}"),
+        format!("catalog-{version:020}"),
+        format!("columns/{id}/deleted-{version:020}"),
+    ] {
+        let away = directory.path().join("away");
+        fs::rename(path.join(&file), &away).unwrap();
+        let damages = database.snapshot().unwrap().check(|_| true);
+        assert_eq!(damages.len(), 1, "{file}: {damages:?}");
+        let opened = [OpenMode::ReadOnly, OpenMode::ReadWrite].map(|mode| Database::open(&path, mode));
+        let errors = opened.map(|opened| opened.unwrap_err()).into_iter().chain([
+            damages[0].error.clone(),
+            // A handle that has missed the checkpoint.
+            behind.snapshot().unwrap_err(),
+        ]);
+        for error in errors {
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{file}: {error}");
+            assert!(error.message().contains(&file), "{file}: {error}");
+        }
+        fs::rename(&away, path.join(&file)).unwrap();
+    }
+    assert_eq!(behind.snapshot().unwrap().table("main", "t").unwrap().rows(), 54);
+}
+
 type Change<'a> = &'a dyn Fn(&mut Catalog);
 
 /// Opens a database whose catalog was changed and sealed again with a right checksum.

@@ -264,7 +264,11 @@ fn a_table_with_deleted_rows_is_dropped_or_altered_after_a_checkpoint() {
         fs::read_dir(path.join(format!("columns/{id}"))).unwrap().map(|file| file.unwrap().path());
     let deleted = files.find(|file| file.to_string_lossy().contains("deleted-")).unwrap();
     fs::remove_file(deleted).unwrap();
-    assert_eq!(Database::open(&path, OpenMode::ReadWrite).unwrap_err().kind(), ErrorKind::NotFound);
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        let error = Database::open(&path, mode).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        assert!(error.message().contains("/deleted-"), "{error}");
+    }
 }
 
 #[test]
