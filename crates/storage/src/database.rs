@@ -5,6 +5,7 @@ use crate::column::{GenerationFiles, committed_files, table_directory};
 use crate::readers::{Garbage, Readers};
 use crate::rows::encode_deleted_file;
 use crate::snapshot::{Snapshot, State, deleted_file_name};
+use crate::table::TableData;
 use crate::transaction::{Transaction, finish_columns, open_columns, sync_columns};
 use arrow_array::RecordBatch;
 use hypostyle_format::{
@@ -720,20 +721,9 @@ impl Database {
                 Some(lock) => append_locks.push(lock),
                 None => return Ok(false),
             }
-            let mut columns = open_columns(&self.store, table.entry())?;
-            let tail = &table.beyond_files().tail;
-            for batch in tail.batches() {
-                for (column, array) in columns.iter_mut().zip(batch.columns()) {
-                    column.append(array)?;
-                }
-            }
-            commit.changes.push(Change::Append {
-                id,
-                rows: table.rows_in_files() + tail.rows(),
-                absorbed: tail.rows(),
-                generations: finish_columns(&mut columns, table.entry())?,
-            });
-            sync_columns(&self.store, id, &columns)?;
+            let absorbed = self.write_tail(table);
+            let name = &table.entry().name;
+            commit.changes.push(absorbed.map_err(|error| error.context(format!("table \"{name}\"")))?);
         }
         let garbage = match commit.changes.is_empty() {
             true => Vec::new(),
@@ -766,6 +756,21 @@ impl Database {
         }
         self.readers.discard(version, garbage);
         Ok(true)
+    }
+
+    /// Puts the rows that only the log has of a table behind those of its column files, durably.
+    fn write_tail(&self, table: &TableData) -> Result<Change> {
+        let (entry, tail) = (table.entry(), &table.beyond_files().tail);
+        let mut columns = open_columns(&self.store, entry)?;
+        for batch in tail.batches() {
+            for (column, array) in columns.iter_mut().zip(batch.columns()) {
+                column.append(array)?;
+            }
+        }
+        let generations = finish_columns(&mut columns, entry)?;
+        sync_columns(&self.store, entry.id, &columns)?;
+        let (rows, absorbed) = (table.rows_in_files() + tail.rows(), tail.rows());
+        Ok(Change::Append { id: entry.id, rows, absorbed, generations })
     }
 
     /// Gives every table whose deleted rows are in no file one; the state with them, and the files that

@@ -1007,7 +1007,6 @@ pub(crate) fn open_columns(store: &Arc<Store>, table: &TableEntry) -> Result<Vec
     let open = |column: &ColumnEntry| {
         let files = GenerationFiles::new(store.clone(), table.id, column.id, column.generation.number);
         ColumnWriter::open(column, files)
-            .map_err(|error| error.context(format!("column \"{}\"", column.name)))
     };
     table.columns.iter().map(open).collect()
 }

@@ -3,11 +3,16 @@
 
 mod common;
 
-use common::{append_to_log, create, every_type, open};
+use arrow_array::{ArrayRef, LargeStringArray};
+use arrow_select::concat::concat;
+use common::{append, append_to_log, assert_same, batch, column as column_of, create, every_type, open};
 use hypostyle_format::{Catalog, ColumnEntry, TableEntry};
 use hypostyle_storage::{Damage, Database, OpenMode};
 use hypostyle_types::{ErrorKind, LogicalType};
+use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::Arc;
 
 const ROWS: u64 = 3000;
@@ -55,6 +60,112 @@ fn rows_are_verified_without_the_elements_of_others() {
     fs::write(&file, bytes).unwrap();
     column.verify_rows(rows - 10..rows).unwrap();
     assert_eq!(column.verify_rows(0..10).unwrap_err().kind(), ErrorKind::Corrupt);
+}
+
+/// Flips a bit in a file of the only table, while `check` runs.
+fn while_damaged(file: &Path, offset: usize, check: impl FnOnce(&str)) {
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    let sound = fs::read(file).unwrap();
+    let mut changed = sound.clone();
+    changed[offset] ^= 16;
+    fs::write(file, &changed).unwrap();
+    check(&name);
+    // What was written behind it stays.
+    let file = fs::OpenOptions::new().write(true).open(file).unwrap();
+    file.write_all_at(&sound[offset..=offset], offset as u64).unwrap();
+}
+
+#[test]
+fn nothing_is_put_behind_damaged_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let first = every_type(0, ROWS as usize, true);
+    let id = create(&database, "t", std::slice::from_ref(&first)).unwrap();
+    let few = every_type(ROWS as usize, 5, true);
+    append_to_log(&database, id, &few).unwrap();
+    let many = every_type(0, 30_000, true);
+    let files: Vec<_> = fs::read_dir(path.join("columns/1")).unwrap().map(|file| file.unwrap()).collect();
+    let mut roles = BTreeSet::new();
+    for file in files {
+        roles.insert(file.path().extension().unwrap().to_string_lossy().into_owned());
+        let length = file.metadata().unwrap().len() as usize;
+        while_damaged(&file.path(), length / 2, |name| {
+            let index: usize = name.split('-').next().unwrap().parse().unwrap();
+            let column = format!("column \"{}\"", first.schema().field(index).name());
+            let bulk = append_to_log(&database, id, &many);
+            let errors = [database.checkpoint().unwrap_err(), bulk.unwrap_err()];
+            for error in &errors {
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{name}: {error}");
+                assert!(error.message().contains(&column), "{name}: {error}");
+            }
+            assert!(errors[0].message().contains("table \"t\""), "{}", errors[0]);
+        });
+    }
+    let all = ["dictionary_heap", "dictionary_offsets", "heap", "offsets", "validity", "values"];
+    assert_eq!(Vec::from_iter(roles), all);
+    // Nothing is lost, neither by the damage nor by what was tried.
+    assert!(database.checkpoint().unwrap());
+    let snapshot = database.snapshot().unwrap();
+    assert!(snapshot.check(|_| true).is_empty());
+    for (index, field) in first.schema().fields().iter().enumerate() {
+        let expected = concat(&[first.column(index), few.column(index)]).unwrap();
+        assert_same(&column_of(&snapshot, "t", index), &expected, field.name());
+    }
+}
+
+#[test]
+fn a_dictionary_does_not_change_its_encoding_over_damaged_codes() {
+    // More distinct strings than fit the codes; and so many that they are no dictionary any more.
+    for distinct in [1000, 60_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("d");
+        let strings = |values: &mut dyn Iterator<Item = usize>| {
+            let array: ArrayRef =
+                Arc::new(LargeStringArray::from_iter_values(values.map(|n| format!("kind {n}"))));
+            batch(vec![("s", array)])
+        };
+        let database = open(&path);
+        let rows = 70_000;
+        let id = create(&database, "t", &[strings(&mut (0..rows).map(|row| row % 100))]).unwrap();
+        let many = 60_000;
+        let more = strings(&mut (0..many).map(|row| row % distinct));
+        // In the first block, which no append resumes.
+        while_damaged(&path.join("columns/1/0-0-0.values"), 1000, |_| {
+            let error = append_to_log(&database, id, &more).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{distinct}: {error}");
+            assert!(error.message().contains("column \"s\""), "{error}");
+            let damages = database.snapshot().unwrap().check(|_| true);
+            assert_eq!(damages.len(), 1, "{damages:?}");
+        });
+        append_to_log(&database, id, &more).unwrap();
+        assert!(database.checkpoint().unwrap());
+        let snapshot = database.snapshot().unwrap();
+        assert!(snapshot.check(|_| true).is_empty());
+        assert_eq!(snapshot.table_by_id(id).unwrap().rows(), (rows + many) as u64);
+        assert_ne!(snapshot.table_by_id(id).unwrap().columns()[0].entry().generation.number.0, 0);
+    }
+}
+
+#[test]
+fn the_first_offset_of_a_block_is_not_taken_from_damaged_bytes() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let rows = hypostyle_types::BLOCK_ROWS as usize;
+    let strings = |range: std::ops::Range<usize>| {
+        let array: ArrayRef =
+            Arc::new(LargeStringArray::from_iter_values(range.map(|n| format!("value {n}"))));
+        batch(vec![("s", array)])
+    };
+    let id = create(&database, "t", &[strings(0..rows)]).unwrap();
+    // The offset that the first block ends with and the second begins with.
+    while_damaged(&path.join("columns/1/0-0-0.offsets"), rows * 8, |_| {
+        append(&database, id, &strings(0..10)).unwrap();
+        let damages = database.snapshot().unwrap().check(|_| true);
+        assert_eq!(damages.iter().map(|damage| damage.block).collect::<Vec<_>>(), [0, 1]);
+    });
+    assert!(database.snapshot().unwrap().check(|_| true).is_empty());
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The checksum of a block (format.md §4), computed while writing and again while verifying.
 
+use hypostyle_types::Error;
+use std::ops::Range;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 /// The three digests of a block, fed in pieces.
@@ -22,6 +24,15 @@ impl BlockHash {
         }
         xxh3_64(&digests)
     }
+}
+
+/// The error for a block that is not what its record says.
+pub(crate) fn damaged_block(block: u64, rows: Range<u64>) -> Error {
+    Error::corrupt(format!(
+        "block {block} (rows {} to {}) is damaged: its checksum does not match; restore it from a backup",
+        rows.start,
+        rows.end - 1
+    ))
 }
 
 /// A byte range of a bitmap that starts on a byte, with the bits past `bits` cleared.

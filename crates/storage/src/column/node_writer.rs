@@ -1,7 +1,7 @@
 //! Appends arrays to the files of one node and keeps its block records.
 
 use super::bounds::BoundsBuilder;
-use super::checksum::{BlockHash, update_with_bits};
+use super::checksum::{BlockHash, damaged_block, update_with_bits};
 use super::files::{GenerationFiles, Role};
 use super::layout::{BoundsKind, Buffers, Node, sealed_blocks};
 use arrow_array::{Array, ArrayRef};
@@ -53,6 +53,7 @@ pub(crate) struct NodeWriter {
     bounds_kind: BoundsKind,
     length: u64,
     nulls: u64,
+    /// The last offset: bytes of the heap, or elements of the only child.
     heap_bytes: u64,
     validity: Option<BitmapWriter>,
     bitmap: Option<BitmapWriter>,
@@ -69,7 +70,19 @@ pub(crate) struct NodeWriter {
 }
 
 impl NodeWriter {
-    pub fn open(files: &Arc<GenerationFiles>, node: usize, layout: &Node, entry: &NodeEntry) -> Result<Self> {
+    /// # Errors
+    /// `Corrupt` when the block that the next element falls into is not what `entries`, of all nodes, say.
+    pub fn open(
+        files: &Arc<GenerationFiles>,
+        node: usize,
+        layout: &Node,
+        entries: &[NodeEntry],
+    ) -> Result<Self> {
+        let entry = &entries[node];
+        let heap_bytes = match (&layout.buffers, layout.children.first()) {
+            (Buffers::Offsets { .. }, Some(child)) => entries[*child].length,
+            _ => entry.heap_bytes,
+        };
         let mut writer = Self {
             files: files.clone(),
             node,
@@ -77,7 +90,7 @@ impl NodeWriter {
             bounds_kind: layout.bounds,
             length: entry.length,
             nulls: entry.nulls,
-            heap_bytes: entry.heap_bytes,
+            heap_bytes,
             validity: None,
             bitmap: None,
             values: None,
@@ -153,11 +166,13 @@ impl NodeWriter {
         self.length % BLOCK_ROWS
     }
 
-    /// Feeds the unsealed block's committed bytes to the checksum again.
+    /// Feeds the unsealed block's committed bytes to the checksum again, which must be the recorded one: the next
+    /// one would be right for damaged bytes.
     fn resume_block(&mut self, entry: &NodeEntry) -> Result<()> {
         let rows = self.block_rows();
         if rows == 0 {
-            return self.start_block();
+            self.start_block();
+            return Ok(());
         }
         let start = self.length - rows;
         let read = |file: &File, from: u64, to: u64| -> Result<Vec<u8>> {
@@ -198,26 +213,23 @@ impl NodeWriter {
             }
             Buffers::None | Buffers::Bitmap => {}
         }
-        if let Some(record) = &entry.tail {
-            self.bounds = BoundsBuilder::resume(self.bounds_kind, record);
-            self.block_nulls = record.nulls;
+        let damaged = || damaged_block(start / BLOCK_ROWS, start..self.length);
+        let record = entry.tail.as_ref().ok_or_else(damaged)?;
+        if self.record().checksum != record.checksum {
+            return Err(damaged());
         }
+        self.bounds = BoundsBuilder::resume(self.bounds_kind, record);
+        self.block_nulls = record.nulls;
         Ok(())
     }
 
-    fn start_block(&mut self) -> Result<()> {
+    fn start_block(&mut self) {
         self.block = BlockHash::new();
         self.block_nulls = 0;
         self.bounds = BoundsBuilder::new(self.bounds_kind);
         if let Some(width) = self.offset_width() {
-            let mut offset = [0; 8];
-            if self.length > 0 {
-                let file = self.values_file()?;
-                file.read_at(self.length * width as u64, &mut offset[..width])?;
-            }
-            self.block.values.update(&offset[..width]);
+            self.block.values.update(&self.heap_bytes.to_le_bytes()[..width]);
         }
-        Ok(())
     }
 
     /// The block's record as of now.
@@ -245,7 +257,7 @@ impl NodeWriter {
         if !self.existed {
             self.existed = true;
             self.open_files(true)?;
-            self.start_block()?;
+            self.start_block();
         }
         Ok(())
     }
@@ -317,7 +329,6 @@ impl NodeWriter {
                     let narrow = &buffer.typed_data::<i32>()[offset..=offset + length];
                     narrow.iter().map(|offset| i64::from(*offset)).collect()
                 };
-                // heap_bytes counts the child's elements here; it is not stored for such nodes.
                 let base = self.heap_bytes as i64;
                 let end = base + offsets[length] - offsets[0];
                 if width == 4 && end > i64::from(i32::MAX) {
@@ -336,7 +347,7 @@ impl NodeWriter {
             let mut record = self.record();
             record.elements = BLOCK_ROWS as u32;
             self.sealed.push(record);
-            self.start_block()?;
+            self.start_block();
         }
         Ok(())
     }
@@ -387,13 +398,6 @@ impl NodeWriter {
         self.nulls += nulls as u64;
         self.block_nulls += nulls as u32;
         Ok(())
-    }
-
-    /// Tells how many elements the only child has; needed before appending to an offsets node.
-    pub fn set_child_length(&mut self, elements: u64) {
-        if matches!(self.buffers, Buffers::Offsets { .. }) {
-            self.heap_bytes = elements;
-        }
     }
 
     /// Writes the block records and gives the node's committed state.

@@ -4,7 +4,7 @@
 //! looking at every value, which is what makes a result cost O(columns) instead of O(rows).
 
 use super::bounds::BlockSynopsis;
-use super::checksum::{BlockHash, update_with_bits};
+use super::checksum::{BlockHash, damaged_block, update_with_bits};
 use super::files::{GenerationFiles, Role};
 use super::layout::{BoundsKind, Buffers, Node, arrow_type_at_rest, nodes, sealed_blocks};
 use arrow_array::{ArrayRef, make_array, new_empty_array};
@@ -92,7 +92,7 @@ impl ColumnData {
 
     fn read(&self, private: bool) -> Result<ArrayRef> {
         read_generation(&self.files, &self.entry.logical_type, &self.entry.generation, private)
-            .map_err(|error| error.context(format!("column \"{}\"", self.entry.name)))
+            .map_err(|error| self.name(error))
     }
 
     /// The files that [`Self::array`] maps, in the preorder of the column's nodes, for handing them to others.
@@ -221,57 +221,85 @@ impl ColumnData {
     }
 
     fn verify_block(&self, node: usize, block: u64) -> Result<()> {
-        let entry = &self.entry.generation.nodes[node];
-        let (from, to) = (block * BLOCK_ROWS, ((block + 1) * BLOCK_ROWS).min(entry.length));
-        let record = match &entry.tail {
-            Some(tail) if block == sealed_blocks(entry.length) => *tail,
-            _ => {
-                let mut bytes = [0; BLOCK_RECORD_BYTES];
-                let file = self.files.open(node, Role::Blocks)?;
-                file.read_at(block * BLOCK_RECORD_BYTES as u64, &mut bytes)?;
-                BlockRecord::decode(&bytes)?
-            }
-        };
-        let layout = &self.layout()[node];
-        let mut is_sound = checksum(&self.files, node, layout, entry, from..to)? == record.checksum;
-        if !is_sound && entry.validity && record.nulls == 0 {
-            // Sealed before the node had its first NULL, and with it the bitmap.
-            let before = NodeEntry { validity: false, ..entry.clone() };
-            is_sound = self.is_all_valid(node, from..to)?
-                && checksum(&self.files, node, layout, &before, from..to)? == record.checksum;
-        }
-        if !is_sound {
-            return Err(Error::corrupt(format!(
-                "column \"{}\": block {block} (rows {from} to {}) is damaged: its checksum does not match; restore it from a backup",
-                self.entry.name,
-                to - 1
-            )));
-        }
-        Ok(())
-    }
-
-    /// Whether all bits of a sealed block are set.
-    fn is_all_valid(&self, node: usize, elements: Range<u64>) -> Result<bool> {
-        let file = self.files.open(node, Role::Validity)?;
-        let mut bytes = vec![0; ((elements.end - elements.start) / 8) as usize];
-        file.read_at(elements.start / 8, &mut bytes)?;
-        Ok(bytes.iter().all(|byte| *byte == 0xFF))
+        let (shape, entry) = (&self.layout()[node], &self.entry.generation.nodes[node]);
+        verify_block(&self.files, node, shape, entry, block).map_err(|error| self.name(error))
     }
 
     fn verify_dictionary(&self, entry: &NodeEntry) -> Result<()> {
-        let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
-        let offsets = map(&self.files, 0, Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8, false)?;
-        let heap = map(&self.files, 0, Role::DictionaryHeap, entry.dictionary_heap_bytes, false)?;
-        hash.update(&offsets);
-        hash.update(&heap);
-        if hash.digest() != entry.dictionary_checksum {
-            return Err(Error::corrupt(format!(
-                "column \"{}\": its dictionary is damaged: its checksum does not match; restore it from a backup",
-                self.entry.name
-            )));
-        }
-        Ok(())
+        verify_dictionary(&self.files, entry).map_err(|error| self.name(error))
     }
+
+    fn name(&self, error: Error) -> Error {
+        error.context(format_args!("column \"{}\"", self.entry.name))
+    }
+}
+
+/// Checks all that a generation is made of.
+///
+/// # Errors
+/// `Corrupt` naming the block.
+pub(crate) fn verify_generation(
+    files: &GenerationFiles,
+    logical_type: &LogicalType,
+    generation: &GenerationEntry,
+) -> Result<()> {
+    let layout = nodes(&arrow_type_at_rest(logical_type, generation.encoding));
+    for (node, (shape, entry)) in layout.iter().zip(&generation.nodes).enumerate() {
+        for block in 0..entry.length.div_ceil(BLOCK_ROWS) {
+            verify_block(files, node, shape, entry, block)?;
+        }
+        if generation.encoding.is_dictionary() {
+            verify_dictionary(files, entry)?;
+        }
+    }
+    Ok(())
+}
+
+fn verify_block(
+    files: &GenerationFiles,
+    node: usize,
+    shape: &Node,
+    entry: &NodeEntry,
+    block: u64,
+) -> Result<()> {
+    let rows = block * BLOCK_ROWS..((block + 1) * BLOCK_ROWS).min(entry.length);
+    let record = match &entry.tail {
+        Some(tail) if block == sealed_blocks(entry.length) => *tail,
+        _ => {
+            let mut bytes = [0; BLOCK_RECORD_BYTES];
+            let file = files.open(node, Role::Blocks)?;
+            file.read_at(block * BLOCK_RECORD_BYTES as u64, &mut bytes)?;
+            BlockRecord::decode(&bytes)?
+        }
+    };
+    let mut is_sound = checksum(files, node, shape, entry, rows.clone())? == record.checksum;
+    if !is_sound && entry.validity && record.nulls == 0 {
+        // Sealed before the node had its first NULL, and with it the bitmap.
+        let before = NodeEntry { validity: false, ..entry.clone() };
+        is_sound = is_all_valid(files, node, rows.clone())?
+            && checksum(files, node, shape, &before, rows.clone())? == record.checksum;
+    }
+    if is_sound { Ok(()) } else { Err(damaged_block(block, rows)) }
+}
+
+/// Whether all bits of a sealed block are set.
+fn is_all_valid(files: &GenerationFiles, node: usize, elements: Range<u64>) -> Result<bool> {
+    let file = files.open(node, Role::Validity)?;
+    let mut bytes = vec![0; ((elements.end - elements.start) / 8) as usize];
+    file.read_at(elements.start / 8, &mut bytes)?;
+    Ok(bytes.iter().all(|byte| *byte == 0xFF))
+}
+
+pub(crate) fn verify_dictionary(files: &GenerationFiles, entry: &NodeEntry) -> Result<()> {
+    let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+    hash.update(&map(files, 0, Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8, false)?);
+    hash.update(&map(files, 0, Role::DictionaryHeap, entry.dictionary_heap_bytes, false)?);
+    if hash.digest() != entry.dictionary_checksum {
+        return Err(Error::corrupt(
+            "its dictionary is damaged: its checksum does not match; restore it from a backup",
+        ));
+    }
+    Ok(())
 }
 
 fn map(files: &GenerationFiles, node: usize, role: Role, length: u64, private: bool) -> Result<Buffer> {

@@ -4,7 +4,7 @@ use super::dictionary::{Dictionary, encoding_for, narrow, pays};
 use super::files::GenerationFiles;
 use super::layout::{BoundsKind, arrow_type_at_rest, node_count, nodes};
 use super::node_writer::NodeWriter;
-use super::reader::{ColumnData, read_generation};
+use super::reader::{ColumnData, read_generation, verify_dictionary, verify_generation};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Int32Array};
 use arrow_cast::cast;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 const SAMPLE_ROWS: usize = BLOCK_ROWS as usize;
 
 pub(crate) struct ColumnWriter {
+    name: String,
     logical_type: LogicalType,
     state: State,
 }
@@ -50,18 +51,13 @@ struct DictionaryWriter {
 }
 
 impl ColumnWriter {
+    /// # Errors
+    /// `Corrupt` naming the column when what rows are put behind is damaged.
     pub fn open(entry: &ColumnEntry, files: Arc<GenerationFiles>) -> Result<Self> {
-        let logical_type = entry.logical_type.clone();
-        let generation = &entry.generation;
-        let empty = generation.nodes.iter().all(|node| node.length == 0);
-        let state = if empty && logical_type.may_have_dictionary() {
-            State::Undecided { files, rows: 0, waiting: Vec::new() }
-        } else if generation.encoding.is_dictionary() {
-            State::Dictionary(Box::new(DictionaryWriter::resume(&logical_type, generation, files)?))
-        } else {
-            State::Plain(PlainWriter::open(&logical_type, files, &generation.nodes)?)
-        };
-        Ok(Self { logical_type, state })
+        let (name, logical_type) = (entry.name.clone(), entry.logical_type.clone());
+        let state = State::open(&logical_type, &entry.generation, files);
+        let state = state.map_err(|error| in_column(&name, error))?;
+        Ok(Self { name, logical_type, state })
     }
 
     /// A writer into new files, which has the other column's dictionary from the beginning.
@@ -77,7 +73,8 @@ impl ColumnWriter {
         let array = other.array()?;
         let dictionary = Dictionary::of(array.as_any_dictionary().values().as_string::<i64>());
         let writer = DictionaryWriter::new(files, entry.generation.encoding, dictionary)?;
-        Ok(Self { logical_type: entry.logical_type.clone(), state: State::Dictionary(Box::new(writer)) })
+        let (name, logical_type) = (entry.name.clone(), entry.logical_type.clone());
+        Ok(Self { name, logical_type, state: State::Dictionary(Box::new(writer)) })
     }
 
     /// Appends an array of the column's Arrow type, or a dictionary array of strings.
@@ -136,11 +133,12 @@ impl ColumnWriter {
             return dictionary.append(&codes);
         }
         if pays(distinct, rows) {
-            dictionary.widen(&self.logical_type)?;
+            dictionary.widen(&self.logical_type).map_err(|error| in_column(&self.name, error))?;
             return dictionary.append(&codes);
         }
         let strings = dictionary.strings(&codes)?;
-        self.state = State::Plain(dictionary.decode(&self.logical_type)?);
+        let plain = dictionary.decode(&self.logical_type).map_err(|error| in_column(&self.name, error))?;
+        self.state = State::Plain(plain);
         self.append(&strings)
     }
 
@@ -164,6 +162,23 @@ impl ColumnWriter {
     }
 }
 
+impl State {
+    fn open(
+        logical_type: &LogicalType,
+        generation: &GenerationEntry,
+        files: Arc<GenerationFiles>,
+    ) -> Result<Self> {
+        let empty = generation.nodes.iter().all(|node| node.length == 0);
+        Ok(if empty && logical_type.may_have_dictionary() {
+            Self::Undecided { files, rows: 0, waiting: Vec::new() }
+        } else if generation.encoding.is_dictionary() {
+            Self::Dictionary(Box::new(DictionaryWriter::resume(logical_type, generation, files)?))
+        } else {
+            Self::Plain(PlainWriter::open(logical_type, files, &generation.nodes)?)
+        })
+    }
+}
+
 impl PlainWriter {
     fn open(logical_type: &LogicalType, files: Arc<GenerationFiles>, entries: &[NodeEntry]) -> Result<Self> {
         let layout = nodes(&logical_type.arrow_type());
@@ -171,12 +186,8 @@ impl PlainWriter {
             return Err(Error::corrupt(format!("a {logical_type} column has {} nodes", entries.len())));
         }
         let mut writers = Vec::with_capacity(layout.len());
-        for (index, (node, entry)) in layout.iter().zip(entries).enumerate() {
-            let mut writer = NodeWriter::open(&files, index, node, entry)?;
-            if let Some(child) = node.children.first() {
-                writer.set_child_length(entries[*child].length);
-            }
-            writers.push(writer);
+        for (index, node) in layout.iter().enumerate() {
+            writers.push(NodeWriter::open(&files, index, node, entries)?);
         }
         Ok(Self { files, nodes: writers, children: layout.into_iter().map(|node| node.children).collect() })
     }
@@ -242,7 +253,7 @@ impl DictionaryWriter {
         committed: NodeEntry,
     ) -> Result<Self> {
         let layout = nodes(&arrow_type_at_rest(&LogicalType::Varchar, encoding));
-        let mut codes = NodeWriter::open(&files, 0, &layout[0], &committed)?;
+        let mut codes = NodeWriter::open(&files, 0, &layout[0], std::slice::from_ref(&committed))?;
         codes.use_bounds(BoundsKind::Bytes, &committed);
         Ok(Self { files, encoding, dictionary, codes, committed, seen_in_block: Vec::new() })
     }
@@ -252,6 +263,7 @@ impl DictionaryWriter {
         generation: &GenerationEntry,
         files: Arc<GenerationFiles>,
     ) -> Result<Self> {
+        verify_dictionary(&files, &generation.nodes[0])?;
         let array = read_generation(&files, logical_type, generation, false)?;
         let values = array.as_any_dictionary().values();
         let dictionary = Dictionary::of(values.as_string::<i64>());
@@ -295,6 +307,8 @@ impl DictionaryWriter {
     /// All rows so far, as they stand in the files.
     fn rows(&mut self, logical_type: &LogicalType) -> Result<ArrayRef> {
         let written = self.finish()?;
+        // They are read to be written with checksums of their own.
+        verify_generation(&self.files, logical_type, &written)?;
         read_generation(&self.files, logical_type, &written, false)
     }
 
@@ -344,6 +358,10 @@ impl DictionaryWriter {
         self.dictionary.write(&self.files, &self.committed, &mut node)?;
         Ok(GenerationEntry { number: self.files.generation, encoding: self.encoding, nodes: vec![node] })
     }
+}
+
+fn in_column(name: &str, error: Error) -> Error {
+    error.context(format_args!("column \"{name}\""))
 }
 
 /// A dictionary array as plain strings; anything else as it is.
