@@ -17,6 +17,7 @@ const CHECKSUM: usize = SHARED_BYTES - 8;
 const _: () = assert!(BOOT == 32 && SYNCED + 8 == CHECKSUM);
 
 const SYNC_FAILED: u32 = 1;
+const COMMIT_WAITS: u32 = 2;
 
 /// What processes that have a database open tell each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Shared {
     /// Bytes of the log that are known to be durable; no more than are published.
     pub synced: u64,
     pub sync_failed: bool,
+    /// A commit that is written but not published waits for a sync.
+    pub commit_waits: bool,
     /// Of the machine: after a restart nothing here means anything.
     pub boot: [u8; 16],
 }
@@ -38,7 +41,8 @@ impl Shared {
     pub fn encode(&self) -> [u8; SHARED_BYTES] {
         let mut bytes = [0; SHARED_BYTES];
         bytes[..FLAGS].copy_from_slice(&MAGIC);
-        let flags = if self.sync_failed { SYNC_FAILED } else { 0 };
+        let flag = |set, flag| if set { flag } else { 0 };
+        let flags = flag(self.sync_failed, SYNC_FAILED) | flag(self.commit_waits, COMMIT_WAITS);
         bytes[FLAGS..CHECKPOINT].copy_from_slice(&flags.to_le_bytes());
         bytes[CHECKPOINT..WRITTEN].copy_from_slice(&self.checkpoint.0.to_le_bytes());
         bytes[WRITTEN..PUBLISHED].copy_from_slice(&self.written.to_le_bytes());
@@ -61,6 +65,7 @@ impl Shared {
             published: u64_at(bytes, PUBLISHED),
             synced: u64_at(bytes, SYNCED),
             sync_failed: u32_at(bytes, FLAGS) & SYNC_FAILED != 0,
+            commit_waits: u32_at(bytes, FLAGS) & COMMIT_WAITS != 0,
             boot: array_at(bytes, BOOT),
         })?;
         (shared.synced <= shared.published && shared.published <= shared.written).then_some(shared)
@@ -75,10 +80,10 @@ mod tests {
     proptest! {
         #[test]
         fn it_comes_back_and_a_torn_one_does_not(checkpoint: u64, published in 0..u64::MAX / 2, ahead in 0..1000_u64,
-            sync_failed: bool, boot: [u8; 16], bit in 0..SHARED_BYTES * 8) {
+            sync_failed: bool, commit_waits: bool, boot: [u8; 16], bit in 0..SHARED_BYTES * 8) {
             let checkpoint = Version(checkpoint);
             let (written, synced) = (published + ahead, published / 2);
-            let shared = Shared { checkpoint, written, published, synced, sync_failed, boot };
+            let shared = Shared { checkpoint, written, published, synced, sync_failed, commit_waits, boot };
             let mut bytes = shared.encode();
             prop_assert_eq!(Shared::decode(&bytes), Some(shared));
             bytes[bit / 8] ^= 1 << (bit % 8);

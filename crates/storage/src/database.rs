@@ -96,6 +96,15 @@ pub struct Database {
     next_table: AtomicU64,
 }
 
+/// When a commit is for readers to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Visible {
+    /// When it is durable, or at once if it need not be.
+    WhenDone,
+    /// With what comes behind it in the log, be it a checkpoint.
+    WithNext,
+}
+
 /// A place in the log of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Position {
@@ -492,7 +501,8 @@ impl Database {
             let _lock = self.commit_lock()?;
             let mut shared = self.catch_up(&mut committer.view)?;
             let (commit, inserted) = build(&committer.view.snapshot)?;
-            let (garbage, waits) = self.write_commit(&mut committer, &mut shared, commit, inserted)?;
+            let (garbage, waits) =
+                self.write_commit(&mut committer, &mut shared, commit, inserted, Visible::WhenDone)?;
             (committer.view.clone(), garbage, waits)
         };
         if waits {
@@ -522,7 +532,7 @@ impl Database {
             let mut shared = self.catch_up(&mut committer.view)?;
             let changes = vec![build(committer.view.snapshot.catalog())?];
             let commit = Commit { changes, ..Commit::default() };
-            self.write_commit(&mut committer, &mut shared, commit, Vec::new())?;
+            self.write_commit(&mut committer, &mut shared, commit, Vec::new(), Visible::WithNext)?;
             // Who publishes it reads it in the log: there may be many of them before a commit.
             committer.unpublished.pop_back();
             committer.view.position
@@ -544,6 +554,7 @@ impl Database {
         shared: &mut Shared,
         mut commit: Commit,
         inserted: Vec<RecordBatch>,
+        visible: Visible,
     ) -> Result<(Vec<Garbage>, bool)> {
         commit.durable = Version(self.durable.load(Ordering::Acquire)).max(shared.checkpoint);
         let before = committer.view.snapshot.clone();
@@ -566,11 +577,16 @@ impl Database {
         }
         let garbage = garbage(&self.store, &before, &snapshot);
         shared.written = needed.offset;
-        // A commit that is lost must not have taken files with it.
-        let waits =
-            self.store.path().is_some() && (self.synchronous() == Synchronous::Full || !garbage.is_empty());
-        if !waits {
-            shared.published = shared.written;
+        let mut waits = false;
+        if visible == Visible::WhenDone {
+            // A commit that is lost must not have taken files with it; and what follows one that may still fail is
+            // visible after it.
+            waits = self.store.path().is_some()
+                && (self.synchronous() == Synchronous::Full || !garbage.is_empty() || shared.commit_waits);
+            match waits {
+                true => shared.commit_waits = true,
+                false => shared.published = shared.written,
+            }
         }
         if let Err(error) = log.write_at(end, &frame).and_then(|()| self.write_shared(shared)) {
             committer.room.offset = end;
@@ -676,6 +692,7 @@ impl Database {
         }
         shared.synced = position.offset;
         shared.published = shared.published.max(position.offset);
+        shared.commit_waits &= shared.published < shared.written;
         self.write_shared(&shared)?;
         self.take_in(&mut committer, position);
         Ok(())
@@ -727,7 +744,10 @@ impl Database {
         }
         let garbage = match commit.changes.is_empty() {
             true => Vec::new(),
-            false => self.write_commit(&mut committer, &mut shared, commit, Vec::new())?.0,
+            false => {
+                let visible = Visible::WithNext;
+                self.write_commit(&mut committer, &mut shared, commit, Vec::new(), visible)?.0
+            }
         };
         committer.view.log()?.sync().inspect_err(|_| self.refuse_commits())?;
         let state = committer.view.snapshot.state();
@@ -742,7 +762,14 @@ impl Database {
         let log = self.store.create(&log_name(version))?;
         self.store.replace(&catalog_name(version), &state.catalog.encode_checkpoint()?)?;
         let position = Position { checkpoint: version, offset: 0 };
-        self.write_shared(&Shared { checkpoint: version, written: 0, published: 0, synced: 0, ..shared })?;
+        self.write_shared(&Shared {
+            checkpoint: version,
+            written: 0,
+            published: 0,
+            synced: 0,
+            commit_waits: false,
+            ..shared
+        })?;
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&committer.view.snapshot)));
         committer.view = View { snapshot, log: Some(log), position };
         committer.unpublished.clear();
@@ -1049,7 +1076,9 @@ fn recover_as_writer(
     store.sync_directory("")?;
     view.log = Some(log);
     let file = shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
-    let told = Shared { checkpoint, written: end, published: end, synced: end, sync_failed: false, boot };
+    let (written, published, synced) = (end, end, end);
+    let told =
+        Shared { checkpoint, written, published, synced, sync_failed: false, commit_waits: false, boot };
     file.write_at(0, &told.encode())?;
     if alone {
         remove_leftovers(store, checkpoint, view.snapshot.catalog())?;

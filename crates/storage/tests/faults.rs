@@ -278,6 +278,66 @@ fn a_checkpoint_does_not_wait_for_a_commit_whose_sync_fails() {
 }
 
 #[test]
+fn a_commit_that_need_not_be_durable_shows_none_that_may_still_fail() {
+    for handles in [1, 2] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("d");
+        let observer = Arc::new(FailSyncOfLog::default());
+        let durable = open_observed(&path, observer.clone()).unwrap();
+        let quick = if handles == 1 { durable.clone() } else { common::open(&path) };
+        commit(&durable, &beginning()).unwrap();
+        let before = check(&durable, "before");
+        observer.on.store(true, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| commit(&durable, &insert(1, 1)));
+            std::thread::sleep(Duration::from_millis(50));
+            quick.set_synchronous(Synchronous::Off);
+            let behind = scope.spawn(|| commit(&quick, &insert(2, 1)));
+            let meanwhile = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(25));
+                check(&quick, "meanwhile")
+            });
+            assert_eq!(meanwhile.join().unwrap(), before);
+            assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+            assert_eq!(behind.join().unwrap().unwrap_err().kind(), ErrorKind::Io);
+        });
+        for database in [&durable, &quick] {
+            assert_eq!(check(database, "after"), before);
+        }
+        drop((durable, quick));
+        assert_eq!(check(&common::open(&path), "reopened"), before);
+    }
+}
+
+#[test]
+fn a_commit_that_need_not_be_durable_waits_for_no_value_of_a_sequence() {
+    let directory = tempfile::tempdir().unwrap();
+    let observer = Arc::new(CountSyncs::default());
+    let database = open_observed(&directory.path().join("d"), observer.clone()).unwrap();
+    commit(&database, &beginning()).unwrap();
+    database.set_synchronous(Synchronous::Off);
+    observer.0.store(0, Ordering::Relaxed);
+    // Each takes a value of a sequence.
+    for id in [1, 5, 8] {
+        commit(&database, &insert(id, 1)).unwrap();
+    }
+    assert_eq!(observer.0.load(Ordering::Relaxed), 0);
+    assert_eq!(read(&database.snapshot().unwrap()).0, [0, 1, 5, 8]);
+}
+
+#[derive(Debug, Default)]
+struct CountSyncs(AtomicUsize);
+
+impl Observer for CountSyncs {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        if matches!(operation, Operation::Sync { .. }) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[test]
 fn a_disk_that_cannot_be_written_is_for_reading() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
