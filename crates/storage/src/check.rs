@@ -4,7 +4,7 @@ use crate::Snapshot;
 use crate::database::{check_log, checkpoint_in_use, lost, read_catalog};
 use crate::snapshot::read_deleted_file;
 use hypostyle_format::TableEntry;
-use hypostyle_types::{BLOCK_ROWS, Error, Result, Version};
+use hypostyle_types::{Error, Result, Version};
 
 /// One damaged block or file.
 #[derive(Clone, Debug)]
@@ -32,6 +32,7 @@ impl Damage {
     }
 }
 
+/// How far a check is: rows of each column, in its files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckProgress {
     pub rows_done: u64,
@@ -40,15 +41,16 @@ pub struct CheckProgress {
 
 impl Snapshot {
     /// Checks what the next one to open the database will read: the catalog, the log, the files of deleted rows, and
-    /// every block of every column; lists what is damaged. `progress` may stop it by returning false; the damage
-    /// found so far is then returned.
+    /// every block of every column; lists what is damaged. `progress` is told after each block, and may stop it by
+    /// returning false; the damage found so far is then returned.
     pub fn check(&self, mut progress: impl FnMut(CheckProgress) -> bool) -> Vec<Damage> {
-        let rows_total = self.tables().map(|table| table.rows() * table.columns().len() as u64).sum();
+        let columns = self.tables().flat_map(|table| table.columns());
+        let rows_total = columns.map(|column| column.rows()).sum();
         let mut state = CheckProgress { rows_done: 0, rows_total };
         let mut damages = self.check_log().unwrap_or_else(|error| vec![Damage::of_database(error)]);
         for table in self.tables() {
             for column in table.columns() {
-                column.check(|node, block, result| {
+                let checked = column.check(|node, block, rows, result| {
                     if let Err(error) = result {
                         let column = column.entry().name.clone();
                         damages.push(Damage {
@@ -58,11 +60,10 @@ impl Snapshot {
                             ..Damage::of_table(table.entry(), error)
                         });
                     }
-                    if node == 0 {
-                        state.rows_done = (state.rows_done + BLOCK_ROWS).min(rows_total);
-                    }
+                    state.rows_done += rows;
+                    progress(state)
                 });
-                if !progress(state) {
+                if !checked {
                     return damages;
                 }
             }

@@ -337,3 +337,32 @@ fn a_first_null_comes_after_sealed_blocks() {
     let damages = common::open(&path).snapshot().unwrap().check(|_| true);
     assert_eq!(damages.len(), 1, "{damages:?}");
 }
+
+#[test]
+fn a_check_tells_of_each_block_and_stops_at_any() {
+    let database = Database::in_memory().unwrap();
+    let rows = BLOCK_ROWS + 10;
+    create(&database, "few", &[every_type(0, 50, true)]).unwrap();
+    let numbers: ArrayRef = Arc::new((0..rows as i64).map(Some).collect::<Int64Array>());
+    create(&database, "many", &[common::batch(vec![("n", numbers)])]).unwrap();
+    let snapshot = database.snapshot().unwrap();
+    let columns = snapshot.table("main", "few").unwrap().columns().len() as u64;
+    let mut told = Vec::new();
+    let damages = snapshot.check(|progress| {
+        assert_eq!(progress.rows_total, 50 * columns + rows);
+        told.push(progress.rows_done);
+        true
+    });
+    assert!(damages.is_empty());
+    assert!(told.is_sorted());
+    assert_eq!(told[0], 50);
+    assert_eq!(told[told.len() - 3..], [50 * columns, 50 * columns + BLOCK_ROWS, 50 * columns + rows]);
+    for stop in 1..=told.len() {
+        let mut looks = 0;
+        snapshot.check(|_| {
+            looks += 1;
+            looks < stop
+        });
+        assert_eq!(looks, stop);
+    }
+}

@@ -1,8 +1,12 @@
 //! The checksum of a block (format.md §4), computed while writing and again while verifying.
 
-use hypostyle_types::Error;
+use hypostyle_io::File;
+use hypostyle_types::{Error, Result};
 use std::ops::Range;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+/// Bytes of a file in memory at a time: a block of long strings has no bound.
+const PIECE_BYTES: u64 = 4 << 20;
 
 /// The three digests of a block, fed in pieces.
 #[derive(Clone)]
@@ -42,4 +46,18 @@ pub(crate) fn update_with_bits(hash: &mut Xxh3Default, bytes: &[u8], bits: usize
     if rest > 0 {
         hash.update(&[bytes[whole] & ((1 << rest) - 1)]);
     }
+}
+
+/// A range of a file.
+pub(crate) fn update_with_file(hash: &mut Xxh3Default, file: &File, range: Range<u64>) -> Result<()> {
+    let mut buffer = Vec::new();
+    let mut start = range.start;
+    while start < range.end {
+        let end = range.end.min(start + PIECE_BYTES);
+        buffer.resize((end - start) as usize, 0);
+        file.read_at(start, &mut buffer)?;
+        hash.update(&buffer);
+        start = end;
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Appends arrays to the files of one node and keeps its block records.
 
 use super::bounds::BoundsBuilder;
-use super::checksum::{BlockHash, damaged_block, update_with_bits};
+use super::checksum::{BlockHash, damaged_block, update_with_bits, update_with_file};
 use super::files::{GenerationFiles, Role};
 use super::layout::{BoundsKind, Buffers, Node, sealed_blocks};
 use arrow_array::{Array, ArrayRef};
@@ -208,7 +208,7 @@ impl NodeWriter {
                             heap.name()
                         )));
                     }
-                    self.block.heap.update(&read(heap, first, self.heap_bytes)?);
+                    update_with_file(&mut self.block.heap, heap, first..self.heap_bytes)?;
                 }
             }
             Buffers::None | Buffers::Bitmap => {}

@@ -4,7 +4,7 @@
 //! looking at every value, which is what makes a result cost O(columns) instead of O(rows).
 
 use super::bounds::BlockSynopsis;
-use super::checksum::{BlockHash, damaged_block, update_with_bits};
+use super::checksum::{BlockHash, damaged_block, update_with_bits, update_with_file};
 use super::files::{GenerationFiles, Role};
 use super::layout::{BoundsKind, Buffers, Node, arrow_type_at_rest, nodes, sealed_blocks};
 use arrow_array::{ArrayRef, make_array, new_empty_array};
@@ -208,16 +208,22 @@ impl ColumnData {
         Ok(u64::from_le_bytes(bytes))
     }
 
-    /// Calls back for every block of every node, with the error if it is damaged.
-    pub(crate) fn check(&self, mut report: impl FnMut(usize, u64, Result<()>)) {
+    /// Calls back for every block of every node, with the rows of the column that it has, and the error if it is
+    /// damaged; until that returns false, which is then returned.
+    pub(crate) fn check(&self, mut report: impl FnMut(usize, u64, u64, Result<()>) -> bool) -> bool {
         for (node, entry) in self.entry.generation.nodes.iter().enumerate() {
             for block in 0..entry.length.div_ceil(BLOCK_ROWS) {
-                report(node, block, self.verify_block(node, block));
+                let rows = if node == 0 { BLOCK_ROWS.min(entry.length - block * BLOCK_ROWS) } else { 0 };
+                if !report(node, block, rows, self.verify_block(node, block)) {
+                    return false;
+                }
             }
-            if self.entry.generation.encoding.is_dictionary() {
-                report(node, 0, self.verify_dictionary(entry));
+            let has_dictionary = self.entry.generation.encoding.is_dictionary();
+            if has_dictionary && !report(node, 0, 0, self.verify_dictionary(entry)) {
+                return false;
             }
         }
+        true
     }
 
     fn verify_block(&self, node: usize, block: u64) -> Result<()> {
@@ -378,7 +384,7 @@ fn checksum(
             if start > end || end > entry.heap_bytes {
                 return Err(Error::corrupt(format!("element {from}: an offset leaves the heap")));
             }
-            hash.heap.update(&read(Role::Heap, start, end)?);
+            update_with_file(&mut hash.heap, &files.open(node, Role::Heap)?, start..end)?;
         }
     }
     Ok(hash.checksum())
