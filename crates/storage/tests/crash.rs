@@ -9,6 +9,7 @@ use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use common::{assert_same, batch, column, columns_of, open};
 use hypostyle_storage::{Database, OpenMode, Snapshot};
 use hypostyle_types::ErrorKind;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -80,12 +81,24 @@ fn child_that_commits() {
     }
 }
 
-fn child(path: &Path, shell_prefix: &str) -> Child {
+/// The process that is killed while it reads.
+#[test]
+#[ignore = "run by the other tests as the process that dies"]
+fn child_that_reads() {
+    let Some(path) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
+    let database = Database::open(&path, OpenMode::ReadOnly).unwrap();
+    let snapshot = database.snapshot().unwrap();
+    println!("reading {}", snapshot.table("main", "t").unwrap().rows());
+    std::thread::sleep(Duration::from_secs(600));
+    drop(snapshot);
+}
+
+fn child(path: &Path, test: &str, shell_prefix: &str) -> Child {
     let program = std::env::current_exe().unwrap();
     Command::new("sh")
         .args(["-c", &format!("{shell_prefix} exec \"$0\" \"$@\"")])
         .arg(program)
-        .args(["--exact", "child_that_commits", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env(DIRECTORY, path)
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -171,7 +184,7 @@ fn a_killed_writer_loses_nothing_and_leaves_nothing() {
     let (mut rows, mut kills_in_commit) = (0, 0);
     let rounds = ROUNDS * std::env::var("HYPOSTYLE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     for round in 0..rounds {
-        let mut child = child(&path, "");
+        let mut child = child(&path, "child_that_commits", "");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let deadline = Instant::now() + Duration::from_micros(20_000 + random.below(120_000));
         let killer = {
@@ -220,7 +233,7 @@ fn a_full_disk_stops_an_append_and_nothing_else() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("full.hypo");
     // No file may grow beyond 256 KiB; the signal for it is ignored, so that writes fail instead.
-    let mut child = child(&path, "trap '' XFSZ; ulimit -f 512;");
+    let mut child = child(&path, "child_that_commits", "trap '' XFSZ; ulimit -f 512;");
     let lines: Vec<String> =
         BufReader::new(child.stdout.take().unwrap()).lines().map(|line| line.unwrap()).collect();
     child.wait().unwrap();
@@ -242,4 +255,44 @@ fn a_full_disk_stops_an_append_and_nothing_else() {
     drop(database);
     drop(open(&path));
     assert_eq!(column_files(&path), files_of_a_calm_life(rows), "files are left behind");
+}
+
+#[test]
+fn a_killed_reader_keeps_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("read.hypo");
+    let database = open(&path);
+    while database.snapshot().unwrap().table("main", "t").is_none_or(|table| table.rows() < 5000) {
+        commit_next(&database).unwrap();
+    }
+    assert!(database.checkpoint().unwrap());
+    let id = database.snapshot().unwrap().table("main", "t").unwrap().entry().id;
+    let vacuum = || {
+        let mut transaction = database.begin(1).unwrap();
+        let first = transaction.base().table_by_id(id).unwrap().deleted().len();
+        transaction.delete(id, &(first..first + 10).collect()).unwrap();
+        transaction.commit().unwrap();
+        let mut transaction = database.begin(1).unwrap();
+        assert_eq!(transaction.compact(id).unwrap(), 10);
+        transaction.commit().unwrap();
+    };
+    let generations = || {
+        let files = fs::read_dir(path.join(format!("columns/{id}"))).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| Some(name.rsplit_once('-')?.0.to_string())).collect::<BTreeSet<_>>()
+    };
+    let readers = || fs::read_dir(path.join("readers")).unwrap().count();
+    let before = generations();
+
+    let mut child = child(&path, "child_that_reads", "");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("reading ")));
+    vacuum();
+    assert_eq!((generations().len(), readers()), (2 * before.len(), 2));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    vacuum();
+    assert_eq!((generations().len(), readers()), (before.len(), 1));
+    assert!(generations().is_disjoint(&before));
+    assert!(database.snapshot().unwrap().check(|_| true).is_empty());
 }

@@ -8,11 +8,15 @@ use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch, UInt64Arr
 use arrow_cast::cast;
 use arrow_select::take::take;
 use common::{append, append_to_log, batch, column, create, create_in_log, open};
-use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot};
-use hypostyle_types::{ErrorKind, LogicalType, TableId};
+use hypostyle_io::{Observer, Operation};
+use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot, StorageOptions};
+use hypostyle_types::{BLOCK_ROWS, ErrorKind, LogicalType, TableId};
 use roaring::RoaringTreemap;
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 fn numbers(values: impl IntoIterator<Item = i64>) -> RecordBatch {
     let array: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
@@ -846,4 +850,84 @@ fn a_name_that_is_given_away_is_free() {
         assert!(snapshot.check(|_| true).is_empty());
         reopened.checkpoint().unwrap();
     }
+}
+
+/// What reaches the disk.
+#[derive(Debug, Default)]
+struct Counts {
+    syncs: AtomicU64,
+    bytes_in_log: AtomicU64,
+    bytes_in_columns: AtomicU64,
+    /// Of a disk that is slow enough for others to come meanwhile.
+    sync_takes: Duration,
+}
+
+impl Counts {
+    fn take(&self) -> [u64; 3] {
+        [&self.syncs, &self.bytes_in_log, &self.bytes_in_columns]
+            .map(|count| count.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Observer for Counts {
+    fn before(&self, operation: Operation<'_>) -> std::io::Result<()> {
+        match operation {
+            Operation::Sync { .. } | Operation::SyncDirectory { .. } => {
+                self.syncs.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(self.sync_takes);
+            }
+            Operation::Write { file, bytes, .. } if file.contains("/log-") => {
+                self.bytes_in_log.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
+            Operation::Write { file, bytes, .. } if file.contains("/columns/") => {
+                self.bytes_in_columns.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+fn open_counted(path: &Path, sync_takes: Duration) -> (Arc<Database>, Arc<Counts>) {
+    let counts = Arc::new(Counts { sync_takes, ..Counts::default() });
+    let options = StorageOptions { observer: Some(counts.clone()), ..OpenMode::ReadWrite.into() };
+    (Database::open(path, options).unwrap(), counts)
+}
+
+#[test]
+fn a_small_commit_is_one_sync_and_concurrent_ones_share_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, counts) = open_counted(&directory.path().join("d"), Duration::from_millis(2));
+    let id = create_in_log(&database, "t", &[numbers([0])]).unwrap();
+    counts.take();
+    for commit in 1..20 {
+        append_to_log(&database, id, &numbers([commit])).unwrap();
+        let [syncs, bytes_in_log, bytes_in_columns] = counts.take();
+        assert_eq!((syncs, bytes_in_columns), (1, 0));
+        assert!(bytes_in_log < 1000, "{bytes_in_log}");
+    }
+    const COMMITS: u64 = 25;
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| (0..COMMITS).for_each(|_| append_to_log(&database, id, &numbers([0])).unwrap()));
+        }
+    });
+    let [syncs, ..] = counts.take();
+    assert!(syncs <= 8 * COMMITS / 2, "{syncs} syncs of {} commits", 8 * COMMITS);
+}
+
+#[test]
+fn a_bulk_append_writes_its_bytes_once() {
+    const ROWS: u64 = 3 * BLOCK_ROWS + 5;
+    let directory = tempfile::tempdir().unwrap();
+    let (database, counts) = open_counted(&directory.path().join("d"), Duration::ZERO);
+    let id = create_in_log(&database, "t", &[numbers([0])]).unwrap();
+    counts.take();
+    append_to_log(&database, id, &numbers(1..ROWS as i64)).unwrap();
+    let [_, bytes_in_log, bytes_in_columns] = counts.take();
+    assert!(bytes_in_log < 1000, "{bytes_in_log}");
+    // Each value, and a record of 64 bytes for each full block.
+    assert_eq!(bytes_in_columns, ROWS * 8 + 3 * 64);
+    assert!(database.checkpoint().unwrap());
+    assert_eq!(counts.take()[2], 0);
 }
