@@ -69,7 +69,7 @@ impl Drop for LockFileGuard<'_> {
     }
 }
 
-/// An exclusive lock, held until dropped or until the process dies.
+/// A lock of a file or directory, held until dropped or until the process dies.
 #[derive(Debug)]
 pub struct Lock(Held);
 
@@ -309,6 +309,20 @@ impl Store {
         }
     }
 
+    /// Waits for a shared lock of a file or directory, which keeps others from [`Self::try_lock`]. Who may only read
+    /// can take it, too. `None` for a store in memory, which no other process has.
+    pub fn lock_shared(&self, name: &str) -> Result<Option<Lock>> {
+        let Self::Directory { .. } = self else { return Ok(None) };
+        let file = self.open_for_lock(name)?;
+        loop {
+            match rustix::fs::flock(&file, FlockOperation::LockShared) {
+                Ok(()) => return Ok(Some(Lock(Held::File { _file: file }))),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(lock_error(error, name)),
+            }
+        }
+    }
+
     fn open_for_lock(&self, name: &str) -> Result<fs::File> {
         let path = self.path().unwrap_or(Path::new("")).join(name);
         fs::File::open(&path)
@@ -490,6 +504,17 @@ mod tests {
             drop(held);
             assert!(store.try_lock("L").unwrap().is_some());
         }
+    }
+
+    #[test]
+    fn a_shared_lock_keeps_out_who_wants_an_exclusive_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), true);
+        let held = [store.lock_shared("").unwrap().unwrap(), store.lock_shared("").unwrap().unwrap()];
+        assert!(store.try_lock("").unwrap().is_none());
+        drop(held);
+        assert!(store.try_lock("").unwrap().is_some());
+        assert!(Store::memory().lock_shared("").unwrap().is_none());
     }
 
     #[test]

@@ -1,17 +1,21 @@
 //! Who reads which version, in this process and in others (format.md §8).
 //!
 //! A [`Pin`] keeps the files of a version. The oldest pin of a process stands in its file in
-//! `readers/`, on which the process holds a lock: a file without a lock is of a dead process.
+//! `readers/`, on which the process holds a lock: a file without a lock is of a dead process. A process that
+//! cannot write such a file keeps the files of all versions, by a lock on `columns`.
 
 use crate::column::{GenerationFiles, table_directory};
 use hypostyle_io::{File, Lock, Store};
-use hypostyle_types::{ErrorKind, Result, TableId, Version};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
 
 const DIRECTORY: &str = "readers";
+
+/// Locked by who reads without a file in `readers/`.
+const COLUMNS: &str = "columns";
 
 /// Stands in a reader's file when it reads nothing.
 const NONE: u64 = u64::MAX;
@@ -21,6 +25,8 @@ const NONE: u64 = u64::MAX;
 pub(crate) struct Readers {
     store: Arc<Store>,
     slot: Option<Slot>,
+    /// In the place of a slot.
+    _keeps_all: Option<Lock>,
     process: u32,
     pins: Mutex<BTreeMap<Version, usize>>,
     /// With the published version that does without it.
@@ -59,20 +65,23 @@ pub(crate) struct Pin {
 
 impl Readers {
     /// # Errors
-    /// `Io` or `DiskFull` when the process cannot be registered and `required` says that it must be.
-    pub fn register(store: &Arc<Store>, required: bool) -> Result<Arc<Self>> {
-        let slot = match store.path() {
-            None => None,
-            Some(_) => match Slot::new(store) {
-                Ok(slot) => Some(slot),
-                // A database on a read-only disk has no writers that could remove files.
-                Err(_) if !required => None,
-                Err(error) => return Err(error.context("cannot register as a reader")),
-            },
-        };
+    /// `ReadOnly`, `DiskFull` or `Io` when a writer cannot be registered; `Io` when a reader can neither be
+    /// registered nor keep others from removing files.
+    pub fn register(store: &Arc<Store>, is_writer: bool) -> Result<Arc<Self>> {
+        let cannot = |error: Error| error.context("cannot register as a reader");
+        let (mut slot, mut keeps_all) = (None, None);
+        if store.path().is_some() {
+            match Slot::new(store) {
+                Ok(registered) => slot = Some(registered),
+                Err(error) if is_writer => return Err(cannot(error)),
+                // The directory or the disk is not for writing, or is full: no reason not to read.
+                Err(_) => keeps_all = store.lock_shared(COLUMNS).map_err(cannot)?,
+            }
+        }
         Ok(Arc::new(Self {
             store: store.clone(),
             slot,
+            _keeps_all: keeps_all,
             process: std::process::id(),
             pins: Mutex::default(),
             garbage: Mutex::default(),
@@ -156,6 +165,9 @@ impl Readers {
 
     /// The oldest version that anybody reads; `None` when nobody reads any. Removes the files of dead processes.
     fn oldest(&self) -> Result<Option<Version>> {
+        if self.all_are_kept()? {
+            return Ok(Some(Version(0)));
+        }
         let mut oldest = self.pins.lock().first_key_value().map_or(NONE, |(version, _)| version.0);
         for name in self.others()? {
             let mut bytes = [0; 8];
@@ -170,7 +182,12 @@ impl Readers {
 
     /// Whether no other process, and no other handle of this one, has the database open.
     pub fn alone(&self) -> Result<bool> {
-        Ok(self.others()?.is_empty())
+        Ok(self.others()?.is_empty() && !self.all_are_kept()?)
+    }
+
+    /// Whether somebody reads a version that nobody else knows of.
+    fn all_are_kept(&self) -> Result<bool> {
+        Ok(self.slot.is_some() && self.store.try_lock(COLUMNS)?.is_none())
     }
 
     /// The files of the others that are alive.

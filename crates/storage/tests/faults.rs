@@ -361,6 +361,34 @@ fn a_disk_that_cannot_be_written_is_for_reading() {
     assert_eq!(open_observed(&path, denied).unwrap_err().kind(), ErrorKind::ReadOnly);
 }
 
+#[test]
+fn a_reader_that_cannot_write_keeps_the_files_that_it_reads() {
+    for errno in [READ_ONLY, PERMISSION_DENIED, NO_SPACE] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("d");
+        let writer = common::open(&path);
+        commit(&writer, &beginning()).unwrap();
+        commit(&writer, &insert(9, MANY)).unwrap();
+        assert!(writer.checkpoint().unwrap());
+        let options =
+            StorageOptions { observer: Some(FailAt::new(0, true, errno)), ..OpenMode::ReadOnly.into() };
+        let reader = Database::open(&path, options).unwrap();
+        let snapshot = reader.snapshot().unwrap();
+        let mut transaction = writer.begin(1).unwrap();
+        let id = transaction.catalog().table("main", "t").unwrap().id;
+        transaction.drop_table(id).unwrap();
+        transaction.commit().unwrap();
+        // Nor does a writer that opens the database take the table's files for leftovers.
+        drop(writer);
+        drop(common::open(&path));
+        assert_eq!(read(&snapshot).0, [0, 9], "errno {errno}");
+        assert!(read(&reader.snapshot().unwrap()).1.is_empty());
+        drop((snapshot, reader));
+        drop(common::open(&path));
+        assert!(!path.join(format!("columns/{id}")).exists());
+    }
+}
+
 /// Fails the sync of the database's directory, once a checkpoint is renamed.
 #[derive(Debug, Default)]
 struct FailAfterRename {
