@@ -9,6 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+/// Bytes that are read and written at a time, where the kernel does not copy.
+const COPY_BYTES: u64 = 256 << 10;
+
 /// An open file. Clones share the descriptor; no operation uses a cursor, so threads may share it.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -78,6 +81,42 @@ impl File {
         Ok(bytes)
     }
 
+    /// Copies a range of another file to the same place of this one. The kernel does it where it can, and then
+    /// shares the blocks of the two files where their file system can (docs/decisions/0008).
+    pub fn copy_at(&self, from: &Self, offset: u64, length: u64) -> Result<()> {
+        let operation = Operation::Copy { from: &from.name, file: &self.name, offset, length };
+        tell(&self.observer, operation).map_err(|error| self.error("cannot write to", &error))?;
+        let end = offset + length;
+        let copied = self.copy_by_kernel(from, offset, end);
+        self.copy_by_hand(from, copied, end)
+    }
+
+    /// Up to where the kernel has copied: to the end, unless it cannot between these two files. Other errors are
+    /// met again by who goes on.
+    fn copy_by_kernel(&self, from: &Self, offset: u64, end: u64) -> u64 {
+        let (mut at_from, mut at) = (offset, offset);
+        while at < end {
+            let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+            let (source, copy) = (&*from.inner, &*self.inner);
+            match rustix::fs::copy_file_range(source, Some(&mut at_from), copy, Some(&mut at), left) {
+                Ok(1..) => {}
+                _ => break,
+            }
+        }
+        at
+    }
+
+    fn copy_by_hand(&self, from: &Self, mut at: u64, end: u64) -> Result<()> {
+        let mut buffer = vec![0; (end - at).min(COPY_BYTES) as usize];
+        while at < end {
+            let piece = &mut buffer[..(end - at).min(COPY_BYTES) as usize];
+            from.read_at(at, piece)?;
+            self.inner.write_all_at(piece, at).map_err(|error| self.error("cannot write to", &error))?;
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
     /// Makes everything written so far durable.
     pub fn sync(&self) -> Result<()> {
         tell(&self.observer, Operation::Sync { file: &self.name })
@@ -142,5 +181,35 @@ impl File {
 
     fn error(&self, doing: &str, error: &std::io::Error) -> Error {
         Error::from_io(error, format_args!("{doing} \"{}\"", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Store;
+    use hypostyle_types::ErrorKind;
+
+    #[test]
+    fn a_range_is_copied_by_the_kernel_by_hand_and_from_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = Store::directory(directory.path(), false);
+        let bytes: Vec<u8> =
+            (0..700_001_u32).map(|number| (number.wrapping_mul(number) >> 7) as u8).collect();
+        for source in [&disk, &Store::memory()] {
+            let from = source.create("from").unwrap();
+            from.write_at(0, &bytes).unwrap();
+            let copy = disk.create("copy").unwrap();
+            copy.copy_at(&from, 0, 4096).unwrap();
+            copy.copy_at(&from, 4096, 600_000).unwrap();
+            copy.copy_by_hand(&from, 604_096, 700_001).unwrap();
+            assert!(copy.read_all().unwrap() == bytes);
+            // What it has behind the range stays.
+            from.write_at(0, &[0; 10]).unwrap();
+            copy.copy_at(&from, 0, 10).unwrap();
+            assert!(copy.read_all().unwrap() == from.read_all().unwrap());
+            let error = copy.copy_at(&from, 700_000, 2).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            assert!(error.message().contains("truncated"), "{error}");
+        }
     }
 }

@@ -16,6 +16,13 @@ pub enum Operation<'a> {
         offset: u64,
         bytes: &'a [u8],
     },
+    /// A range of a file to the same place of another.
+    Copy {
+        from: &'a str,
+        file: &'a str,
+        offset: u64,
+        length: u64,
+    },
     SetLength {
         file: &'a str,
         length: u64,

@@ -107,6 +107,14 @@ impl Store {
         self
     }
 
+    /// Who watches this store.
+    pub fn observer(&self) -> Option<Arc<dyn Observer>> {
+        match self {
+            Self::Directory { observer, .. } => observer.clone(),
+            Self::Memory(..) => None,
+        }
+    }
+
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Directory { path, .. } => Some(path),

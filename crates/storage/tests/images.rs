@@ -12,6 +12,7 @@ use hypostyle_types::ErrorKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -67,6 +68,27 @@ impl Recorder {
         events.len()
     }
 
+    /// `None` for what happens outside of the directory.
+    fn event(&self, operation: Operation<'_>) -> Option<Event> {
+        let name = |path: &str| Some(path.strip_prefix(&self.prefix)?.trim_matches('/').to_string());
+        Some(match operation {
+            Operation::Create { file } => Event::Create(name(file)?),
+            Operation::Write { file, offset, bytes } => Event::Write(name(file)?, offset, bytes.to_vec()),
+            Operation::Copy { from, file, offset, length } => {
+                let mut bytes = vec![0; length as usize];
+                fs::File::open(from).unwrap().read_exact_at(&mut bytes, offset).unwrap();
+                Event::Write(name(file)?, offset, bytes)
+            }
+            Operation::SetLength { file, length } => Event::SetLength(name(file)?, length),
+            Operation::Sync { file } => Event::Sync(name(file)?),
+            Operation::Rename { from, to } => Event::Rename(name(from)?, name(to)?),
+            Operation::Remove { file } => Event::Remove(name(file)?),
+            Operation::CreateDirectory { directory } => Event::CreateDirectory(name(directory)?),
+            Operation::RemoveDirectory { directory } => Event::RemoveDirectory(name(directory)?),
+            Operation::SyncDirectory { directory } => Event::SyncDirectory(name(directory)?),
+        })
+    }
+
     fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap().clone()
     }
@@ -92,18 +114,9 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn before(&self, operation: Operation<'_>) -> io::Result<()> {
-        let name = |path: &str| path.strip_prefix(&self.prefix).unwrap().trim_matches('/').to_string();
-        self.record(match operation {
-            Operation::Create { file } => Event::Create(name(file)),
-            Operation::Write { file, offset, bytes } => Event::Write(name(file), offset, bytes.to_vec()),
-            Operation::SetLength { file, length } => Event::SetLength(name(file), length),
-            Operation::Sync { file } => Event::Sync(name(file)),
-            Operation::Rename { from, to } => Event::Rename(name(from), name(to)),
-            Operation::Remove { file } => Event::Remove(name(file)),
-            Operation::CreateDirectory { directory } => Event::CreateDirectory(name(directory)),
-            Operation::RemoveDirectory { directory } => Event::RemoveDirectory(name(directory)),
-            Operation::SyncDirectory { directory } => Event::SyncDirectory(name(directory)),
-        });
+        if let Some(event) = self.event(operation) {
+            self.record(event);
+        }
         Ok(())
     }
 }
