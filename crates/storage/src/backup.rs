@@ -1,16 +1,20 @@
 //! BACKUP DATABASE: a snapshot copied into a database of its own, while others read and write.
 //!
-//! Column files only grow, so a second backup into the same directory copies what has come since the first. What
-//! was copied is looked at through the catalog of the backup, and replaced in one step at the end: a backup that is
+//! Column files only grow, so a second backup into the same directory copies what has come since the first, if by the
+//! checksums of both it has the beginning of the same columns: after a restore, or after commits were lost, it may
+//! not. What differs is copied into a generation of its own, and the catalog of a backup has a higher version than the
+//! one before: no file that the old catalog names is changed before the new one is there, so that a backup that is
 //! interrupted leaves the one before.
 
-use crate::column::{committed_files, table_directory};
+use crate::column::{
+    ColumnData, GenerationFiles, committed_files, committed_files_of_column, table_directory,
+};
 use crate::database::{Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name};
 use crate::rows::{encode_deleted_file, encode_positions, encode_rows, positions_before};
 use crate::snapshot::{Snapshot, deleted_file_name};
-use hypostyle_format::{Catalog, Change, Commit, DeletedEntry, TableEntry};
-use hypostyle_io::Store;
-use hypostyle_types::{Error, ErrorKind, Result, Version};
+use hypostyle_format::{Catalog, Change, ColumnEntry, Commit, DeletedEntry, TableEntry};
+use hypostyle_io::{Lock, Store};
+use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,10 +24,13 @@ use xxhash_rust::xxh3::xxh3_64;
 const MARKER: &str = "backup";
 
 /// Bytes copied between two looks at the progress.
-const COPY_BYTES: usize = 4 << 20;
+const COPY_BYTES: u64 = 4 << 20;
 
 /// What is written again at the end of what a backup has: the last byte of a bitmap may have more bits now.
 const OVERLAP_BYTES: u64 = 8;
+
+/// Copies begin at a multiple of this: file systems share whole blocks.
+const ALIGNMENT: u64 = 4096;
 
 /// How far a backup is, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,11 +39,19 @@ pub struct BackupProgress {
     pub total: u64,
 }
 
-/// A file of the backup, and how much of it is there.
+/// A part of a file that must be copied.
 struct Part {
-    name: String,
+    source: String,
+    copy: String,
+    is_new: bool,
     from: u64,
     to: u64,
+}
+
+/// The backup that is there, and the lock that keeps others from opening it for writing.
+struct Previous {
+    catalog: Catalog,
+    _lock: Lock,
 }
 
 impl Database {
@@ -44,79 +59,90 @@ impl Database {
     /// `progress` may stop it by returning false. Returns the bytes that were copied.
     ///
     /// # Errors
-    /// `InvalidInput` when the directory is something else, or was written to since; `Interrupted`; `DiskFull`, `Io`.
+    /// `InvalidInput` when the directory is something else, or was written to since; `Busy` when another backup writes
+    /// to it; `Interrupted`; `DiskFull`, `Io`.
     pub fn backup(&self, target: &Path, mut progress: impl FnMut(BackupProgress) -> bool) -> Result<u64> {
+        let store = Arc::new(Store::directory(target, false).observed(self.store().observer()));
+        store.create_directory("")?;
+        let Some(_lock) = store.try_lock("")? else {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                format!("another backup to \"{}\" is under way", target.display()),
+            ));
+        };
+        let superblock = self.store().open(SUPERBLOCK)?.read_all()?;
+        let before = previous(&store, target, &superblock)?;
+        if before.is_none() {
+            begin(&store)?;
+        }
         if !self.is_read_only() {
             self.checkpoint()?;
         }
         let snapshot = self.snapshot()?;
-        let store = Store::directory(target, false);
-        store.create_directory("columns")?;
-        let superblock = self.store().open(SUPERBLOCK)?.read_all()?;
-        let before = previous(&store, target, &superblock)?;
+        let (catalog, parts) = plan(&store, &snapshot, before.as_ref().map(|before| &before.catalog))?;
 
-        let parts = parts(&snapshot, before.as_ref());
         let mut state = BackupProgress { done: 0, total: parts.iter().map(|part| part.to - part.from).sum() };
-        let mut buffer = vec![0; COPY_BYTES];
-        for table in snapshot.tables() {
-            store.create_directory(&table_directory(table.entry().id))?;
+        for table in &catalog.tables {
+            store.create_directory(&table_directory(table.id))?;
         }
         for part in &parts {
-            let (source, copy) = (self.store().open(&part.name)?, store.open_or_create(&part.name)?);
+            let source = self.store().open(&part.source)?;
+            let copy = if part.is_new { store.create(&part.copy)? } else { store.open(&part.copy)? };
             let mut at = part.from;
             while at < part.to {
-                let piece = &mut buffer[..COPY_BYTES.min((part.to - at) as usize)];
-                source.read_at(at, piece)?;
-                copy.write_at(at, piece)?;
-                at += piece.len() as u64;
-                state.done += piece.len() as u64;
+                let bytes = COPY_BYTES.min(part.to - at);
+                copy.copy_at(&source, at, bytes)?;
+                at += bytes;
+                state.done += bytes;
                 if !progress(state) {
                     return Err(Error::new(ErrorKind::Interrupted, "the backup was interrupted"));
                 }
             }
             copy.sync()?;
         }
-        for table in snapshot.tables() {
-            store.sync_directory(&table_directory(table.entry().id))?;
+        for table in &catalog.tables {
+            store.sync_directory(&table_directory(table.id))?;
         }
         store.sync_directory("columns")?;
-        let (catalog, log) = encode(&store, &snapshot)?;
-        let file = store.create(&log_name(snapshot.version()))?;
+        let (catalog, log) = with_rows_beyond_files(&store, &snapshot, catalog)?;
+        let version = catalog.version;
+        let encoded = catalog.encode_checkpoint()?;
+        let file = store.create(&log_name(version))?;
         file.write_at(0, &log)?;
         file.sync()?;
         // Whether the catalog is the old one or the new one, it is known.
-        let known = store.open(MARKER).and_then(|marker| marker.read_all()).unwrap_or_default();
-        let new = mark(&catalog, &log).into_bytes();
+        let known = store.open(MARKER)?.read_all()?;
+        let new = mark(&encoded, &log).into_bytes();
         store.replace(MARKER, &[known, new.clone()].concat())?;
-        store.replace(&catalog_name(snapshot.version()), &catalog)?;
+        store.replace(&catalog_name(version), &encoded)?;
         if before.is_none() {
             store.replace(SUPERBLOCK, &superblock)?;
         }
         store.replace(MARKER, &new)?;
-        remove_others(&store, &snapshot)?;
+        remove_others(&store, &catalog)?;
         Ok(state.done)
     }
 }
 
-/// The catalog of the backup that is there.
-fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Catalog>> {
+/// The backup that is there.
+fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Previous>> {
     let names = store.list("")?;
-    if names.iter().all(|name| name == "columns") && store.list("columns")?.is_empty() {
-        return Ok(None);
-    }
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
     let refuse = |why: &str| {
         Error::invalid_input(format!(
             "cannot back up to \"{}\": {why}; choose another directory",
             target.display()
         ))
     };
-    if !names.iter().any(|name| name == SUPERBLOCK) {
-        // What an interrupted first backup left is begun again.
-        return match names.iter().all(|name| {
+    if !has(SUPERBLOCK) {
+        let of_first_backup = |name: &String| {
             ["columns", MARKER].contains(&name.as_str())
                 || name.ends_with(".new")
                 || ["catalog-", "log-"].iter().any(|prefix| name.starts_with(prefix))
-        }) {
+        };
+        // What an interrupted first backup left is begun again.
+        let unfinished = has(MARKER) && names.iter().all(of_first_backup);
+        return match unfinished || names.iter().all(|name| *name == format!("{MARKER}.new")) {
             true => Ok(None),
             false => Err(refuse("it is not empty")),
         };
@@ -125,44 +151,140 @@ fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Ca
         return Err(refuse("it has another database"));
     }
     check_superblock(store, crate::OpenMode::ReadWrite)?;
+    let shared = store.open_or_create(SHARED)?;
+    let lock = match store.try_lock(SHARED)? {
+        Some(lock) if !(has("readers") && is_open(store)?) => lock,
+        _ => return Err(refuse("it is open")),
+    };
     let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok());
     let version = versions.max().map(Version).ok_or_else(|| refuse("its catalog is missing"))?;
     let catalog = store.open(&catalog_name(version))?.read_all()?;
     let log = store.open(&log_name(version)).and_then(|log| log.read_all()).unwrap_or_default();
     let known = store.open(MARKER).and_then(|marker| marker.read_all()).unwrap_or_default();
-    let same = String::from_utf8_lossy(&known).contains(&mark(&catalog, &log));
-    let open = names.iter().any(|name| name == "readers") && !store.list("readers")?.is_empty();
-    if !same || open || names.iter().any(|name| name == SHARED) && store.try_lock(SHARED)?.is_none() {
-        return Err(refuse("it was written to, or is open, since the last backup"));
+    if !String::from_utf8_lossy(&known).contains(&mark(&catalog, &log)) {
+        return Err(refuse("it was written to since the last backup"));
     }
-    Catalog::decode_checkpoint(&catalog).map(Some)
+    // Who has had it open told there which catalog is in use.
+    shared.truncate(0)?;
+    Ok(Some(Previous { catalog: Catalog::decode_checkpoint(&catalog)?, _lock: lock }))
+}
+
+/// Whether a process that is alive has the backup open.
+fn is_open(store: &Store) -> Result<bool> {
+    for name in store.list("readers")? {
+        match store.try_lock(&format!("readers/{name}")) {
+            Ok(Some(_dead)) => {}
+            Ok(None) => return Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(false)
+}
+
+/// A first backup: nothing of an unfinished one stays. With the marker, nobody makes a new database of the directory.
+fn begin(store: &Store) -> Result<()> {
+    // The directory itself may be new.
+    store.sync_directory("..")?;
+    store.replace(MARKER, b"")?;
+    for name in store.list("")? {
+        match name.as_str() {
+            MARKER => {}
+            "columns" => store.remove_directory(&name)?,
+            _ => store.remove(&name)?,
+        }
+    }
+    store.create_directory("columns")?;
+    store.sync_directory("")
 }
 
 fn mark(catalog: &[u8], log: &[u8]) -> String {
     format!("{:016x} {:016x}\n", xxh3_64(catalog), xxh3_64(log))
 }
 
-/// What must be copied.
-fn parts(snapshot: &Snapshot, before: Option<&Catalog>) -> Vec<Part> {
+/// The catalog of the backup but for what its log has, and what must be copied.
+fn plan(store: &Arc<Store>, snapshot: &Snapshot, before: Option<&Catalog>) -> Result<(Catalog, Vec<Part>)> {
+    let mut catalog = snapshot.catalog().clone();
+    if let Some(before) = before {
+        catalog.version = catalog.version.max(before.version.next());
+    }
     let mut parts = Vec::new();
-    for table in snapshot.tables() {
-        let entry = table.entry();
-        let had: HashMap<String, u64> = before
-            .and_then(|catalog| catalog.table_by_id(entry.id))
-            .map(|before| committed_files(before))
-            .unwrap_or_default();
-        for (name, to) in committed_files(entry) {
-            let from = had.get(&name).map_or(0, |had| had.saturating_sub(OVERLAP_BYTES)).min(to);
-            parts.push(Part { name: format!("{}/{name}", table_directory(entry.id)), from, to });
+    for entry in &mut catalog.tables {
+        let Some(table) = snapshot.table_by_id(entry.id) else { continue };
+        let before = before.and_then(|catalog| catalog.table_by_id(entry.id));
+        for (index, column) in table.columns().iter().enumerate() {
+            let before = before.and_then(|table| table.column_by_id(column.entry().id));
+            let (number, of_column) = plan_column(store, entry.id, column, before)?;
+            if number != column.entry().generation.number {
+                Arc::make_mut(entry).columns[index].generation.number = number;
+            }
+            parts.extend(of_column);
         }
     }
-    parts
+    Ok((catalog, parts))
 }
 
-/// The catalog of the copied files, and a log with the rows that only the log has.
-fn encode(store: &Store, snapshot: &Snapshot) -> Result<(Vec<u8>, Vec<u8>)> {
-    let version = snapshot.version();
-    let mut catalog = snapshot.catalog().clone();
+/// The generation that a column is in the backup, and what must be copied into its files.
+fn plan_column(
+    store: &Arc<Store>,
+    table: TableId,
+    column: &ColumnData,
+    before: Option<&ColumnEntry>,
+) -> Result<(Generation, Vec<Part>)> {
+    let mut copy = column.entry().clone();
+    let mut had = HashMap::new();
+    if let Some(before) = before {
+        let number = before.generation.number;
+        if has_beginning(store, table, column, before)? {
+            copy.generation.number = number;
+            if copy.generation == before.generation {
+                return Ok((number, Vec::new()));
+            }
+            had.extend(committed_files_of_column(before));
+        } else {
+            copy.generation.number = copy.generation.number.max(number.next());
+        }
+    }
+    let directory = table_directory(table);
+    let files = committed_files_of_column(column.entry()).into_iter().zip(committed_files_of_column(&copy));
+    let parts = files.map(|((source, to), (copy, _))| {
+        let had = had.get(&copy).copied().unwrap_or(0);
+        Part {
+            source: format!("{directory}/{source}"),
+            copy: format!("{directory}/{copy}"),
+            is_new: had == 0,
+            from: had.saturating_sub(OVERLAP_BYTES) / ALIGNMENT * ALIGNMENT,
+            to,
+        }
+    });
+    Ok((copy.generation.number, parts.collect()))
+}
+
+/// Whether the backup before has the first rows of a column.
+fn has_beginning(
+    store: &Arc<Store>,
+    table: TableId,
+    column: &ColumnData,
+    before: &ColumnEntry,
+) -> Result<bool> {
+    for (name, bytes) in committed_files_of_column(before) {
+        match store.open(&format!("{}/{name}", table_directory(table))) {
+            Ok(file) if file.length()? >= bytes => {}
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => return Ok(false),
+        }
+    }
+    let files = GenerationFiles::new(store.clone(), table, before.id, before.generation.number);
+    column.begins_with(before, &files)
+}
+
+/// The catalog with its files of deleted rows, and a log with the rows that only the log has.
+fn with_rows_beyond_files(
+    store: &Store,
+    snapshot: &Snapshot,
+    mut catalog: Catalog,
+) -> Result<(Catalog, Vec<u8>)> {
+    let version = catalog.version;
     let mut commit = Commit { durable: version, ..Commit::default() };
     for entry in &mut catalog.tables {
         let Some(table) = snapshot.table_by_id(entry.id) else { continue };
@@ -198,12 +320,12 @@ fn encode(store: &Store, snapshot: &Snapshot) -> Result<(Vec<u8>, Vec<u8>)> {
         }
     }
     let log = if commit.changes.is_empty() { Vec::new() } else { commit.encode(version.next())? };
-    Ok((catalog.encode_checkpoint()?, log))
+    Ok((catalog, log))
 }
 
 /// Removes what the backup before had and this one has not.
-fn remove_others(store: &Store, snapshot: &Snapshot) -> Result<()> {
-    let version = snapshot.version();
+fn remove_others(store: &Store, catalog: &Catalog) -> Result<()> {
+    let version = catalog.version;
     for name in store.list("")? {
         let old = ["catalog-", "log-"].iter().any(|prefix| name.starts_with(prefix));
         if old && name != catalog_name(version) && name != log_name(version) {
@@ -211,15 +333,14 @@ fn remove_others(store: &Store, snapshot: &Snapshot) -> Result<()> {
         }
     }
     for directory in store.list("columns")? {
-        let table =
-            directory.parse().ok().map(hypostyle_types::TableId).and_then(|id| snapshot.table_by_id(id));
+        let table = directory.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
         let path = format!("columns/{directory}");
         let Some(table) = table else {
             store.remove_directory(&path)?;
             continue;
         };
-        let kept = committed_files(table.entry());
-        let deleted = deleted_file_name(table.entry().id, version);
+        let kept = committed_files(table);
+        let deleted = deleted_file_name(table.id, version);
         for name in store.list(&path)? {
             let file = format!("{path}/{name}");
             if !kept.contains_key(&name) && file != deleted {

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::copy_directory;
 use common::history::*;
 use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{Database, OpenMode, StorageOptions, Synchronous};
@@ -63,6 +64,11 @@ impl Observer for FailAt {
             let _result =
                 fs::OpenOptions::new().write(true).open(file).map(|file| file.write_all_at(part, offset));
         }
+        if let Operation::Copy { from, file, offset, length } = operation {
+            let mut part = vec![0; length as usize * 3 / 4];
+            fs::File::open(from)?.read_exact_at(&mut part, offset)?;
+            fs::OpenOptions::new().write(true).open(file)?.write_all_at(&part, offset)?;
+        }
         Err(io::Error::from_raw_os_error(self.errno))
     }
 }
@@ -112,18 +118,6 @@ fn check(database: &Database, what: &str) -> BTreeSet<i64> {
     journal.into_iter().collect()
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
-        }
-    }
-}
-
 /// Runs the workload on a disk that fails; false when it came to its end before that.
 fn run(faults: &Arc<FailAt>, what: &str) -> bool {
     let directory = tempfile::tempdir().unwrap();
@@ -167,7 +161,7 @@ fn run(faults: &Arc<FailAt>, what: &str) -> bool {
     // As after a restart of the machine: nobody knows what was published.
     let restarted = directory.path().join("restarted");
     if path.join("HYPOSTYLE").exists() {
-        copy(&path, &restarted);
+        copy_directory(&path, &restarted);
         let _missing = fs::remove_file(restarted.join("shared"));
         let found = check(&common::open(&restarted), what);
         assert!(acknowledged.is_subset(&found), "{what}: {acknowledged:?}, but {found:?}");
@@ -422,7 +416,7 @@ fn a_checkpoint_that_nobody_was_told_of_hides_no_later_commit() {
     commit(&database, &insert(9, 1)).unwrap();
     // A power failure.
     let restarted = directory.path().join("restarted");
-    copy(&path, &restarted);
+    copy_directory(&path, &restarted);
     fs::remove_file(restarted.join("shared")).unwrap();
     for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
         let database = Database::open(&restarted, mode).unwrap();

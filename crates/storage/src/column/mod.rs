@@ -19,5 +19,5 @@ pub use views::view_rows;
 
 pub(crate) use files::{GenerationFiles, table_directory};
 pub(crate) use layout::node_count;
-pub(crate) use shape::{check_shape, committed_files};
+pub(crate) use shape::{check_shape, committed_files, committed_files_of_column};
 pub(crate) use writer::ColumnWriter;

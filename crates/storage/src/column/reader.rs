@@ -13,7 +13,7 @@ use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Field};
 use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, ColumnEntry, Encoding, GenerationEntry, NodeEntry};
 use hypostyle_io::{File, Mapping};
-use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};
+use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, LogicalType, Result};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -229,6 +229,56 @@ impl ColumnData {
     fn verify_block(&self, node: usize, block: u64) -> Result<()> {
         let (shape, entry) = (&self.layout()[node], &self.entry.generation.nodes[node]);
         verify_block(&self.files, node, shape, entry, block).map_err(|error| self.name(error))
+    }
+
+    /// Whether a copy of a column has the first rows of this one, by what both have recorded of its full blocks. What
+    /// may have grown since, the last block and the dictionary, is compared with the same rows of this column.
+    pub(crate) fn begins_with(&self, copy: &ColumnEntry, files: &GenerationFiles) -> Result<bool> {
+        let (own, copied) = (&self.entry.generation, &copy.generation);
+        let same_layout = self.entry.logical_type == copy.logical_type
+            && own.encoding == copied.encoding
+            && own.nodes.len() == copied.nodes.len();
+        if !same_layout {
+            return Ok(false);
+        }
+        for node in 0..own.nodes.len() {
+            match self.node_begins_with(node, &copied.nodes[node], files) {
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                // Offsets that do not fit the copy's heap, or records that are not there.
+                Err(error) if [ErrorKind::Corrupt, ErrorKind::NotFound].contains(&error.kind()) => {
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn node_begins_with(&self, node: usize, copy: &NodeEntry, files: &GenerationFiles) -> Result<bool> {
+        let own = &self.entry.generation.nodes[node];
+        let fits = copy.length <= own.length
+            && copy.validity <= own.validity
+            && copy.heap_bytes <= own.heap_bytes
+            && copy.dictionary_length <= own.dictionary_length
+            && copy.dictionary_heap_bytes <= own.dictionary_heap_bytes;
+        if !fits || read_records(&self.files, node, copy)? != read_records(files, node, copy)? {
+            return Ok(false);
+        }
+        if copy == own {
+            return Ok(true);
+        }
+        if let Some(tail) = &copy.tail {
+            let last_block = sealed_blocks(copy.length) * BLOCK_ROWS..copy.length;
+            let here = checksum(&self.files, node, &self.layout()[node], copy, last_block)?;
+            if here != tail.checksum {
+                return Ok(false);
+            }
+        }
+        if copy.length > 0 && self.entry.generation.encoding.is_dictionary() {
+            self.verify_dictionary(copy)?;
+        }
+        Ok(true)
     }
 
     fn verify_dictionary(&self, entry: &NodeEntry) -> Result<()> {

@@ -76,14 +76,17 @@ fn has_layout(logical_type: &LogicalType) -> bool {
 
 /// The files that a table's columns are made of and their committed lengths in bytes, by name.
 pub(crate) fn committed_files(table: &TableEntry) -> HashMap<String, u64> {
-    let mut files = HashMap::new();
-    for column in &table.columns {
-        let generation = &column.generation;
-        let layout = nodes(&arrow_type_at_rest(&column.logical_type, generation.encoding));
-        for (number, (node, entry)) in layout.iter().zip(&generation.nodes).enumerate() {
-            for (role, bytes) in committed_roles(node, entry, generation.encoding) {
-                files.insert(file_name(column.id, generation.number, number, role), bytes);
-            }
+    table.columns.iter().flat_map(committed_files_of_column).collect()
+}
+
+/// The files of one column, in an order that does not depend on its number.
+pub(crate) fn committed_files_of_column(column: &ColumnEntry) -> Vec<(String, u64)> {
+    let generation = &column.generation;
+    let layout = nodes(&arrow_type_at_rest(&column.logical_type, generation.encoding));
+    let mut files = Vec::new();
+    for (number, (node, entry)) in layout.iter().zip(&generation.nodes).enumerate() {
+        for (role, bytes) in committed_roles(node, entry, generation.encoding) {
+            files.push((file_name(column.id, generation.number, number, role), bytes));
         }
     }
     files

@@ -70,6 +70,18 @@ pub fn open(path: &Path) -> Arc<Database> {
     Database::open(path, OpenMode::ReadWrite).unwrap()
 }
 
+pub fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy_directory(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
 pub fn columns_of(batch: &RecordBatch) -> Vec<NewColumn> {
     let column = |field: &Arc<Field>| {
         let logical_type = match field.name().as_str() {
