@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -509,4 +509,137 @@ fn what_was_written_while_nothing_was_synced_is_synced_before_a_durable_commit()
         transaction.commit().unwrap();
         assert_eq!(unsynced() > 0, last == Synchronous::Off);
     }
+}
+
+/// What there is before a backup.
+struct Stages {
+    _directory: tempfile::TempDir,
+    source: PathBuf,
+    target: PathBuf,
+    /// The commits of what is in the target, if there is something, and of the source.
+    before: Option<BTreeSet<i64>>,
+    after: BTreeSet<i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scenario {
+    First,
+    Second,
+    /// The older backup is of commits that the source has lost.
+    AfterRestore,
+}
+
+impl Stages {
+    fn new(scenario: Scenario) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let [source, target] = ["source", "target"].map(|name| directory.path().join(name));
+        let commit = |database: &Arc<Database>, change: &Change| {
+            commit(database, change).unwrap();
+            assert!(database.checkpoint().unwrap());
+        };
+        let mut before = None;
+        let database = common::open(&source);
+        commit(&database, &beginning());
+        commit(&database, &insert(20, MANY));
+        if scenario != Scenario::First {
+            database.backup(&target, |_| true).unwrap();
+            let first = directory.path().join("first");
+            copy_directory(&target, &first);
+            if scenario == Scenario::AfterRestore {
+                commit(&database, &insert(21, MANY));
+                commit(&database, &insert(22, MANY));
+                database.backup(&target, |_| true).unwrap();
+            }
+            before = Some(check(&database, "before"));
+            drop(database);
+            fs::remove_dir_all(&source).unwrap();
+            copy_directory(&first, &source);
+        }
+        let database = common::open(&source);
+        commit(&database, &insert(23, MANY));
+        commit(&database, &insert(2, MANY));
+        let delete = workload().into_iter().flatten().find(|change| change.id == 4);
+        commit(&database, &delete.unwrap());
+        common::history::commit(&database, &insert(5, 3)).unwrap();
+        let after = check(&database, "after");
+        Self { _directory: directory, source, target, before, after }
+    }
+}
+
+/// Backs up on a disk that fails; false when it came to its end before that.
+fn back_up(stages: &Stages, faults: &Arc<FailAt>, what: &str) -> bool {
+    let directory = tempfile::tempdir().unwrap();
+    let [source, target] = ["source", "target"].map(|name| directory.path().join(name));
+    copy_directory(&stages.source, &source);
+    if stages.before.is_some() {
+        copy_directory(&stages.target, &target);
+    }
+    let result =
+        open_observed(&source, faults.clone()).and_then(|database| database.backup(&target, |_| true));
+    if let Err(error) = &result {
+        assert!(faults.has_failed(), "{what}: {error}");
+        assert_eq!(error.kind(), kind_of(faults.errno), "{what}: {error}");
+    }
+    let found = match Database::open(&target, OpenMode::ReadOnly) {
+        Ok(backup) => Some(check(&backup, what)),
+        Err(error) => {
+            assert!(
+                [ErrorKind::InvalidInput, ErrorKind::NotFound].contains(&error.kind()),
+                "{what}: {error}"
+            );
+            None
+        }
+    };
+    match result {
+        Ok(_) => assert_eq!(found.as_ref(), Some(&stages.after), "{what}"),
+        Err(_) => {
+            assert!(found == stages.before || found.as_ref() == Some(&stages.after), "{what}: {found:?}")
+        }
+    }
+    // The next one to write to it finds the same, or that it is not a database yet.
+    let written = directory.path().join("written");
+    if target.exists() {
+        copy_directory(&target, &written);
+        match (Database::open(&written, OpenMode::ReadWrite), &found) {
+            (Ok(database), Some(found)) => assert_eq!(check(&database, what), *found, "{what}"),
+            // Nothing was there, so that it is a new database.
+            (Ok(_), None) => assert!(!target.join("backup").exists(), "{what}"),
+            (Err(error), None) => assert_eq!(error.kind(), ErrorKind::InvalidInput, "{what}: {error}"),
+            (Err(error), Some(_)) => panic!("{what}: {error}"),
+        }
+    }
+    let database = common::open(&source);
+    database.backup(&target, |_| true).unwrap();
+    assert_eq!(check(&Database::open(&target, OpenMode::ReadOnly).unwrap(), what), stages.after, "{what}");
+    faults.has_failed()
+}
+
+fn fail_a_backup_everywhere(scenario: Scenario) {
+    let stages = Stages::new(scenario);
+    for (for_ever, errno) in [(false, IO), (true, NO_SPACE)] {
+        let mut operation = 0;
+        while back_up(
+            &stages,
+            &FailAt::new(operation, for_ever, errno),
+            &format!("{scenario:?}, errno {errno} at operation {operation}"),
+        ) {
+            operation += 1;
+        }
+        assert!(operation > 50, "only {operation} operations");
+    }
+}
+
+#[test]
+fn an_error_at_any_operation_of_a_first_backup_leaves_none() {
+    fail_a_backup_everywhere(Scenario::First);
+}
+
+#[test]
+fn an_error_at_any_operation_of_a_second_backup_leaves_the_one_before() {
+    fail_a_backup_everywhere(Scenario::Second);
+}
+
+#[test]
+fn an_error_at_any_operation_of_a_backup_after_a_restore_leaves_the_one_before() {
+    fail_a_backup_everywhere(Scenario::AfterRestore);
 }

@@ -4,6 +4,7 @@
 
 mod common;
 
+use common::copy_directory;
 use common::history::*;
 use hypostyle_format::Shared;
 use hypostyle_io::{Observer, Operation};
@@ -654,4 +655,90 @@ fn a_lost_commit_of_another_handle_is_not_taken_for_damage() {
         let (journal, _) = read(&Database::open(&path, mode).unwrap().snapshot().unwrap());
         assert_eq!(journal, [0]);
     }
+}
+
+/// The commits of a database, of which every one is a bulk insert, but for the first.
+fn check_backup(path: &Path, mode: OpenMode) -> hypostyle_types::Result<Vec<i64>> {
+    let (journal, tables) = read(&*Database::open(path, mode)?.snapshot()?);
+    let rows: BTreeSet<i64> = journal.iter().skip(1).flat_map(|id| values_of(*id)).collect();
+    let expected = journal.iter().take(1).map(|_| ("t".to_string(), rows.clone())).collect();
+    assert!(tables == expected, "the rows are not those of {journal:?}");
+    Ok(journal)
+}
+
+fn values_of(id: i64) -> std::ops::Range<i64> {
+    id * 10_000..id * 10_000 + MANY
+}
+
+#[test]
+fn a_crash_at_any_operation_of_a_backup_leaves_the_one_before() {
+    let mut random = Random(seed());
+    let directory = tempfile::tempdir().unwrap();
+    let [path, target, monday] = ["d", "target", "monday"].map(|name| directory.path().join(name));
+    let recorder = Recorder::new(&target);
+    let open = || {
+        let options = StorageOptions { observer: Some(recorder.clone()), ..OpenMode::ReadWrite.into() };
+        Database::open(&path, options).unwrap()
+    };
+    let insert = |database: &Arc<Database>, id| {
+        let steps = vec![Step::Insert { table: "t".into(), values: values_of(id) }];
+        commit(database, &Change { id, steps }).unwrap();
+    };
+    // Where each backup was complete, and the commits in it.
+    let mut backups = Vec::new();
+    let mut back_up = |database: &Arc<Database>| {
+        database.backup(&target, |_| true).unwrap();
+        let journal = check_backup(&target, OpenMode::ReadOnly).unwrap();
+        backups.push((recorder.events().len(), journal));
+    };
+    let database = open();
+    commit(&database, &beginning()).unwrap();
+    insert(&database, 1);
+    back_up(&database);
+    copy_directory(&target, &monday);
+    insert(&database, 2);
+    insert(&database, 3);
+    back_up(&database);
+    drop(database);
+    fs::remove_dir_all(&path).unwrap();
+    copy_directory(&monday, &path);
+    let database = open();
+    insert(&database, 4);
+    back_up(&database);
+    assert_eq!(backups[1].1, [0, 1, 2, 3]);
+    assert_eq!(backups[2].1, [0, 1, 4]);
+
+    let events = recorder.events();
+    let mut images = 0;
+    for cut in 0..=events.len() {
+        let crash = [Crash::Kill, Crash::Ordered, Crash::Unordered][random.below(3) as usize];
+        println!("{crash:?} at {cut} of {}: {}", events.len(), last(&events[..cut]));
+        let image = image_of(&Image::new(), &events[..cut], crash, &mut random);
+        let [read, written] = ["read", "written"].map(|name| directory.path().join(format!("{name} {cut}")));
+        for path in [&read, &written] {
+            fs::create_dir(path).unwrap();
+            write(&image, path);
+        }
+        let complete = backups.iter().filter(|(at, _)| *at <= cut).count();
+        let possible = &backups[complete.saturating_sub(1)..backups.len().min(complete + 1)];
+        let found = check_backup(&read, OpenMode::ReadOnly);
+        match &found {
+            Ok(journal) => assert!(possible.iter().any(|(_, possible)| possible == journal), "{journal:?}"),
+            Err(error) => {
+                assert_eq!((complete, error.kind()), (0, ErrorKind::InvalidInput), "{error}");
+            }
+        }
+        match check_backup(&written, OpenMode::ReadWrite) {
+            // Nothing was there, so that it is a new database.
+            Ok(journal) if journal.is_empty() => assert!(!image.contains_key("backup")),
+            Ok(journal) => assert_eq!(found.as_ref().ok(), Some(&journal)),
+            Err(error) => assert!(found.is_err(), "{error}"),
+        }
+        database.backup(&read, |_| true).unwrap();
+        assert_eq!(check_backup(&read, OpenMode::ReadOnly).unwrap(), backups[2].1);
+        images += 1;
+        fs::remove_dir_all(&read).unwrap();
+        fs::remove_dir_all(&written).unwrap();
+    }
+    println!("{images} images");
 }
