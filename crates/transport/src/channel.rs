@@ -156,8 +156,8 @@ impl Channel {
             }
             let waited = match self.resumption.as_mut().and_then(|resumption| resumption.incoming.current()) {
                 // When the first connection breaks meanwhile, that is found when it has its turn again.
-                Some(stream) => stream.wait(false, hook),
-                None => self.transport.wait(false, &mut watched(self.resumption.as_ref(), hook)),
+                Some(stream) => stream.wait(hook),
+                None => self.transport.wait(&mut watched(self.resumption.as_ref(), hook)),
             };
             self.unless_broken(waited, hook)?;
         }

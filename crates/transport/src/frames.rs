@@ -8,6 +8,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{
     FRAME_HEADER_BYTES, FrameHeader, FrameType, HANDSHAKE_BYTES_MAX, PREFACE_BYTES, Preface,
 };
+use rustix::event::PollFlags;
 use rustls::Connection;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind as IoErrorKind, IoSlice, Read, Write};
@@ -17,8 +18,10 @@ use std::time::Duration;
 /// Bytes read at once where many small frames may be.
 const READ_BYTES: usize = 64 << 10;
 
-/// Frames that may wait in the inbox while a write waits; a peer that sends more of them than it may is not served.
+/// What may wait in the inbox while a write waits, and one frame beyond it: more than a peer may send by its credit (§6).
+/// Of one that sends more nothing is read until it has taken what is being written.
 const INBOX_FRAMES_MAX: usize = 1024;
+const INBOX_BYTES_MAX: usize = 64 << 20;
 
 /// Slices given to the kernel at once (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -45,6 +48,8 @@ pub struct Transport {
     /// Descriptors that came with bytes of a frame that is not complete.
     descriptors: Vec<OwnedFd>,
     inbox: VecDeque<Frame>,
+    /// Bytes of the bodies in the inbox.
+    inbox_bytes: usize,
     body_bytes_max: u32,
     /// The header of the frame whose body is being read, and the body so far.
     partial: Option<(FrameHeader, Body)>,
@@ -61,6 +66,7 @@ impl Transport {
             read: Vec::with_capacity(READ_BYTES),
             descriptors: Vec::new(),
             inbox: VecDeque::new(),
+            inbox_bytes: 0,
             body_bytes_max: HANDSHAKE_BYTES_MAX,
             partial: None,
             memory: BodyMemory::default(),
@@ -118,7 +124,7 @@ impl Transport {
             ) {
                 Ok((_, 0)) => return Err(closed()),
                 Ok(_) => return Ok(byte[0]),
-                Err(rustix::io::Errno::AGAIN) => self.wait(false, hook)?,
+                Err(rustix::io::Errno::AGAIN) => self.wait(hook)?,
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(failed(&errno.into())),
             }
@@ -130,7 +136,7 @@ impl Transport {
         while self.read.len() < PREFACE_BYTES {
             match self.fill() {
                 Ok(()) => {}
-                Err(Stop::Wait) => self.wait(false, hook)?,
+                Err(Stop::Wait) => self.wait(hook)?,
                 Err(stop) => return Err(self.stopped(stop)),
             }
         }
@@ -149,16 +155,15 @@ impl Transport {
             if let Some(frame) = self.try_receive()? {
                 return Ok(frame);
             }
-            self.wait(false, hook)?;
+            self.wait(hook)?;
         }
     }
 
     /// The next frame if it is there.
     pub fn try_receive(&mut self) -> Result<Option<Frame>> {
-        match self.inbox.pop_front() {
-            Some(frame) => Ok(Some(frame)),
-            None => self.take_frame(),
-        }
+        let Some(frame) = self.inbox.pop_front() else { return self.take_frame() };
+        self.inbox_bytes -= frame.body.len();
+        Ok(Some(frame))
     }
 
     fn take_frame(&mut self) -> Result<Option<Frame>> {
@@ -225,9 +230,9 @@ impl Transport {
         self.socket.is_readable_within(time)
     }
 
-    /// Waits for the peer, a while at most.
-    pub(crate) fn wait(&mut self, writable: bool, hook: Hook<'_>) -> Result<()> {
-        self.socket.wait(writable)?;
+    /// Waits for the peer to send something, a while at most.
+    pub(crate) fn wait(&mut self, hook: Hook<'_>) -> Result<()> {
+        self.socket.wait(PollFlags::IN)?;
         hook()
     }
 
@@ -299,14 +304,21 @@ impl Transport {
 
     /// While the peer takes nothing, what it sends is taken, so that it can go on.
     fn wait_to_write(&mut self, hook: Hook<'_>) -> Result<()> {
-        self.wait(true, hook)?;
-        while let Some(frame) = self.take_frame()? {
-            if self.inbox.len() == INBOX_FRAMES_MAX {
-                return Err(Error::protocol("the other side sends without taking what is sent to it"));
-            }
+        let wanted = if self.has_room() { PollFlags::IN | PollFlags::OUT } else { PollFlags::OUT };
+        self.socket.wait(wanted)?;
+        hook()?;
+        while self.has_room()
+            && let Some(frame) = self.take_frame()?
+        {
+            self.inbox_bytes += frame.body.len();
             self.inbox.push_back(frame);
         }
         Ok(())
+    }
+
+    /// Whether one more frame may wait in the inbox.
+    fn has_room(&self) -> bool {
+        self.inbox.len() < INBOX_FRAMES_MAX && self.inbox_bytes < INBOX_BYTES_MAX
     }
 
     /// Completes the handshake of TLS.
@@ -316,7 +328,7 @@ impl Transport {
             match self.fill() {
                 Ok(()) | Err(Stop::Wait) if !self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) => {}
                 Ok(()) => {}
-                Err(Stop::Wait) => self.wait(false, hook)?,
+                Err(Stop::Wait) => self.wait(hook)?,
                 Err(Stop::Closed) => return Err(closed()),
                 Err(Stop::Failed(error)) => {
                     // The alert tells the peer why.

@@ -191,9 +191,8 @@ impl Socket {
         }
     }
 
-    /// Waits until it can be read, or written if that is wanted, or the interval is over.
-    pub(crate) fn wait(&self, writable: bool) -> Result<()> {
-        let wanted = if writable { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    /// Waits until something of what is wanted can be done, or the interval is over.
+    pub(crate) fn wait(&self, wanted: PollFlags) -> Result<()> {
         let interval = Timespec { tv_sec: 0, tv_nsec: WAIT_INTERVAL.subsec_nanos().into() };
         match poll(&mut [PollFd::new(self, wanted)], Some(&interval)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
