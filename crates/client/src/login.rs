@@ -55,6 +55,9 @@ pub fn log_in(
     let welcome = introduce(address, options, session, &mut transport, &mut hook)
         .map_err(|error| if error.sqlstate() == "08006" { error.context(address) } else { error })?;
     transport.set_body_bytes_max(FRAME_BYTES_MAX);
+    if welcome.capabilities.has(Capabilities::DESCRIPTORS) {
+        transport.take_descriptors();
+    }
     Ok((transport, welcome))
 }
 

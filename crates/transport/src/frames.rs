@@ -2,7 +2,7 @@
 
 use crate::Hook;
 use crate::body::{Body, BodyMemory, append};
-use crate::socket::{Socket, Stop, closed, failed};
+use crate::socket::{Socket, Stop, closed, failed, unasked};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{
@@ -17,6 +17,9 @@ use std::time::Duration;
 
 /// Bytes read at once where many small frames may be.
 const READ_BYTES: usize = 64 << 10;
+
+/// Bytes of a body read at once from a Unix socket: about what its buffer holds.
+const UNIX_READ_BYTES: usize = 256 << 10;
 
 /// What may wait in the inbox while a write waits, and one frame beyond it: more than a peer may send by its credit (§6).
 /// Of one that sends more nothing is read until it has taken what is being written.
@@ -45,6 +48,8 @@ pub struct Transport {
     tls: Option<Box<Connection>>,
     /// Bytes that were read and are not yet part of a frame that was given out.
     read: Vec<u8>,
+    /// Whether descriptors may come.
+    takes_descriptors: bool,
     /// Descriptors that came with bytes of a frame that is not complete.
     descriptors: Vec<OwnedFd>,
     inbox: VecDeque<Frame>,
@@ -64,6 +69,7 @@ impl Transport {
             socket,
             tls: None,
             read: Vec::with_capacity(READ_BYTES),
+            takes_descriptors: false,
             descriptors: Vec::new(),
             inbox: VecDeque::new(),
             inbox_bytes: 0,
@@ -111,6 +117,11 @@ impl Transport {
     /// Accepts bodies of so many bytes from now on.
     pub fn set_body_bytes_max(&mut self, length: u32) {
         self.body_bytes_max = length;
+    }
+
+    /// Takes descriptors from now on; until then a peer that sends some is refused.
+    pub fn take_descriptors(&mut self) {
+        self.takes_descriptors = true;
     }
 
     /// The first byte of the connection, which stays to be read.
@@ -172,6 +183,9 @@ impl Transport {
                 let mut header = [0; FRAME_HEADER_BYTES];
                 header.copy_from_slice(&self.read[..FRAME_HEADER_BYTES]);
                 let header = FrameHeader::decode(&header, self.body_bytes_max)?;
+                if header.descriptors > 0 && !self.takes_descriptors {
+                    return Err(unasked());
+                }
                 let here = (self.read.len() - FRAME_HEADER_BYTES).min(header.length as usize);
                 let first = &self.read[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + here];
                 let body = self.memory.body(header.length as usize, first);
@@ -183,6 +197,7 @@ impl Transport {
             {
                 return self.complete(header, body).map(Some);
             }
+            self.check_descriptors()?;
             match self.fill() {
                 Ok(()) => {}
                 Err(Stop::Wait) => return Ok(None),
@@ -192,33 +207,52 @@ impl Transport {
     }
 
     fn complete(&mut self, header: FrameHeader, body: Body) -> Result<Frame> {
-        // Those of the frame behind this one may have come already.
         let sent = usize::from(header.descriptors);
-        let descriptors = self.descriptors.drain(..sent.min(self.descriptors.len())).collect();
+        if sent > 0 {
+            self.check_descriptors_of(sent)?;
+        }
+        // Else they are those of a frame behind this one, and have come already.
+        let descriptors = if sent > 0 { std::mem::take(&mut self.descriptors) } else { Vec::new() };
         Ok(Frame { frame_type: header.frame_type, body: body.finish(), descriptors, descriptors_sent: sent })
+    }
+
+    /// Of all frames before it being given out, descriptors can only be those of the frame that is being read.
+    fn check_descriptors(&mut self) -> Result<()> {
+        let announced = self.partial.as_ref().map_or(0, |(header, _)| usize::from(header.descriptors));
+        self.check_descriptors_of(announced)
+    }
+
+    fn check_descriptors_of(&mut self, announced: usize) -> Result<()> {
+        let found = self.descriptors.len();
+        if found > announced {
+            self.descriptors.clear();
+            return Err(Error::protocol(format!(
+                "{found} descriptors came where {announced} were announced"
+            )));
+        }
+        Ok(())
     }
 
     /// Reads once: into the body that is being read, else into the buffer.
     fn fill(&mut self) -> Result<(), Stop> {
-        let Some((header, body)) = &mut self.partial else {
-            self.read.reserve(READ_BYTES);
-            return match &mut self.tls {
-                Some(tls) => append(&mut self.read, READ_BYTES, |room| read_tls(&self.socket, tls, room)),
-                None if self.socket.is_unix() => {
-                    // A frame's descriptors come with its first byte after the header: reading only headers here
-                    // keeps them with their frame.
-                    append(&mut self.read, READ_BYTES / 16, |room| {
-                        self.socket.read_with_descriptors(room, &mut self.descriptors)
-                    })
-                }
-                None => self.socket.read(&mut self.read).map(drop),
+        let is_unix = self.socket.is_unix();
+        let Self { socket, partial, tls, read, .. } = self;
+        let descriptors = self.takes_descriptors.then_some(&mut self.descriptors);
+        let read_unix = |room: &mut [u8]| socket.read_with_descriptors(room, descriptors);
+        let Some((_, body)) = partial else {
+            read.reserve(READ_BYTES);
+            return match tls {
+                Some(tls) => append(read, READ_BYTES, |room| read_tls(socket, tls, room)),
+                // A frame's descriptors come with its first byte after the header: reading only headers here
+                // keeps them with their frame.
+                None if is_unix => append(read, READ_BYTES / 16, read_unix),
+                None => socket.read(read).map(drop),
             };
         };
-        match &mut self.tls {
-            Some(tls) => body.read_by(READ_BYTES, |room| read_tls(&self.socket, tls, room)),
-            None if header.descriptors > 0 => body
-                .read_by(READ_BYTES, |room| self.socket.read_with_descriptors(room, &mut self.descriptors)),
-            None => body.read(&self.socket),
+        match tls {
+            Some(tls) => body.read_by(READ_BYTES, |room| read_tls(socket, tls, room)),
+            None if is_unix => body.read_by(UNIX_READ_BYTES, read_unix),
+            None => body.read(socket),
         }
     }
 

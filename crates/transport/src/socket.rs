@@ -131,14 +131,16 @@ impl Socket {
         }
     }
 
-    /// Reads with the descriptors that come along.
+    /// Reads with the descriptors that come along, where some may.
     pub(crate) fn read_with_descriptors(
         &self,
         bytes: &mut [u8],
-        descriptors: &mut Vec<OwnedFd>,
+        descriptors: Option<&mut Vec<OwnedFd>>,
     ) -> Result<usize, Stop> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
+        // Without room for them the kernel opens none here, and says that there were some.
+        let room = if descriptors.is_some() { space.as_mut_slice() } else { &mut [] };
+        let mut control = RecvAncillaryBuffer::new(room);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let received = loop {
             match rustix::net::recvmsg(self, &mut [IoSliceMut::new(bytes)], &mut control, flags) {
@@ -146,12 +148,20 @@ impl Socket {
                 other => break other.map_err(stop)?,
             }
         };
+        let is_cut = received.flags.contains(ReturnFlags::CTRUNC);
+        let Some(descriptors) = descriptors else {
+            return match received.bytes {
+                _ if is_cut => Err(Stop::Failed(unasked())),
+                0 => Err(Stop::Closed),
+                length => Ok(length),
+            };
+        };
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(received) = message {
                 descriptors.extend(received);
             }
         }
-        if received.flags.contains(ReturnFlags::CTRUNC) {
+        if is_cut {
             // The kernel gave as many as the process may still open: what came is closed, and the owner told.
             descriptors.clear();
         }
@@ -211,6 +221,10 @@ fn stop(errno: Errno) -> Stop {
 
 pub(crate) fn failed(error: &std::io::Error) -> Error {
     Error::new(ErrorKind::Connection, format!("the connection failed: {error}"))
+}
+
+pub(crate) fn unasked() -> Error {
+    Error::protocol("descriptors came that were not asked for")
 }
 
 pub(crate) fn closed() -> Error {

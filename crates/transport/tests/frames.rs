@@ -2,8 +2,11 @@
 
 use hypostyle_transport::{Socket, Transport};
 use hypostyle_types::Error;
-use hypostyle_wire::{FRAME_BYTES_MAX, FrameHeader, FrameType};
-use std::io::{ErrorKind, Read, Write};
+use hypostyle_wire::{DESCRIPTORS_MAX, FRAME_BYTES_MAX, FrameHeader, FrameType};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use std::io::{ErrorKind, IoSlice, PipeReader, Read, Write, pipe};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -68,4 +71,77 @@ fn a_peer_that_sends_and_takes_nothing_is_not_read_without_end() {
         assert!(transport.receive(&mut patient()).unwrap().body.as_slice() == &frame(&vec![2; 1 << 20])[8..]);
     }
     let _peer = finishing.join().unwrap();
+}
+
+/// Sends bytes, and descriptors with the first of them.
+fn send_with_descriptors(peer: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)));
+    let sent = sendmsg(peer, &[IoSlice::new(bytes)], &mut control, SendFlags::empty()).unwrap();
+    assert_eq!(sent, bytes.len());
+}
+
+/// A pipe's writing end is closed everywhere when its reading end has ended.
+fn is_closed_everywhere(mut reader: PipeReader) -> bool {
+    rustix::io::ioctl_fionbio(&reader, true).unwrap();
+    reader.read(&mut [0]).is_ok_and(|length| length == 0)
+}
+
+fn announcing(body: &[u8], descriptors: u16) -> [Vec<u8>; 2] {
+    let header = FrameHeader { length: body.len() as u32, frame_type: FrameType::Chunk, descriptors };
+    [header.encode().to_vec(), body.to_vec()]
+}
+
+#[test]
+fn descriptors_come_with_their_frame() {
+    let (mut transport, mut peer) = pair();
+    transport.take_descriptors();
+    let (_reader, writer) = pipe().unwrap();
+    peer.write_all(&frame(b"before")).unwrap();
+    for count in [1, 3, 250] {
+        let [header, body] = announcing(b"with", count);
+        peer.write_all(&header).unwrap();
+        send_with_descriptors(&peer, &body, &vec![writer.as_fd(); usize::from(count)]);
+    }
+    peer.write_all(&frame(b"behind")).unwrap();
+    for count in [0, 1, 3, 250, 0] {
+        let frame = transport.receive(&mut patient()).unwrap();
+        assert_eq!((frame.descriptors.len(), frame.descriptors_sent), (count, count));
+    }
+}
+
+#[test]
+fn descriptors_that_were_not_announced_are_closed_and_refused() {
+    // Where none may come, with a header, with a body, with one that is long, announced or not.
+    let long = vec![1; 100_000];
+    for (takes, body, announced, with_header) in [
+        (false, &b"body"[..], 0, true),
+        (false, b"body", 0, false),
+        (false, &long, 0, false),
+        (false, b"body", 1, false),
+        (true, b"body", 0, true),
+        (true, b"body", 0, false),
+        (true, &long, 0, false),
+        (true, b"body", 1, false),
+    ] {
+        let (mut transport, mut peer) = pair();
+        if takes {
+            transport.take_descriptors();
+        }
+        let (reader, writer) = pipe().unwrap();
+        let [header, body] = announcing(body, announced);
+        let two = [writer.as_fd(), writer.as_fd()];
+        if with_header {
+            send_with_descriptors(&peer, &header, &two);
+            peer.write_all(&body).unwrap();
+        } else {
+            peer.write_all(&header).unwrap();
+            send_with_descriptors(&peer, &body, &two);
+        }
+        drop(writer);
+        let received = transport.receive(&mut patient()).and_then(|_| transport.receive(&mut patient()));
+        assert_eq!(received.unwrap_err().sqlstate(), "08P01", "{takes} {announced} {with_header}");
+        assert!(is_closed_everywhere(reader), "{takes} {announced} {with_header}");
+    }
 }
