@@ -39,7 +39,7 @@ pub type Resolver = Arc<dyn Fn(&str) -> Option<Result<Table>> + Send + Sync>;
 pub struct Options {
     /// Name and version of the program, for the server's lists and logs.
     pub client: String,
-    /// Bytes of a chunk before compression; 0 leaves it to the server.
+    /// Bytes of a chunk before compression, at most 16 MiB; 0 leaves it to the server.
     pub chunk_bytes: u32,
     /// Take descriptors where the server is on this machine.
     pub descriptors: bool,
@@ -178,7 +178,7 @@ impl Connection {
             kind,
             descriptors: link.capabilities.has(Capabilities::DESCRIPTORS),
             progress: link.hook.lock().is_some(),
-            chunk_bytes: self.0.options.chunk_bytes,
+            chunk_bytes: self.0.options.chunk_bytes.min(wire::CHUNK_BYTES_MAX),
             credit: WINDOW_BYTES,
             text: text.into(),
             parameters,

@@ -36,6 +36,18 @@ pub(crate) enum Values {
     Pieces(Vec<ArrayRef>),
 }
 
+impl Values {
+    /// Bytes that an element takes beside those of its string.
+    fn width(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Two(_) => 2,
+            Self::Four(_) => 4,
+            _ => 8,
+        }
+    }
+}
+
 impl ColumnBuilder {
     pub fn new(field: &Field) -> Self {
         let values = match (field.data_type(), integer_type(field.data_type())) {
@@ -90,7 +102,7 @@ impl ColumnBuilder {
             return self.append_array(array);
         }
         let (encoding, mask) = source.array(count)?;
-        source.claim(count, 8)?;
+        source.claim(count, self.values.width())?;
         match &mask {
             Mask::None => self.nulls.append_n_non_nulls(count),
             Mask::Some(nulls) => self.nulls.append_buffer(nulls),

@@ -102,7 +102,9 @@ fn read_node(
         DataType::LargeList(element) => (vec![element.data_type()], None),
         DataType::Map(entries, _) => (vec![entries.data_type()], None),
         DataType::FixedSizeList(element, length) => {
-            (vec![element.data_type()], elements.checked_mul(u64::from(length.unsigned_abs())))
+            // Neither is above 2^44 and 2^31; a product that is above 2^64 is that of no file.
+            let exact = elements.saturating_mul(u64::from(length.unsigned_abs()));
+            (vec![element.data_type()], Some(exact))
         }
         DataType::Struct(fields) => (fields.iter().map(|field| field.data_type()).collect(), Some(elements)),
         _ => (Vec::new(), None),

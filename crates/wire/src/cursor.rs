@@ -43,11 +43,19 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Error::protocol("a text is not UTF-8"))
     }
 
-    /// A list whose items take at least one byte each, so that a false count costs no memory.
-    pub fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+    /// A list of at most `count_max` items of at least `item_bytes` each, so that a false count costs no memory.
+    pub fn list<T>(
+        &mut self,
+        item_bytes: usize,
+        count_max: usize,
+        mut item: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
         let count = self.u32()? as usize;
-        if count > self.rest.len() {
+        if count.saturating_mul(item_bytes) > self.rest.len() {
             return Err(Error::protocol(format!("{count} items cannot be in {} bytes", self.rest.len())));
+        }
+        if count > count_max {
+            return Err(Error::protocol(format!("{count} items where at most {count_max} may be")));
         }
         (0..count).map(|_| item(self)).collect()
     }

@@ -73,6 +73,7 @@ fn null_bytes(data_type: &DataType) -> usize {
     };
     match data_type {
         DataType::Null => 0,
+        DataType::Boolean => 1,
         DataType::FixedSizeList(element, length) => {
             null_bytes(element.data_type()).saturating_mul(length.unsigned_abs() as usize).saturating_add(1)
         }

@@ -54,7 +54,7 @@ pub use message::{
     QueryKind, Received, ResultHeader, Role, TableEntry, Times, Transaction, Welcome,
 };
 pub use row::{decode_row, encode_row};
-pub use schema::{canonical_field, canonical_schema, read_schema, write_schema};
+pub use schema::{FIELDS_MAX, canonical_field, canonical_schema, read_schema, write_schema};
 pub use size::rows_that_fit;
 pub use stream_decoder::{DecodeJob, StreamDecoder, stream_checksum};
 pub use stream_encoder::{StreamEncoder, StreamEnd};
@@ -72,8 +72,8 @@ pub const FRAME_BYTES_MAX: u32 = 256 << 20;
 /// chapter's Table 3.3.
 pub const CHUNK_BYTES: u32 = 1 << 20;
 
-/// Bytes that one chunk may have in memory unless its decoder is told otherwise.
-pub const DECODED_BYTES_MAX: usize = 1 << 30;
+/// The longest chunk that a client may ask for.
+pub const CHUNK_BYTES_MAX: u32 = 16 << 20;
 
 /// Stands for "not known" where a number of rows or bytes is.
 pub const UNKNOWN: u64 = u64::MAX;

@@ -3,10 +3,10 @@
 use crate::codec::{LZ4, NONE, ZSTD};
 use crate::cursor::{Reader, Writer};
 use crate::frame::{FrameHeader, FrameType};
-use crate::schema::{read_schema, write_schema};
+use crate::schema::{read_counted_schema, read_schema, write_schema};
 use crate::{UNKNOWN, VERSION};
 use arrow_schema::SchemaRef;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Result, TABLE_COLUMNS_MAX};
 use std::time::Duration;
 
 /// What a client can (§3).
@@ -252,7 +252,7 @@ impl Query {
         let (chunk_bytes, credit) = (from.u32()?, from.u64()?);
         let text = from.text()?.to_string();
         let has_parameters = from.u8()?;
-        let names = from.list(|from| Ok(from.text()?.to_string()))?;
+        let names = from.list(size_of::<u32>(), TABLE_COLUMNS_MAX, |from| Ok(from.text()?.to_string()))?;
         let parameters = match has_parameters {
             0 => None,
             1 | 2 => Some(Parameters {
@@ -631,6 +631,9 @@ pub struct Done {
     pub chosen: Vec<Chosen>,
 }
 
+/// Of one of the list.
+const CHOSEN_BYTES: usize = 14;
+
 impl Done {
     fn write(&self, to: &mut Writer) {
         to.u32(self.query).u64(self.rows).u64(self.checksum).u64(self.affected.unwrap_or(UNKNOWN));
@@ -658,7 +661,7 @@ impl Done {
             times,
             raw: from.u64()?,
             sent: from.u64()?,
-            chosen: from.list(|from| {
+            chosen: from.list(CHOSEN_BYTES, usize::MAX, |from| {
                 Ok(Chosen {
                     column: from.u32()?,
                     encoding: from.u8()?,
@@ -770,6 +773,12 @@ pub struct TableEntry {
     pub columns: SchemaRef,
 }
 
+/// Tables of a catalog, with all their fields (§13).
+const CATALOG_FIELDS_MAX: usize = 1 << 20;
+
+/// Of a table without names and columns.
+const TABLE_BYTES_MIN: usize = 21;
+
 impl TableEntry {
     pub fn list_frame(query: u32, tables: &[Self]) -> Vec<u8> {
         let mut writer = Writer::default();
@@ -782,17 +791,25 @@ impl TableEntry {
     }
 
     /// The query's number and the tables.
+    ///
+    /// # Errors
+    /// `54000` when they are too many to be held.
     pub fn decode_list(body: &[u8]) -> Result<(u32, Vec<Self>)> {
         let mut reader = Reader::new(body);
         let query = reader.u32()?;
-        let tables = reader.list(|from| {
-            Ok(Self {
-                schema: from.text()?.into(),
-                name: from.text()?.into(),
-                is_view: from.flag()?,
-                rows: known(from.u64()?),
-                columns: read_schema(from)?,
-            })
+        let mut found = 0;
+        let tables = reader.list(TABLE_BYTES_MIN, usize::MAX, |from| {
+            let (schema, name) = (from.text()?.into(), from.text()?.into());
+            let (is_view, rows) = (from.flag()?, known(from.u64()?));
+            let (columns, fields) = read_counted_schema(from)?;
+            found += 1 + fields;
+            if found > CATALOG_FIELDS_MAX {
+                let message = format!(
+                    "the catalog has more than {CATALOG_FIELDS_MAX} tables and columns; query information_schema"
+                );
+                return Err(Error::invalid_input(message).with_sqlstate("54000"));
+            }
+            Ok(Self { schema, name, is_view, rows, columns })
         })?;
         reader.end()?;
         Ok((query, tables))

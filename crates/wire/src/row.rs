@@ -4,7 +4,7 @@ use crate::decode::{decode, to_batch};
 use crate::encode::encode_alone;
 use crate::integers::NoColumns;
 use crate::sink::{FRAME_ALIGNMENT, Settings, Sink};
-use crate::source::Source;
+use crate::source::{Source, decoded_bytes_max};
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -32,7 +32,8 @@ fn parameter_type(field: &Field) -> &DataType {
 
 /// The row that `encode_row` wrote. Dictionaries are among their values' types.
 pub fn decode_row(schema: SchemaRef, head: &[u8], payload: &[u8]) -> Result<RecordBatch> {
-    let mut source = Source::new(head, Buffer::from(payload), FRAME_ALIGNMENT, crate::DECODED_BYTES_MAX);
+    let limit = decoded_bytes_max(head.len() + payload.len());
+    let mut source = Source::new(head, Buffer::from(payload), FRAME_ALIGNMENT, limit);
     let mut columns = Vec::with_capacity(schema.fields().len());
     let mut fields = Vec::with_capacity(schema.fields().len());
     for field in schema.fields() {

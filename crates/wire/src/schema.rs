@@ -12,6 +12,12 @@ use std::sync::Arc;
 /// Types within types.
 const NESTING_MAX: usize = 64;
 
+/// Fields of a schema, those within types included (§13).
+pub const FIELDS_MAX: usize = 1 << 18;
+
+/// Bytes of a field with an empty name and a type of one byte.
+const FIELD_BYTES_MIN: usize = 6;
+
 /// A field with the one Arrow type that its values have on the wire.
 ///
 /// # Errors
@@ -31,10 +37,35 @@ pub fn canonical_field(field: &Field) -> Result<Field> {
     Ok(logical_type.mark(Field::new(field.name(), data_type, field.is_nullable())))
 }
 
+/// # Errors
+/// As [`canonical_field`]; `54011` when there are more columns than a receiver takes.
 pub fn canonical_schema(schema: &Schema) -> Result<SchemaRef> {
+    let columns = schema.fields().len();
+    let fields = schema.fields().iter().map(|field| fields_of(field)).sum::<usize>();
+    if columns > TABLE_COLUMNS_MAX || fields > FIELDS_MAX {
+        return Err(Error::invalid_input(format!(
+            "{columns} columns with {fields} fields are too many to be sent: at most {TABLE_COLUMNS_MAX} with \
+             {FIELDS_MAX}"
+        ))
+        .with_sqlstate("54011"));
+    }
     let fields: Fields =
         schema.fields().iter().map(|field| canonical_field(field)).collect::<Result<Vec<_>>>()?.into();
     Ok(Arc::new(Schema::new(fields)))
+}
+
+/// A field and those within its type.
+fn fields_of(field: &Field) -> usize {
+    1 + match field.data_type() {
+        DataType::List(element)
+        | DataType::LargeList(element)
+        | DataType::ListView(element)
+        | DataType::LargeListView(element)
+        | DataType::FixedSizeList(element, _)
+        | DataType::Map(element, _) => fields_of(element),
+        DataType::Struct(members) => members.iter().map(|member| fields_of(member)).sum(),
+        _ => 0,
+    }
 }
 
 fn canonical_type(field: &Field) -> Result<DataType> {
@@ -137,17 +168,24 @@ fn write_type(to: &mut Writer, field: &Field) {
 /// # Errors
 /// `08P01` when the bytes are not those of a schema.
 pub fn read_schema(from: &mut Reader<'_>) -> Result<SchemaRef> {
-    let fields = from.list(|from| read_field(from, 0))?;
-    if fields.len() > TABLE_COLUMNS_MAX {
-        return Err(Error::protocol(format!("{} columns are too many", fields.len())));
-    }
-    Ok(Arc::new(Schema::new(fields)))
+    read_counted_schema(from).map(|(schema, _)| schema)
 }
 
-fn read_field(from: &mut Reader<'_>, depth: usize) -> Result<FieldRef> {
+/// A schema, and how many fields it has, those within types included.
+pub(crate) fn read_counted_schema(from: &mut Reader<'_>) -> Result<(SchemaRef, usize)> {
+    let mut left = FIELDS_MAX;
+    let fields = from.list(FIELD_BYTES_MIN, TABLE_COLUMNS_MAX, |from| read_field(from, &mut left, 0))?;
+    Ok((Arc::new(Schema::new(fields)), FIELDS_MAX - left))
+}
+
+/// Reads a field and those within its type, of which `left` may come.
+fn read_field(from: &mut Reader<'_>, left: &mut usize, depth: usize) -> Result<FieldRef> {
+    *left = left
+        .checked_sub(1)
+        .ok_or_else(|| Error::protocol(format!("a schema of more than {FIELDS_MAX} fields")))?;
     let name = from.text()?.to_string();
     let nullable = from.flag()?;
-    let (data_type, marked) = read_type(from, depth)?;
+    let (data_type, marked) = read_type(from, left, depth)?;
     let field = Field::new(name, data_type, nullable);
     Ok(Arc::new(match marked {
         Some(logical_type) => logical_type.mark(field),
@@ -156,7 +194,11 @@ fn read_field(from: &mut Reader<'_>, depth: usize) -> Result<FieldRef> {
 }
 
 /// A type, and the logical type that its field is marked with.
-fn read_type(from: &mut Reader<'_>, depth: usize) -> Result<(DataType, Option<LogicalType>)> {
+fn read_type(
+    from: &mut Reader<'_>,
+    left: &mut usize,
+    depth: usize,
+) -> Result<(DataType, Option<LogicalType>)> {
     if depth > NESTING_MAX {
         return Err(Error::protocol(format!("types are nested deeper than {NESTING_MAX}")));
     }
@@ -187,14 +229,17 @@ fn read_type(from: &mut Reader<'_>, depth: usize) -> Result<(DataType, Option<Lo
         21 => return Ok((DataType::FixedSizeBinary(16), Some(LogicalType::Uuid))),
         22 => DataType::FixedSizeBinary(read_length(from)?),
         23 => return Ok((DataType::LargeUtf8, Some(LogicalType::Json))),
-        24 => DataType::LargeList(read_field(from, depth + 1)?),
+        24 => DataType::LargeList(read_field(from, left, depth + 1)?),
         25 => {
             let length = read_length(from)?;
-            DataType::FixedSizeList(read_field(from, depth + 1)?, length)
+            DataType::FixedSizeList(read_field(from, left, depth + 1)?, length)
         }
-        26 => DataType::Struct(from.list(|from| read_field(from, depth + 1))?.into()),
+        26 => {
+            let members = from.list(FIELD_BYTES_MIN, *left, |from| read_field(from, left, depth + 1))?;
+            DataType::Struct(members.into())
+        }
         27 => {
-            let pair = vec![read_field(from, depth + 1)?, read_field(from, depth + 1)?];
+            let pair = vec![read_field(from, left, depth + 1)?, read_field(from, left, depth + 1)?];
             let entries = Field::new("entries", DataType::Struct(pair.into()), false);
             DataType::Map(Arc::new(entries), from.flag()?)
         }
@@ -304,6 +349,35 @@ mod tests {
         let bytes = writer.finish();
         for length in 0..bytes.len() {
             assert_eq!(read_schema(&mut Reader::new(&bytes[..length])).unwrap_err().sqlstate(), "08P01");
+        }
+    }
+
+    /// So many columns, each of a struct with so many members.
+    fn structs(columns: u32, members: u32) -> Vec<u8> {
+        let mut writer = Writer::default();
+        writer.u32(columns);
+        for _ in 0..columns {
+            writer.text("").u8(1).u8(26).u32(members);
+            (0..members).for_each(|_| _ = writer.text("").u8(1).u8(1));
+        }
+        writer.finish()
+    }
+
+    #[test]
+    fn columns_and_fields_have_a_limit_for_both_sides() {
+        for (columns, members, fits) in
+            [(16_384, 15, true), (16_385, 0, false), (16_384, 16, false), (1, 1 << 18, false)]
+        {
+            let bytes = structs(columns, members);
+            assert_eq!(read_schema(&mut Reader::new(&bytes)).is_ok(), fits, "{columns} {members}");
+            let member = Arc::new(Field::new("", DataType::Boolean, true));
+            let members: Fields = vec![member; members as usize].into();
+            let column = Arc::new(Field::new("", DataType::Struct(members), true));
+            let sent = canonical_schema(&Schema::new(vec![column; columns as usize]));
+            assert_eq!(
+                sent.map_err(|error| error.sqlstate().to_string()).err().as_deref(),
+                (!fits).then_some("54011")
+            );
         }
     }
 

@@ -9,6 +9,18 @@ use hypostyle_types::{Error, Result};
 /// Arrays within arrays.
 const NESTING_MAX: usize = 64;
 
+/// Bytes that a chunk or a dictionary may take in memory (§10.4), unless it came with a good part of them.
+const DECODED_BYTES_MAX: usize = 256 << 20;
+const DECODED_TIMES: usize = 16;
+
+/// The same of a single row, and of everything.
+pub(crate) const ROW_BYTES_MAX: usize = 1 << 30;
+
+/// Bytes in memory that so many which have come may become.
+pub(crate) fn decoded_bytes_max(came: usize) -> usize {
+    DECODED_BYTES_MAX.max(came.saturating_mul(DECODED_TIMES)).min(ROW_BYTES_MAX)
+}
+
 pub(crate) struct Source<'a> {
     head: Reader<'a>,
     payload: Buffer,

@@ -3,14 +3,13 @@
 //! What must be seen in order is here: numbers, rows, dictionaries, the stream's checksum. What takes time is in a
 //! [`DecodeJob`], which any thread may do.
 
-use crate::DECODED_BYTES_MAX;
 use crate::builder::ColumnBuilder;
 use crate::decode::ChunkColumns;
 use crate::decode::{decode, decode_codes, refused, to_batch};
 use crate::integers::NoColumns;
 use crate::message::{ChunkHeader, DictionaryHeader, Place};
 use crate::sink::{FRAME_ALIGNMENT, MEMORY_ALIGNMENT};
-use crate::source::Source;
+use crate::source::{ROW_BYTES_MAX, Source, decoded_bytes_max};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;
 use arrow_schema::{DataType, SchemaRef};
@@ -40,15 +39,7 @@ pub struct StreamDecoder {
 impl StreamDecoder {
     pub fn new(query: u32, schema: SchemaRef) -> Self {
         let dictionaries = Arc::new(vec![None; schema.fields().len()]);
-        Self {
-            query,
-            schema,
-            limit: DECODED_BYTES_MAX,
-            next: 0,
-            rows: 0,
-            checksum: Xxh3::new(),
-            dictionaries,
-        }
+        Self { query, schema, limit: ROW_BYTES_MAX, next: 0, rows: 0, checksum: Xxh3::new(), dictionaries }
     }
 
     /// Refuses chunks and dictionaries of more bytes in memory.
@@ -81,7 +72,8 @@ impl StreamDecoder {
                 header.number
             )));
         }
-        let mut source = Source::new(&header.head, payload, FRAME_ALIGNMENT, self.limit);
+        let limit = self.limit.min(decoded_bytes_max(body.len()));
+        let mut source = Source::new(&header.head, payload, FRAME_ALIGNMENT, limit);
         let values = decode(&mut source, values, header.values as usize, &NoColumns)?;
         source.end()?;
         if values.null_count() > 0 {
@@ -119,10 +111,12 @@ impl StreamDecoder {
         self.next += 1;
         self.rows = self.rows.saturating_add(header.rows);
         self.checksum.update(&header.checksum.to_le_bytes());
+        let limit =
+            if rows == 1 { ROW_BYTES_MAX } else { decoded_bytes_max(header.head.len() + payload.len()) };
         Ok(DecodeJob {
             schema: self.schema.clone(),
             dictionaries: self.dictionaries.clone(),
-            limit: self.limit,
+            limit: limit.min(self.limit),
             rows,
             checksum: (header.place == Place::Frame).then_some(header.checksum),
             number: header.number,

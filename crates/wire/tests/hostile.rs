@@ -10,34 +10,46 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use common::*;
 use hypostyle_types::Result;
 use hypostyle_wire::{
-    ChunkHeader, Codec, ColumnBuilder, DictionaryHeader, FrameType, Place, StreamDecoder, Writer,
-    canonical_schema, decode_row, encode_row,
+    ChunkHeader, Codec, ColumnBuilder, DictionaryHeader, FrameType, Place, Query, QueryKind, Reader,
+    StreamDecoder, TableEntry, Writer, canonical_schema, decode_row, encode_row, read_schema,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Remembers the greatest piece of memory that was asked for.
+/// Remembers the greatest piece of memory that was asked for, and how much was held at most.
 struct Watched;
 
 static GREATEST: AtomicUsize = AtomicUsize::new(0);
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static HELD_MOST: AtomicUsize = AtomicUsize::new(0);
+
+impl Watched {
+    fn hold(size: usize) {
+        GREATEST.fetch_max(size, Ordering::Relaxed);
+        let held = HELD.fetch_add(size, Ordering::Relaxed) + size;
+        HELD_MOST.fetch_max(held, Ordering::Relaxed);
+    }
+}
 
 // SAFETY: all is left to the system's allocator.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        GREATEST.fetch_max(layout.size(), Ordering::Relaxed);
+        Self::hold(layout.size());
         // SAFETY: the caller's promises are the system's.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's promises are the system's.
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        GREATEST.fetch_max(size, Ordering::Relaxed);
+        Self::hold(size);
+        HELD.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller's promises are the system's.
         unsafe { System.realloc(pointer, layout, size) }
     }
@@ -49,9 +61,14 @@ static ALLOCATOR: Watched = Watched;
 /// What nothing here needs, and a lying length would.
 const GREATEST_ALLOWED: usize = 64 << 20;
 
+/// By all tests together, which run at once.
+const HELD_ALLOWED: usize = 256 << 20;
+
 fn assert_modest() {
     let greatest = GREATEST.load(Ordering::Relaxed);
     assert!(greatest < GREATEST_ALLOWED, "{greatest} bytes were asked for at once");
+    let held = HELD_MOST.load(Ordering::Relaxed);
+    assert!(held < HELD_ALLOWED, "{held} bytes were held");
 }
 
 /// A chunk, taken apart.
@@ -265,6 +282,93 @@ fn lying_lengths_take_no_memory() {
         let error = forged(data_type, rows, head, &[]).expect_err(name);
         assert_eq!(error.sqlstate(), "08P01", "{name}: {error}");
     }
+    assert_modest();
+}
+
+#[test]
+fn a_few_bytes_are_not_believed_to_be_much() {
+    let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true)]));
+    let header = |rows| ChunkHeader {
+        query: 7,
+        place: Place::Frame,
+        number: 0,
+        rows,
+        checksum: xxh3_64(&[]),
+        skip: 0,
+        head: head(|to| _ = to.u8(4).u8(0).i64(7)),
+    };
+    let body = |rows| -> Buffer { head(|to| header(rows).write(to)).into() };
+    let decode = |rows| StreamDecoder::new(7, schema.clone()).chunk(body(rows)).unwrap().decode();
+    assert_eq!(decode(1 << 20).unwrap().num_rows(), 1 << 20);
+    let error = decode((256 << 20) / 8 + 1).unwrap_err();
+    assert_eq!(error.sqlstate(), "08P01", "{error}");
+    let words = Arc::new(Schema::new(vec![Field::new(
+        "a",
+        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::LargeUtf8)),
+        true,
+    )]));
+    let dictionary = DictionaryHeader {
+        query: 7,
+        column: 0,
+        number: 0,
+        values: (1 << 26) + 1,
+        checksum: xxh3_64(&[]),
+        head: head(|to| _ = to.u8(0).u8(0).u8(4).u8(0).i64(0).u8(0).u32(0)),
+    };
+    let error = StreamDecoder::new(7, words).dictionary(head(|to| dictionary.write(to)).into()).unwrap_err();
+    assert_eq!(error.sqlstate(), "08P01", "{error}");
+    assert_modest();
+}
+
+/// A body with so many fields, of columns or of one struct.
+fn fields(count: u32, in_struct: bool) -> Vec<u8> {
+    head(|to| {
+        if in_struct {
+            to.u32(1).text("").u8(1).u8(26);
+        }
+        to.u32(count);
+        (0..count).for_each(|_| _ = to.text("").u8(1).u8(1));
+    })
+}
+
+#[test]
+fn many_fields_take_no_memory() {
+    for in_struct in [false, true] {
+        // Fields that are there, and those that are only said to be.
+        let mut few = fields(10, in_struct);
+        let at = if in_struct { 10 } else { 0 };
+        few[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+        for fields in [fields(1 << 21, in_struct), few] {
+            let error = read_schema(&mut Reader::new(&fields)).unwrap_err();
+            assert_eq!(error.sqlstate(), "08P01", "{error}");
+            let query = Query {
+                query: 1,
+                kind: QueryKind::Sql,
+                descriptors: false,
+                progress: false,
+                chunk_bytes: 0,
+                credit: 0,
+                text: String::new(),
+                parameters: None,
+            };
+            let frame = query.frame();
+            // One kind of parameters, no names, the schema, empty head and payload.
+            let body = [&frame[8..frame.len() - 5], &[1, 0, 0, 0, 0], &fields, &[0; 8]].concat();
+            assert_eq!(Query::decode(&body).unwrap_err().sqlstate(), "08P01");
+        }
+    }
+    let tables = |columns: u32| {
+        head(|to| {
+            to.u32(1).u32(100);
+            for _ in 0..100 {
+                to.text("").text("t").u8(0).u64(0).u32(columns);
+                (0..columns).for_each(|_| _ = to.text("").u8(1).u8(1));
+            }
+        })
+    };
+    assert_eq!(TableEntry::decode_list(&tables(100)).unwrap().1.len(), 100);
+    let error = TableEntry::decode_list(&tables(11_000)).unwrap_err();
+    assert_eq!(error.sqlstate(), "54000", "the connection goes on: {error}");
     assert_modest();
 }
 
