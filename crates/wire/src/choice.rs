@@ -462,13 +462,13 @@ mod tests {
             chooser.sent(1 << 20, OnLink { waited, elapsed });
             chooser.link.unwrap() / 1e6
         };
-        (0..10).for_each(|_| drop(send(10, 11)));
+        (0..10).for_each(|_| _ = send(10, 11));
         let full = send(10, 11);
         assert!((90.0..100.0).contains(&full), "{full}");
         let idle: Vec<f64> = (0..LINK_TRUSTED + 20).map(|_| send(1, 40)).collect();
         assert!(idle[..LINK_TRUSTED as usize].iter().all(|link| *link == full));
         assert!(idle.is_sorted() && *idle.last().unwrap() > 1000.0, "it may have become faster");
-        (0..10).for_each(|_| drop(send(100, 100)));
+        (0..10).for_each(|_| _ = send(100, 100));
         assert!(send(100, 100) < 11.0, "a slower one is believed at once");
         assert!(send(1, 50) > 20.0, "it is no slower than what has passed");
     }
