@@ -9,7 +9,7 @@ use crate::frames::{Frame, Transport};
 use crate::socket::Socket;
 use crate::streams::{Incoming, Numbered, Outgoing};
 use arrow_buffer::Buffer;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{Elsewhere, FRAME_HEADER_BYTES, FrameType, Received};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -27,6 +27,9 @@ const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// Frames of fewer bytes are not worth another connection.
 const ELSEWHERE_BYTES_MIN: u64 = 64 << 10;
+
+/// So long both sides may take to tell how far they have come: a server looks for a new socket when its statement lets it.
+const AGREE_TIME: Duration = Duration::from_secs(30);
 
 /// New sockets in a row over which nothing has come through.
 const FRUITLESS_MAX: u32 = 8;
@@ -281,12 +284,17 @@ impl Channel {
             Ok(value) => return Ok(Some(value)),
             Err(error) => error,
         };
-        let replaced = self.resumption.as_ref().is_some_and(|resumption| resumption.source.is_replaced());
-        if !(replaced || self.transport.is_broken()) {
+        if !self.is_lost() {
             return Err(error);
         }
         self.resume(error, hook)?;
         Ok(None)
+    }
+
+    /// Whether only a new socket helps.
+    fn is_lost(&self) -> bool {
+        let is_replaced = |resumption: &Resumption| resumption.source.is_replaced();
+        self.transport.is_broken() || self.resumption.as_ref().is_some_and(is_replaced)
     }
 
     fn resume(&mut self, mut error: Error, hook: Hook<'_>) -> Result<()> {
@@ -303,7 +311,7 @@ impl Channel {
                     self.open_streams();
                     return Ok(());
                 }
-                Err(broken) if self.transport.is_broken() => error = broken,
+                Err(broken) if self.is_lost() => error = broken,
                 Err(other) => {
                     // Half agreed is not agreed: the next call begins anew.
                     self.transport.give_up();
@@ -315,24 +323,44 @@ impl Channel {
 
     /// Both sides tell how far they have come, and send what is behind.
     fn agree(&mut self, hook: Hook<'_>) -> Result<()> {
-        let Some(resumption) = &mut self.resumption else { return Ok(()) };
-        resumption.told = resumption.received;
-        self.transport.send(&Received(resumption.received).frame(), hook)?;
-        let frame = self.transport.receive(hook)?;
+        let frame = self.exchange_received(hook)?;
         if frame.frame_type != FrameType::Received {
             let message =
                 format!("a {:?} frame where a resumed session begins with Received", frame.frame_type);
             return Err(Error::protocol(message));
         }
         let received = Received::decode(&frame.body)?;
+        let Some(resumption) = &mut self.resumption else { return Ok(()) };
         resumption.acknowledge(&received)?;
+        let resumption = &*resumption;
         let mut skip = (received.0 - resumption.kept_from) as usize;
         let mut pieces = Vec::with_capacity(resumption.kept.len());
         for buffer in &resumption.kept {
             pieces.push(&buffer[skip.min(buffer.len())..]);
             skip = skip.saturating_sub(buffer.len());
         }
-        self.transport.send_pieces(&pieces, &[], hook)
+        self.transport.send_pieces(&pieces, &[], &mut watched(Some(resumption), hook))
+    }
+
+    /// Tells how far this side has come, and waits for what the other says; not for ever, and not when the next socket is
+    /// there.
+    fn exchange_received(&mut self, hook: Hook<'_>) -> Result<Frame> {
+        let received = self.resumption.as_mut().map_or(0, |resumption| {
+            resumption.told = resumption.received;
+            resumption.received
+        });
+        let deadline = Instant::now() + AGREE_TIME;
+        let mut watched = watched(self.resumption.as_ref(), hook);
+        let mut hook = || match Instant::now() < deadline {
+            true => watched(),
+            false => Err(Error::new(ErrorKind::Connection, "the other side does not go on with the session")),
+        };
+        let sent = self.transport.send(&Received(received).frame(), &mut hook);
+        let frame = sent.and_then(|()| self.transport.receive(&mut hook));
+        if frame.is_err() && Instant::now() >= deadline {
+            self.transport.give_up();
+        }
+        frame
     }
 }
 
@@ -391,7 +419,7 @@ impl Resumption {
 fn watched<'a>(resumption: Option<&'a Resumption>, hook: Hook<'a>) -> impl FnMut() -> Result<()> + use<'a> {
     move || match resumption {
         Some(resumption) if resumption.source.is_replaced() => {
-            Err(Error::new(hypostyle_types::ErrorKind::Connection, "the client has connected again"))
+            Err(Error::new(ErrorKind::Connection, "the client has connected again"))
         }
         _ => hook(),
     }

@@ -216,3 +216,54 @@ fn a_peer_that_has_got_more_than_was_sent_is_refused() {
     let error = one.receive(&mut || Ok(())).unwrap_err();
     assert_eq!(error.sqlstate(), "08P01");
 }
+
+/// New sockets of a session, as a server gets them.
+#[derive(Clone, Default)]
+struct Given(Arc<Mutex<Vec<Transport>>>);
+
+impl Reconnect for Given {
+    fn is_replaced(&self) -> bool {
+        !self.0.lock().unwrap().is_empty()
+    }
+
+    fn reconnect(&mut self, _error: &Error, hook: Hook<'_>) -> Result<Transport> {
+        loop {
+            if let Some(transport) = self.0.lock().unwrap().pop() {
+                return Ok(transport);
+            }
+            hook()?;
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn a_new_socket_that_says_nothing_is_left_for_the_next_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connect = || {
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (transport(listener.accept().unwrap().0), transport(peer))
+    };
+    let (first, first_peer) = connect();
+    let given = Given::default();
+    let mut channel = Channel::resumable(first, Box::new(given.clone()));
+    let deadline = Instant::now() + PATIENCE;
+    let mut hook = move || match Instant::now() < deadline {
+        true => Ok(()),
+        false => Err(Error::internal("the silent socket is waited for")),
+    };
+    let receiving = thread::spawn(move || channel.receive(&mut hook).map(|frame| frame.body.len()));
+    drop(first_peer);
+    let (silent, _silent_peer) = connect();
+    given.0.lock().unwrap().push(silent);
+    // Until it has been taken up.
+    while given.is_replaced() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(Duration::from_millis(100));
+    let (last, mut last_peer) = connect();
+    given.0.lock().unwrap().push(last);
+    last_peer.send(&Received(0).frame(), &mut || Ok(())).unwrap();
+    last_peer.send(&frame(3), &mut || Ok(())).unwrap();
+    assert_eq!(receiving.join().unwrap().unwrap(), frame(3).len() - 8);
+}
