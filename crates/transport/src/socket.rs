@@ -9,7 +9,7 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags,
 };
-use socket2::SockRef;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::net::{SocketAddr, TcpStream};
@@ -20,6 +20,12 @@ use std::time::Duration;
 /// Bytes that the kernel takes beyond those that are under way. Without a limit it takes megabytes at the speed of memory: time in the
 /// socket would say nothing of the link, and what is chosen for it would come too late.
 const UNSENT_BYTES: u32 = 128 << 10;
+
+/// A peer that is gone without a word is noticed after two minutes of silence. What it does not take is no sign: a program may let its
+/// result wait, so there is no `TCP_USER_TIMEOUT`, which would count that.
+const ALIVE_TIME: Duration = Duration::from_secs(60);
+const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const ALIVE_RETRIES: u32 = 4;
 
 /// Why a read or write has not gone on.
 pub(crate) enum Stop {
@@ -46,10 +52,19 @@ impl AsFd for Socket {
 }
 
 impl Socket {
-    /// A TCP socket that sends small frames at once, and lets its owner feel how fast the link is.
+    /// A TCP socket that sends small frames at once, lets its owner feel how fast the link is, and ends when the peer is
+    /// gone.
     pub fn tcp(stream: TcpStream) -> Result<Self> {
-        stream.set_nodelay(true).map_err(|error| failed(&error))?;
-        SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES).map_err(|error| failed(&error))?;
+        let alive = TcpKeepalive::new()
+            .with_time(ALIVE_TIME)
+            .with_interval(ALIVE_INTERVAL)
+            .with_retries(ALIVE_RETRIES);
+        let socket = SockRef::from(&stream);
+        socket
+            .set_tcp_nodelay(true)
+            .and_then(|()| socket.set_tcp_notsent_lowat(UNSENT_BYTES))
+            .and_then(|()| socket.set_tcp_keepalive(&alive))
+            .map_err(|error| failed(&error))?;
         Ok(Self::Tcp(stream))
     }
 

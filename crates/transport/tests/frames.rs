@@ -4,8 +4,10 @@ use hypostyle_transport::{Socket, Transport};
 use hypostyle_types::Error;
 use hypostyle_wire::{DESCRIPTORS_MAX, FRAME_BYTES_MAX, FrameHeader, FrameType};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use socket2::SockRef;
 use std::io::{ErrorKind, IoSlice, PipeReader, Read, Write, pipe};
 use std::mem::MaybeUninit;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -143,5 +145,19 @@ fn descriptors_that_were_not_announced_are_closed_and_refused() {
         let received = transport.receive(&mut patient()).and_then(|_| transport.receive(&mut patient()));
         assert_eq!(received.unwrap_err().sqlstate(), "08P01", "{takes} {announced} {with_header}");
         assert!(is_closed_everywhere(reader), "{takes} {announced} {with_header}");
+    }
+}
+
+#[test]
+fn peers_that_are_gone_without_a_word_are_noticed() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let connecting = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    for stream in [connecting, listener.accept().unwrap().0] {
+        let socket = Socket::tcp(stream).unwrap();
+        let socket = SockRef::from(&socket);
+        assert!(socket.keepalive().unwrap());
+        let silence = socket.tcp_keepalive_time().unwrap()
+            + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
+        assert_eq!(silence, Duration::from_secs(120));
     }
 }
