@@ -7,6 +7,7 @@ use rustix::fs::{FlockOperation, MemfdFlags, Mode};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -298,22 +299,36 @@ impl Store {
         }
     }
 
-    /// Takes the exclusive lock of a file or directory; `None` when someone has it. It dies with its owner
-    /// (`flock`, never `fcntl`, whose locks vanish when any descriptor of the file closes).
+    /// Takes the exclusive lock of what has a name now, a file or directory; `None` when someone has it. It dies with
+    /// its owner (`flock`, never `fcntl`, whose locks vanish when any descriptor of the file closes).
     pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
         match self {
-            Self::Directory { .. } => {
+            Self::Directory { .. } => loop {
                 let file = self.open_for_lock(name)?;
                 match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                    Ok(()) => Ok(Some(Lock(Held::File { _file: file }))),
-                    Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-                    Err(error) => Err(lock_error(error, name)),
+                    Ok(()) if self.is_named(&file, name)? => {
+                        return Ok(Some(Lock(Held::File { _file: file })));
+                    }
+                    // It was removed before it was locked.
+                    Ok(()) => {}
+                    Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                    Err(error) => return Err(lock_error(error, name)),
                 }
-            }
+            },
             Self::Memory(_, locks) => {
                 let free = lock(locks).insert(name.to_string());
                 Ok(free.then(|| Lock(Held::Memory(locks.clone(), name.to_string()))))
             }
+        }
+    }
+
+    fn is_named(&self, file: &fs::File, name: &str) -> Result<bool> {
+        let path = self.path().unwrap_or(Path::new("")).join(name);
+        let found = fs::metadata(&path).and_then(|named| Ok((named, file.metadata()?)));
+        match found {
+            Ok((named, locked)) => Ok((named.dev(), named.ino()) == (locked.dev(), locked.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::from_io(&error, format_args!("cannot look at \"{}\"", path.display()))),
         }
     }
 
@@ -429,6 +444,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     fn stores() -> (tempfile::TempDir, [Store; 2]) {
         let directory = tempfile::tempdir().unwrap();
@@ -512,6 +528,33 @@ mod tests {
             drop(held);
             assert!(store.try_lock("L").unwrap().is_some());
         }
+    }
+
+    #[test]
+    fn a_lock_is_of_what_has_the_name_and_not_of_what_had_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), false);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    if let Ok(Some(_lock)) = store.try_lock("d") {
+                        store.remove_directory("d").unwrap();
+                    }
+                }
+            });
+            let mut locked = 0;
+            let mut kept = true;
+            while locked < 3000 && kept {
+                store.create_new_directory("d").unwrap();
+                if let Ok(Some(_lock)) = store.try_lock("d") {
+                    locked += 1;
+                    kept = directory.path().join("d").exists();
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            assert!(kept, "it was removed although it is locked");
+        });
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Opening a database, publishing its versions to the processes that have it open, recovery and
 //! checkpoints (format.md §1, §7, §8).
 
-use crate::column::{GenerationFiles, committed_files, table_directory};
+use crate::column::{GenerationFiles, table_directory};
+use crate::leftovers;
 use crate::readers::{Garbage, Readers};
 use crate::rows::encode_deleted_file;
 use crate::snapshot::{Snapshot, State, deleted_file_name};
@@ -356,8 +357,18 @@ impl Database {
                 return Ok(self.head.read().clone());
             }
             let mut head = self.head.write();
+            let before = head.snapshot.clone();
             match advance(&self.store, &mut head, published) {
-                Ok(()) => return Ok(head.clone()),
+                Ok(()) => {
+                    let view = head.clone();
+                    drop(head);
+                    if !self.is_read_only() {
+                        // Who has committed it may be gone before it can remove them.
+                        let garbage = garbage(&self.store, &before, &view.snapshot);
+                        self.readers.discard(view.snapshot.version(), garbage);
+                    }
+                    return Ok(view);
+                }
                 // Something newer has been published meanwhile, and the file removed.
                 Err(error)
                     if error.kind() == ErrorKind::NotFound && tried.replace(published) != Some(published) => {
@@ -423,13 +434,20 @@ impl Database {
         &self.store
     }
 
-    /// A table id that nobody else uses, with its directory.
-    pub(crate) fn allocate_table(&self, next: TableId) -> Result<TableId> {
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
+    }
+
+    /// A table id that nobody else uses, with its directory and the append lock of it.
+    pub(crate) fn allocate_table(&self, next: TableId) -> Result<(TableId, Lock)> {
         self.next_table.fetch_max(next.0, Ordering::Relaxed);
         loop {
             let id = TableId(self.next_table.fetch_add(1, Ordering::Relaxed));
-            if self.store.create_new_directory(&table_directory(id))? {
-                return Ok(id);
+            // Who looks for leftovers may have the lock.
+            if self.store.create_new_directory(&table_directory(id))?
+                && let Some(lock) = self.try_append_lock(id)?
+            {
+                return Ok((id, lock));
             }
         }
     }
@@ -446,8 +464,16 @@ impl Database {
 
     /// Takes the append lock of a table; `None` when someone has it.
     pub(crate) fn try_append_lock(&self, id: TableId) -> Result<Option<Lock>> {
-        self.store.create_directory(&table_directory(id))?;
-        self.store.try_lock(&table_directory(id))
+        let directory = table_directory(id);
+        loop {
+            // Mostly it is there.
+            self.store.create_new_directory(&directory)?;
+            match self.store.try_lock(&directory) {
+                // It was removed as a leftover.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                locked => return locked,
+            }
+        }
     }
 
     fn commit_lock(&self) -> Result<Option<LockFileGuard<'_>>> {
@@ -708,8 +734,9 @@ impl Database {
         }
     }
 
-    /// Puts the log into the column files and a new catalog file. False when another transaction is
-    /// writing the files of a table with rows in the log: the next checkpoint tries again.
+    /// Puts the log into the column files and a new catalog file, and removes what processes that are gone have left.
+    /// False when another transaction is writing the files of a table with rows in the log: the next checkpoint tries
+    /// again.
     ///
     /// # Errors
     /// `DiskFull` or `Io`; the database is then as it was.
@@ -720,6 +747,14 @@ impl Database {
 
     /// [`Self::checkpoint`], unless another one has left the log behind: all that find it too long come here.
     fn checkpoint_log(&self, log: Version) -> Result<bool> {
+        let is_done = self.write_checkpoint(log)?;
+        if let Err(error) = self.remove_leftovers() {
+            tracing::warn!(%error, "superfluous files stay behind");
+        }
+        Ok(is_done)
+    }
+
+    fn write_checkpoint(&self, log: Version) -> Result<bool> {
         // A commit whose sync is under way would be published here, although that may fail.
         let end = Position { checkpoint: log, offset: u64::MAX };
         let Some(turn) = self.turn_to_sync(end)? else { return Ok(true) };
@@ -806,7 +841,8 @@ impl Database {
         let version = state.catalog.version;
         let mut stale = Vec::new();
         for (id, rows) in &mut state.rows {
-            if rows.deleted.is_empty() {
+            let had_file = state.catalog.table_by_id(*id).is_some_and(|table| table.deleted.is_some());
+            if rows.deleted.is_empty() && !had_file {
                 continue;
             }
             let directory = table_directory(*id);
@@ -816,6 +852,10 @@ impl Database {
             // A checkpoint of another process may have replaced the file that this one knows.
             let known = rows.deleted_file.map(|file| deleted_file_name(*id, file.version));
             if known.is_some_and(|known| old.contains(&known)) {
+                continue;
+            }
+            if rows.deleted.is_empty() {
+                stale.append(&mut old);
                 continue;
             }
             let name = deleted_file_name(*id, version);
@@ -1081,7 +1121,7 @@ fn recover_as_writer(
         Shared { checkpoint, written, published, synced, sync_failed: false, commit_waits: false, boot };
     file.write_at(0, &told.encode())?;
     if alone {
-        remove_leftovers(store, checkpoint, view.snapshot.catalog())?;
+        leftovers::remove_all(store, checkpoint, view.snapshot.catalog())?;
     }
     let durable = view.snapshot.version();
     Ok((view, durable))
@@ -1159,7 +1199,7 @@ fn garbage(store: &Arc<Store>, before: &Snapshot, after: &Snapshot) -> Vec<Garba
     garbage
 }
 
-fn remove_old_checkpoints(store: &Store, newest: Version) -> Result<()> {
+pub(crate) fn remove_old_checkpoints(store: &Store, newest: Version) -> Result<()> {
     for name in store.list("")? {
         let old = ["catalog-", "log-"].iter().any(|prefix| {
             let number = name.strip_prefix(prefix).and_then(|number| number.parse().ok());
@@ -1167,43 +1207,6 @@ fn remove_old_checkpoints(store: &Store, newest: Version) -> Result<()> {
         });
         if old {
             store.remove(&name)?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else has the
-/// database open.
-fn remove_leftovers(store: &Store, checkpoint: Version, catalog: &Catalog) -> Result<()> {
-    for name in store.list("")? {
-        if name.ends_with(".new") {
-            store.remove(&name)?;
-        }
-    }
-    remove_old_checkpoints(store, checkpoint)?;
-    store.create_directory("columns")?;
-    for directory in store.list("columns")? {
-        let table = directory.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
-        let path = format!("columns/{directory}");
-        let Some(table) = table else {
-            store.remove_directory(&path)?;
-            continue;
-        };
-        let committed = committed_files(table);
-        let deleted = table.deleted.map(|deleted| deleted_file_name(table.id, deleted.version));
-        for name in store.list(&path)? {
-            let file = format!("{path}/{name}");
-            match committed.get(&name) {
-                None if Some(&file) == deleted.as_ref() => {}
-                None => store.remove(&file)?,
-                // A file that is too short is for its readers to report.
-                Some(length) => {
-                    let file = store.open(&file)?;
-                    if file.length()? > *length {
-                        file.truncate(*length)?;
-                    }
-                }
-            }
         }
     }
     Ok(())

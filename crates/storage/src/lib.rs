@@ -12,6 +12,7 @@ mod check;
 mod column;
 mod database;
 mod gather;
+mod leftovers;
 mod readers;
 mod rows;
 mod sequence;

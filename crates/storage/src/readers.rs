@@ -41,7 +41,7 @@ pub(crate) enum Garbage {
 }
 
 impl Garbage {
-    fn remove(&self, store: &Store) -> Result<()> {
+    pub fn remove(&self, store: &Store) -> Result<()> {
         match self {
             Self::Table(id) => store.remove_directory(&table_directory(*id)),
             Self::Generation(files) => files.remove(),
@@ -127,7 +127,7 @@ impl Readers {
         }
     }
 
-    /// What cannot be removed is a leftover that a writer removes when it opens the database alone.
+    /// What cannot be removed is a leftover that a later checkpoint finds.
     fn collect_garbage(&self) {
         let mut waiting = self.garbage.lock();
         if waiting.is_empty() || !self.is_own_process() {
@@ -149,6 +149,11 @@ impl Readers {
             }
             !superfluous(version)
         });
+    }
+
+    /// Whether nobody reads a version before `version`, which is published.
+    pub fn all_read(&self, version: Version) -> Result<bool> {
+        Ok(self.oldest()?.is_none_or(|oldest| version <= oldest))
     }
 
     /// False in a child of `fork()`, which must not speak for its parent.

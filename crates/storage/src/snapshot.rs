@@ -19,6 +19,8 @@ pub(crate) struct State {
     /// Shared with the snapshot that it comes from, until it changes.
     pub catalog: Arc<Catalog>,
     pub rows: HashMap<TableId, Rows>,
+    /// The last version that has not all files of the one before, as far as is known: it is no earlier.
+    pub discarded: Version,
 }
 
 /// Where the deleted rows of a checkpoint are.
@@ -69,7 +71,8 @@ impl State {
             }
             rows.insert(table.id, of_table);
         }
-        Ok((Self { catalog: Arc::new(catalog), rows }, incomplete))
+        let discarded = catalog.version;
+        Ok((Self { catalog: Arc::new(catalog), rows, discarded }, incomplete))
     }
 
     /// What an earlier state knows of the position of rows, in place of what was unknown at a checkpoint: compacting a
@@ -123,6 +126,9 @@ impl State {
     pub fn apply_change(&mut self, change: &Change, attachment: &[u8], version: Version) -> Result<()> {
         let files_before =
             change_of_rows(change).and_then(|id| self.catalog.table_by_id(id)).map_or(0, |table| table.rows);
+        if discards_files(change, &self.catalog) {
+            self.discarded = version;
+        }
         Arc::make_mut(&mut self.catalog).apply_change(change)?;
         match change {
             Change::CreateTable { table } => {
@@ -190,6 +196,19 @@ fn has_same_files(one: &TableEntry, other: &TableEntry) -> bool {
     without_rows(one) == without_rows(other)
 }
 
+fn discards_files(change: &Change, catalog: &Catalog) -> bool {
+    match change {
+        Change::DropTable { .. } | Change::ReplaceTable { .. } => true,
+        Change::Append { id, generations, .. } => catalog.table_by_id(*id).is_some_and(|table| {
+            generations.iter().any(|new| {
+                let column = table.column_by_id(new.column);
+                column.is_some_and(|column| column.generation.number != new.generation.number)
+            })
+        }),
+        _ => false,
+    }
+}
+
 fn change_of_rows(change: &Change) -> Option<TableId> {
     match change {
         Change::Append { id, .. } | Change::Delete { id, .. } | Change::Insert { id, .. } => Some(*id),
@@ -203,6 +222,7 @@ pub struct Snapshot {
     store: Arc<Store>,
     catalog: Arc<Catalog>,
     tables: Arc<HashMap<TableId, Arc<TableData>>>,
+    discarded: Version,
     /// Keeps the files; the database's own snapshot has none.
     pin: Option<Arc<Pin>>,
     /// Of the transaction whose snapshot this is.
@@ -236,6 +256,7 @@ impl Snapshot {
             store: store.clone(),
             catalog: state.catalog.clone(),
             tables: Arc::new(tables),
+            discarded: state.discarded,
             pin: None,
             own_sequences: OwnSequences::default(),
         }
@@ -268,7 +289,12 @@ impl Snapshot {
 
     pub(crate) fn state(&self) -> State {
         let rows = self.tables.iter().map(|(id, table)| (*id, table.beyond_files().clone())).collect();
-        State { catalog: self.catalog.clone(), rows }
+        State { catalog: self.catalog.clone(), rows, discarded: self.discarded }
+    }
+
+    /// No version from this one on has files that this snapshot has not.
+    pub(crate) fn discarded(&self) -> Version {
+        self.discarded
     }
 
     pub fn catalog(&self) -> &Catalog {

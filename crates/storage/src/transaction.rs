@@ -285,9 +285,9 @@ impl Transaction {
 
     pub fn create_table(&mut self, schema: &str, name: &str, columns: Vec<NewColumn>) -> Result<TableId> {
         self.database.check_writable()?;
-        let id = self.database.allocate_table(self.staged.catalog.next_table_id)?;
+        let (id, lock) = self.database.allocate_table(self.staged.catalog.next_table_id)?;
         self.created.push(id);
-        self.locks.extend(self.database.try_append_lock(id)?.map(|lock| (id, lock)));
+        self.locks.insert(id, lock);
         let columns = columns.into_iter().zip(0..);
         let columns: Vec<ColumnEntry> =
             columns.map(|(column, number)| new_column_entry(column, ColumnId(number))).collect();

@@ -171,14 +171,19 @@ impl Random {
     }
 }
 
-#[test]
-fn a_killed_writer_loses_nothing_and_leaves_nothing() {
+/// The seed of this run, told so that it can be repeated.
+fn seed() -> u64 {
     let seed = match std::env::var(SEED) {
         Ok(seed) => seed.parse().unwrap(),
         Err(_) => std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64 | 1,
     };
     println!("{SEED}={seed}");
-    let mut random = Random(seed);
+    seed
+}
+
+#[test]
+fn a_killed_writer_loses_nothing_and_leaves_nothing() {
+    let mut random = Random(seed());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("killed.hypo");
     let (mut rows, mut kills_in_commit) = (0, 0);
@@ -226,6 +231,31 @@ fn a_killed_writer_loses_nothing_and_leaves_nothing() {
     if rows > 0 {
         assert_eq!(column_files(&path), files_of_a_calm_life(rows), "files are left behind");
     }
+}
+
+#[test]
+fn a_killed_writer_leaves_nothing_although_the_database_stays_open() {
+    let mut random = Random(seed());
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("killed.hypo");
+    drop(open(&path));
+    let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
+    let mut seen = BTreeSet::new();
+    for _ in 0..15 {
+        let mut child = child(&path, "child_that_commits", "");
+        std::thread::sleep(Duration::from_micros(20_000 + random.below(80_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let tables = fs::read_dir(path.join("columns")).unwrap();
+        seen.extend(tables.map(|table| table.unwrap().file_name()));
+        let rows = check_history(&reader.snapshot().unwrap());
+        let database = open(&path);
+        assert!(database.checkpoint().unwrap());
+        let snapshot = database.snapshot().unwrap();
+        assert!(check_history(&snapshot) >= rows);
+        assert_eq!(fs::read_dir(path.join("columns")).unwrap().count(), snapshot.tables().count());
+    }
+    println!("{} directories of tables", seen.len());
 }
 
 #[test]

@@ -12,10 +12,11 @@ use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{Database, NewColumn, OpenMode, Snapshot, StorageOptions};
 use hypostyle_types::{BLOCK_ROWS, ErrorKind, LogicalType, TableId};
 use roaring::RoaringTreemap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 fn numbers(values: impl IntoIterator<Item = i64>) -> RecordBatch {
@@ -348,6 +349,163 @@ fn files_stay_as_long_as_another_handle_reads_them() {
     assert_eq!(fs::read_dir(path.join("columns")).unwrap().count(), 0);
     drop((writer, reader));
     assert_eq!(fs::read_dir(path.join("readers")).unwrap().count(), 0);
+}
+
+/// Columns and generations that a table has files of.
+fn generations(path: &Path, id: TableId) -> BTreeSet<String> {
+    let files = fs::read_dir(path.join(format!("columns/{id}"))).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| Some(name.rsplit_once('-')?.0.to_string())).collect()
+}
+
+fn compact(database: &Arc<Database>, id: TableId) {
+    let mut transaction = database.begin(1).unwrap();
+    assert!(transaction.compact(id).unwrap() > 0);
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn files_go_although_who_made_them_superfluous_is_gone() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let only = |generation: &str| BTreeSet::from([generation.to_string()]);
+    let server = open(&path);
+    let id = create(&server, "t", &[numbers(0..100_000)]).unwrap();
+    delete(&server, id, &[1]).unwrap();
+    let old = server.snapshot().unwrap();
+    let program = open(&path);
+    compact(&program, id);
+    drop(program);
+    assert_eq!(generations(&path, id).len(), 2);
+    // A handle that sees the commit knows what it has made superfluous.
+    assert_eq!(values(&server.snapshot().unwrap()).len(), 99_999);
+    assert_eq!(values(&old).len(), 99_999);
+    drop(old);
+    assert_eq!(generations(&path, id), only("0-1"));
+    drop(server);
+
+    // One that comes later finds them.
+    let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
+    let old = reader.snapshot().unwrap();
+    let program = open(&path);
+    delete(&program, id, &[1]).unwrap();
+    compact(&program, id);
+    let mut transaction = program.begin(1).unwrap();
+    let dropped = transaction.create_table("main", "u", common::columns_of(&numbers([1]))).unwrap();
+    transaction.append(dropped, &numbers([1])).unwrap();
+    transaction.commit().unwrap();
+    let older = reader.snapshot().unwrap();
+    let mut transaction = program.begin(1).unwrap();
+    transaction.drop_table(dropped).unwrap();
+    transaction.commit().unwrap();
+    drop(program);
+    let later = open(&path);
+    assert!(later.checkpoint().unwrap());
+    assert_eq!(generations(&path, id).len(), 2);
+    assert_eq!(values(&old).len(), 99_999);
+    drop(old);
+    assert!(later.checkpoint().unwrap());
+    // What is read now are the files of the newest version, but for the table.
+    assert!(path.join(format!("columns/{dropped}")).exists());
+    assert_eq!(column(&older, "u", 0).len(), 1);
+    drop(older);
+    assert!(later.checkpoint().unwrap());
+    assert!(!path.join(format!("columns/{dropped}")).exists());
+    assert_eq!(generations(&path, id), only("0-2"));
+    assert_eq!(values(&reader.snapshot().unwrap()).len(), 99_998);
+}
+
+#[test]
+fn a_checkpoint_removes_what_killed_processes_left_and_nothing_that_is_being_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let (database, other) = (open(&path), open(&path));
+    let [t, u, v] = ["t", "u", "v"].map(|name| create(&database, name, &[numbers(0..10)]).unwrap());
+    for id in [t, u, v] {
+        delete(&database, id, &[1]).unwrap();
+    }
+    // Of a killed VACUUM, of a killed CREATE TABLE; and what is nobody's.
+    let leftovers = [format!("columns/{t}/0-9-0.values"), "columns/77/0-0-0.values".into()];
+    fs::create_dir(path.join("columns/77")).unwrap();
+    let foreign = [format!("columns/{t}/notes.txt"), "columns/notes".into()];
+    for file in leftovers.iter().chain(&foreign) {
+        fs::write(path.join(file), "12345678").unwrap();
+    }
+    // Transactions of another handle, of each kind that writes files.
+    let mut compaction = other.begin(1).unwrap();
+    assert_eq!(compaction.compact(u).unwrap(), 1);
+    let mut creation = other.begin(1).unwrap().of_statements();
+    let new = creation.create_table("main", "new", common::columns_of(&numbers([1]))).unwrap();
+    let empty = creation.create_table("main", "empty", common::columns_of(&numbers([1]))).unwrap();
+    creation.append(new, &numbers(0..100_000)).unwrap();
+    let mut alteration = other.begin(1).unwrap();
+    let column = NewColumn::new("s", LogicalType::BigInt, true);
+    let same = |rows: &RecordBatch| Ok(rows.column(0).clone());
+    alteration.add_column(v, column, true, same).unwrap();
+
+    let old = database.snapshot().unwrap();
+    assert!(database.checkpoint().unwrap());
+    for (file, stays) in
+        leftovers.iter().map(|file| (file, false)).chain(foreign.iter().map(|file| (file, true)))
+    {
+        assert_eq!(path.join(file).exists(), stays, "{file}");
+    }
+    assert!(!path.join("columns/77").exists());
+    for transaction in [compaction, creation, alteration] {
+        assert!(database.checkpoint().unwrap());
+        transaction.commit().unwrap();
+    }
+    assert!(database.checkpoint().unwrap());
+    let snapshot = other.snapshot().unwrap();
+    assert!(snapshot.check(|_| true).is_empty());
+    assert_eq!(snapshot.table_by_id(new).unwrap().rows(), 100_000);
+    assert!(path.join(format!("columns/{empty}")).exists());
+    for (table, columns) in [("t", 1), ("u", 1), ("v", 2)] {
+        let table = snapshot.table("main", table).unwrap();
+        assert_eq!((table.rows(), table.columns().len()), (9, columns));
+    }
+    assert!(old.check(|_| true).is_empty());
+    drop((old, snapshot));
+    assert!(database.checkpoint().unwrap());
+    assert_eq!(generations(&path, u), BTreeSet::from(["0-1".to_string()]));
+}
+
+#[test]
+fn tables_are_made_while_leftovers_are_looked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let makers = [0, 1].map(|maker| {
+            let handle = open(&path);
+            scope.spawn(move || {
+                for round in 0..60 {
+                    let name = format!("t{maker}_{round}");
+                    let rows = if round % 2 == 0 { 10 } else { 40_000 };
+                    let id = create_in_log(&handle, &name, &[numbers(0..rows)]).unwrap();
+                    if round % 3 == 0 {
+                        let mut transaction = handle.begin(1).unwrap();
+                        transaction.drop_table(id).unwrap();
+                        transaction.commit().unwrap();
+                    }
+                }
+            })
+        });
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                database.checkpoint().unwrap();
+            }
+        });
+        let made = makers.map(|maker| maker.join());
+        done.store(true, Ordering::Relaxed);
+        assert!(made.iter().all(|made| made.is_ok()));
+    });
+    assert!(database.checkpoint().unwrap());
+    let snapshot = database.snapshot().unwrap();
+    assert!(snapshot.check(|_| true).is_empty());
+    assert_eq!(snapshot.tables().count(), 80);
+    assert_eq!(fs::read_dir(path.join("columns")).unwrap().count(), 80);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Names and descriptors of a column generation's files (format.md §1, §3).
 
 use hypostyle_io::{File, Store};
-use hypostyle_types::{ColumnId, Generation, Result, TableId};
+use hypostyle_types::{ColumnId, ErrorKind, Generation, Result, TableId};
 use std::sync::Arc;
 
 /// The directory of a table's columns.
@@ -39,6 +39,13 @@ pub(crate) fn file_name(column: ColumnId, generation: Generation, node: usize, r
     format!("{column}-{generation}-{node}.{}", role.suffix())
 }
 
+/// Whose file has a name that [`file_name`] gives.
+pub(crate) fn parse_file_name(name: &str) -> Option<(ColumnId, Generation)> {
+    let mut numbers = name.split_once('.')?.0.split('-');
+    let (column, generation, _node) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    Some((ColumnId(column.parse().ok()?), Generation(generation.parse().ok()?)))
+}
+
 /// The files of one generation of a column.
 #[derive(Debug)]
 pub(crate) struct GenerationFiles {
@@ -71,7 +78,11 @@ impl GenerationFiles {
         let directory = table_directory(self.table);
         let prefix = format!("{}-{}-", self.column, self.generation);
         let ours = |name: &String| name.starts_with(&prefix);
-        let names = self.store.list(&directory)?;
+        let names = match self.store.list(&directory) {
+            // The table was dropped.
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            names => names?,
+        };
         names
             .iter()
             .filter(|name| ours(name))

@@ -17,7 +17,7 @@ pub use convert::convert;
 pub use reader::{BufferFile, ColumnData, DictionaryFiles, NodeFiles};
 pub use views::view_rows;
 
-pub(crate) use files::{GenerationFiles, table_directory};
+pub(crate) use files::{GenerationFiles, parse_file_name, table_directory};
 pub(crate) use layout::node_count;
 pub(crate) use shape::{check_shape, committed_files, committed_files_of_column};
 pub(crate) use writer::ColumnWriter;

@@ -1,0 +1,94 @@
+//! Files in `columns/` that no version has: removed when nobody can read them or write them any more (format.md §7).
+
+use crate::column::{GenerationFiles, committed_files, parse_file_name, table_directory};
+use crate::database::{Database, remove_old_checkpoints};
+use crate::readers::Garbage;
+use crate::snapshot::{Snapshot, deleted_file_name};
+use hypostyle_format::Catalog;
+use hypostyle_io::Store;
+use hypostyle_types::{ErrorKind, Result, TableId, Version};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else has the
+/// database open.
+pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) -> Result<()> {
+    for name in store.list("")? {
+        if name.ends_with(".new") {
+            store.remove(&name)?;
+        }
+    }
+    remove_old_checkpoints(store, checkpoint)?;
+    store.create_directory("columns")?;
+    for directory in store.list("columns")? {
+        let table = directory.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
+        let path = format!("columns/{directory}");
+        let Some(table) = table else {
+            store.remove_directory(&path)?;
+            continue;
+        };
+        let committed = committed_files(table);
+        let deleted = table.deleted.map(|deleted| deleted_file_name(table.id, deleted.version));
+        for name in store.list(&path)? {
+            let file = format!("{path}/{name}");
+            match committed.get(&name) {
+                None if Some(&file) == deleted.as_ref() => {}
+                None => store.remove(&file)?,
+                // A file that is too short is for its readers to report.
+                Some(length) => {
+                    let file = store.open(&file)?;
+                    if file.length()? > *length {
+                        file.truncate(*length)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Database {
+    /// Removes what processes that are gone have left, while others have the database open (format.md §7 rule 6).
+    pub(crate) fn remove_leftovers(&self) -> Result<()> {
+        let store = self.store();
+        if store.path().is_none() {
+            return Ok(());
+        }
+        let known = self.latest()?;
+        for directory in store.list("columns")? {
+            let Ok(id) = directory.parse().map(TableId) else { continue };
+            if leftovers(store, &known, id)?.is_empty() {
+                continue;
+            }
+            // With the lock nobody writes there, nor commits what was written.
+            let _lock = match store.try_lock(&table_directory(id)) {
+                Ok(Some(lock)) => lock,
+                Ok(None) => continue,
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            let latest = self.latest()?;
+            let discarded = latest.discarded();
+            let is_published = self.unpinned_snapshot()?.version() >= discarded;
+            if is_published && self.readers().all_read(discarded)? {
+                leftovers(store, &latest, id)?.iter().try_for_each(|garbage| garbage.remove(store))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a table's directory has, but not the version that is given.
+fn leftovers(store: &Arc<Store>, snapshot: &Snapshot, id: TableId) -> Result<Vec<Garbage>> {
+    let Some(table) = snapshot.table_by_id(id) else { return Ok(vec![Garbage::Table(id)]) };
+    let names = match store.list(&table_directory(id)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        names => names?,
+    };
+    let mut found: BTreeSet<_> = names.iter().filter_map(|name| parse_file_name(name)).collect();
+    for column in &table.entry().columns {
+        found.remove(&(column.id, column.generation.number));
+    }
+    let files = |(column, number)| GenerationFiles::new(store.clone(), id, column, number);
+    Ok(found.into_iter().map(|generation| Garbage::Generation(files(generation))).collect())
+}
