@@ -254,6 +254,9 @@ pub fn assert_same(found: &ArrayRef, expected: &ArrayRef, name: &str) {
         _ => cast(found, expected.data_type()).unwrap(),
     };
     assert_eq!(found.len(), expected.len(), "{name}");
+    if found.as_ref() == expected.as_ref() {
+        return;
+    }
     for row in 0..found.len() {
         let (left, right) = (found.slice(row, 1), expected.slice(row, 1));
         assert_eq!(&left, &right, "column {name}, row {row}");
