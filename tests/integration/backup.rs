@@ -106,3 +106,38 @@ fn an_export_is_imported_whole_or_not_at_all() {
     assert_eq!(empty.tables().unwrap().len(), 0);
     assert!(!empty.is_in_transaction());
 }
+
+#[test]
+fn every_table_is_exported_to_a_file_of_its_own_in_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let (target, outside) = (directory.path().join("export"), directory.path().join("outside"));
+    let schema = outside.display();
+    let names = [
+        format!("\"{schema}\".t"),
+        "\"..\".\"/x\"".into(),
+        "a.\"b.c\"".into(),
+        "\"a.b\".c".into(),
+        "a.\"B.C\"".into(),
+        "a.\"x FROM 'y\"".into(),
+        "a.\"two \"\"words\"\"; -- \"".into(),
+        "main.plain".into(),
+    ];
+    let original = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    for schema in [&*format!("\"{schema}\""), "\"..\"", "a", "\"a.b\""] {
+        original.execute(&format!("CREATE SCHEMA {schema}")).unwrap();
+    }
+    for (number, name) in names.iter().enumerate() {
+        original.execute(&format!("CREATE TABLE {name} AS SELECT {number} AS n")).unwrap();
+    }
+    original.execute(&format!("EXPORT DATABASE '{}'", target.display())).unwrap();
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), names.len() + 2);
+    assert!(target.join("main.plain.parquet").exists());
+
+    let copy = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    copy.execute(&format!("IMPORT DATABASE '{}'", target.display())).unwrap();
+    for name in &names {
+        let sql = format!("SELECT * FROM {name}");
+        assert_eq!(rows(&copy, &sql), rows(&original, &sql), "{name}");
+    }
+}

@@ -9,12 +9,17 @@ use hypostyle_storage::{
     ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 const SCHEMA_FILE: &str = "schema.sql";
 const LOAD_FILE: &str = "load.sql";
+
+/// Of a schema's or a table's name in that of a file. File systems allow 255 in all, and COPY adds 39 to the name of
+/// what is not complete.
+const FILE_NAME_BYTES: usize = 80;
 
 /// The words of a statement before its only string, which is a path, and the path.
 fn words_and_path(sql: &str, usage: &str) -> Result<(Vec<String>, PathBuf)> {
@@ -72,9 +77,10 @@ impl Session {
         }
         let snapshot = self.scope.current_database()?.snapshot;
         let mut load = String::new();
+        let mut files = HashSet::new();
         for table in snapshot.tables() {
             let entry = table.entry();
-            let file = format!("{}.{}.parquet", entry.schema, entry.name);
+            let file = new_file_name(&entry.schema, &entry.name, &mut files);
             let target = path.join(&file);
             self.copy(&format!(
                 "COPY {} TO {} (FORMAT parquet)",
@@ -127,9 +133,35 @@ impl Session {
     }
 }
 
-/// COPY with its file looked for in a directory.
+/// The name of a table's file: its own name as far as every file system can have it, and unlike all others, also
+/// where upper and lower case are the same.
+fn new_file_name(schema: &str, table: &str, others: &mut HashSet<String>) -> String {
+    let stem = format!("{}.{}", file_name_of(schema), file_name_of(table));
+    let mut name = format!("{stem}.parquet");
+    for number in 2.. {
+        if others.insert(name.to_lowercase()) {
+            break;
+        }
+        name = format!("{stem}.{number}.parquet");
+    }
+    name
+}
+
+fn file_name_of(name: &str) -> String {
+    let mut safe = String::new();
+    for character in name.chars() {
+        let is_safe = character.is_alphanumeric() || character == '_' || character == '-';
+        safe.push(if is_safe { character } else { '_' });
+        if safe.len() >= FILE_NAME_BYTES {
+            break;
+        }
+    }
+    safe
+}
+
+/// COPY with its file looked for in a directory. A table's name may have what looks like a file, but comes first.
 fn from_directory(statement: &str, directory: &Path) -> String {
-    match statement.split_once(" FROM '") {
+    match statement.rsplit_once(" FROM '") {
         Some((start, rest)) if start.trim_start().starts_with("COPY ") => {
             let directory = directory.to_string_lossy().replace('\'', "''");
             format!("{start} FROM '{directory}/{rest}")
@@ -276,4 +308,35 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
             .map_err(text_error)?;
     }
     Ok(sql)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_have_names_of_their_own_within_the_directory() {
+        let mut files = HashSet::new();
+        let mut name = |schema: &str, table: &str| new_file_name(schema, table, &mut files);
+        assert_eq!(name("main", "orders"), "main.orders.parquet");
+        assert_eq!(name("other", "Straße 7"), "other.Straße_7.parquet");
+        assert_eq!(name("/tmp/x", "t"), "_tmp_x.t.parquet");
+        assert_eq!(name("..", "../t"), "__.___t.parquet");
+        assert_eq!(name("a", "b.c"), "a.b_c.parquet");
+        assert_eq!(name("a.b", "c"), "a_b.c.parquet");
+        assert_eq!(name("a", "b c"), "a.b_c.2.parquet");
+        assert_eq!(name("A", "B C"), "A.B_C.3.parquet");
+        let long = "ä".repeat(127);
+        assert_eq!(name(&long, &long).len(), 169);
+        assert_eq!(name(&long, &long).len(), 171);
+    }
+
+    #[test]
+    fn the_file_of_copy_is_the_last_thing_that_looks_like_one() {
+        let found = from_directory(
+            "COPY \"main\".\"x FROM 'y\" FROM 'main.x.parquet' (FORMAT parquet)",
+            Path::new("/it's"),
+        );
+        assert_eq!(found, "COPY \"main\".\"x FROM 'y\" FROM '/it''s/main.x.parquet' (FORMAT parquet)");
+    }
 }
