@@ -141,3 +141,37 @@ fn every_table_is_exported_to_a_file_of_its_own_in_the_directory() {
         assert_eq!(rows(&copy, &sql), rows(&original, &sql), "{name}");
     }
 }
+
+#[test]
+fn views_are_imported_in_any_order_and_broken_ones_stay_broken() {
+    let original = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    original
+        .execute(
+            "CREATE TABLE t (a BIGINT);
+             CREATE TABLE gone (a BIGINT);
+             INSERT INTO t VALUES (1), (2);
+             CREATE VIEW v1 AS SELECT a FROM t;
+             CREATE VIEW v2 AS SELECT sum(a) AS s FROM v1;
+             CREATE VIEW v3 AS SELECT s + 1 AS s FROM v2;
+             CREATE VIEW broken AS SELECT a FROM gone;
+             CREATE VIEW of_broken AS SELECT a FROM broken;
+             CREATE OR REPLACE VIEW v2 AS SELECT sum(a) AS s FROM v1 WHERE a > 1;
+             CREATE OR REPLACE VIEW v1 AS SELECT a + 10 AS a FROM t;
+             DROP TABLE gone",
+        )
+        .unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("export");
+    original.execute(&format!("EXPORT DATABASE '{}'", target.display())).unwrap();
+    let copy = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    copy.execute(&format!("IMPORT DATABASE '{}'", target.display())).unwrap();
+    let views = "SELECT table_name, definition FROM information_schema.views ORDER BY 1";
+    for sql in ["SELECT * FROM v1 ORDER BY a", "SELECT * FROM v2", "SELECT * FROM v3", views] {
+        assert_eq!(rows(&copy, sql), rows(&original, sql), "{sql}");
+    }
+    for connection in [&original, &copy] {
+        assert!(connection.execute("SELECT * FROM of_broken").is_err());
+        connection.execute("CREATE TABLE gone AS SELECT 7 AS a").unwrap();
+        assert!(rows(connection, "SELECT * FROM of_broken").contains("| 7 |"));
+    }
+}

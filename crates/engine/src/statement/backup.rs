@@ -1,12 +1,15 @@
 //! BACKUP DATABASE TO, EXPORT DATABASE and IMPORT DATABASE.
 
 use super::DONE;
-use super::{quoted, split_statements};
+use super::{parse, quoted, split_statements};
+use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{CreateView, Statement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{
-    ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry,
+    ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry, ViewEntry,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use std::collections::HashSet;
@@ -96,7 +99,8 @@ impl Session {
         Ok(DONE)
     }
 
-    /// Runs what EXPORT DATABASE has written; all of it, or nothing.
+    /// Runs what EXPORT DATABASE has written; all of it, or nothing. A view that did not work where it was exported
+    /// does not work here either.
     pub(super) fn import_database(&self, sql: &str) -> Result<Outcome> {
         self.identity.privileges.check_machine("read files of this machine")?;
         let usage = "IMPORT DATABASE 'directory'";
@@ -117,6 +121,10 @@ impl Session {
         let run = || -> Result<()> {
             for statement in split_statements(&schema).iter().chain(&split_statements(&load)) {
                 self.refresh()?;
+                if let Some(view) = exported_view(statement)? {
+                    self.import_view(&view)?;
+                    continue;
+                }
                 let outcome = self.execute_one(&from_directory(statement, &path), &Parameters::None)?;
                 self.finish(outcome)?;
             }
@@ -130,6 +138,25 @@ impl Session {
             }
         }
         result.map(|()| DONE)
+    }
+
+    /// Makes a view that is not planned: what it reads may come later, or be gone.
+    fn import_view(&self, view: &CreateView) -> Result<()> {
+        let Name { database, schema, name } = self.resolve_new(&view.name, false)?;
+        let sql = view.query.to_string();
+        self.write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql }))
+    }
+}
+
+/// The view that a statement makes, if it is written as EXPORT DATABASE does.
+fn exported_view(statement: &str) -> Result<Option<CreateView>> {
+    if !statement.starts_with("CREATE VIEW ") {
+        return Ok(None);
+    }
+    let DfStatement::Statement(parsed) = parse(statement)? else { return Ok(None) };
+    match *parsed {
+        Statement::CreateView(view) if view.columns.is_empty() && !view.if_not_exists => Ok(Some(view)),
+        _ => Ok(None),
     }
 }
 
@@ -338,5 +365,13 @@ mod tests {
             Path::new("/it's"),
         );
         assert_eq!(found, "COPY \"main\".\"x FROM 'y\" FROM '/it''s/main.x.parquet' (FORMAT parquet)");
+    }
+
+    #[test]
+    fn views_are_taken_as_they_were_exported() {
+        let view = exported_view("CREATE VIEW \"main\".\"v\" AS SELECT a FROM nowhere").unwrap().unwrap();
+        assert_eq!(view.query.to_string(), "SELECT a FROM nowhere");
+        assert!(exported_view("CREATE VIEW v (b) AS SELECT a FROM t").unwrap().is_none());
+        assert!(exported_view("CREATE TABLE t (a BIGINT)").unwrap().is_none());
     }
 }
