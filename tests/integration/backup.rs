@@ -1,6 +1,7 @@
 //! BACKUP, EXPORT and IMPORT DATABASE through SQL.
 
-use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
+use hypostyle::{Connection, Database, ErrorKind, OpenOptions, Poll, PollHook, Progress};
+use std::sync::{Arc, Mutex};
 
 fn rows(connection: &Connection, sql: &str) -> String {
     let batches = connection.execute(sql).unwrap().record_batches().unwrap();
@@ -174,4 +175,53 @@ fn views_are_imported_in_any_order_and_broken_ones_stay_broken() {
         connection.execute("CREATE TABLE gone AS SELECT 7 AS a").unwrap();
         assert!(rows(connection, "SELECT * FROM of_broken").contains("| 7 |"));
     }
+}
+
+#[test]
+fn a_backup_tells_how_far_it_is_and_can_be_interrupted() {
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    connection
+        .execute("CREATE TABLE t AS SELECT value AS a, value * 2 AS b FROM generate_series(1, 1000000) AS g (value)")
+        .unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("backup");
+    let sql = format!("BACKUP DATABASE TO '{}'", target.display());
+    // Copies two pieces, and not the third.
+    let interrupt = || -> PollHook {
+        Arc::new(|progress: &Progress| match progress.rows_done > 8 << 20 {
+            true => Poll::Interrupt,
+            false => Poll::Continue,
+        })
+    };
+    connection.set_poll(Some(interrupt()));
+    assert_eq!(connection.execute(&sql).err().unwrap().kind(), ErrorKind::Interrupted);
+    let read_only = || OpenOptions { read_only: true, ..OpenOptions::default() };
+    assert_eq!(Database::open(&target, read_only()).err().unwrap().kind(), ErrorKind::InvalidInput);
+
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let seen = told.clone();
+    connection.set_poll(Some(Arc::new(move |progress: &Progress| {
+        seen.lock().unwrap().push((progress.rows_done, progress.rows_total));
+        Poll::Continue
+    })));
+    connection.execute(&sql).unwrap();
+    let told = std::mem::take(&mut *told.lock().unwrap());
+    let bytes = told.last().unwrap().0;
+    assert!(bytes >= 16_000_000, "{told:?}");
+    assert!(told.len() >= 4 && told.is_sorted(), "{told:?}");
+    assert_eq!(told.last().unwrap().1, Some(bytes));
+
+    // The old backup stays, and the connection goes on.
+    connection.execute("INSERT INTO t SELECT a + 1000000, b FROM t").unwrap();
+    connection.set_poll(Some(interrupt()));
+    assert_eq!(connection.execute(&sql).err().unwrap().kind(), ErrorKind::Interrupted);
+    let count = "SELECT count(*) FROM t";
+    let rows_in_backup = || {
+        let backup = Database::open(&target, read_only()).unwrap().connect().unwrap();
+        rows(&backup, count)
+    };
+    assert!(rows_in_backup().contains("| 1000000 "), "{}", rows_in_backup());
+    connection.set_poll(None);
+    connection.execute(&sql).unwrap();
+    assert_eq!(rows_in_backup(), rows(&connection, count));
 }
