@@ -6,7 +6,7 @@
 
 use crate::Hook;
 use crate::frames::{Frame, Transport};
-use crate::socket::Socket;
+use crate::socket::{Socket, closed};
 use crate::streams::{Incoming, Numbered, Outgoing};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -61,6 +61,7 @@ pub trait Reconnect: Send {
 /// Frames in and out, over one socket after the other.
 pub struct Channel {
     transport: Transport,
+    stall_time: Option<Duration>,
     resumption: Option<Resumption>,
 }
 
@@ -88,7 +89,7 @@ struct Resumption {
 
 impl Channel {
     pub fn new(transport: Transport) -> Self {
-        Self { transport, resumption: None }
+        Self { transport, stall_time: None, resumption: None }
     }
 
     /// A channel that goes on over the sockets of `source`.
@@ -108,11 +109,24 @@ impl Channel {
             fruitless: 0,
             progress: (0, 0),
         };
-        Self { transport, resumption: Some(resumption) }
+        Self { transport, stall_time: None, resumption: Some(resumption) }
     }
 
     pub fn socket(&self) -> &Socket {
         self.transport.socket()
+    }
+
+    /// A write of which the peer takes nothing for so long breaks the socket; without this it waits as long as there is one.
+    pub fn set_stall_time(&mut self, time: Option<Duration>) {
+        self.stall_time = time;
+        self.transport.set_stall_time(time);
+    }
+
+    /// When the peer was heard last.
+    pub fn heard(&mut self) -> Instant {
+        let first = self.transport.heard();
+        let stream = self.resumption.as_mut().and_then(|resumption| resumption.incoming.current());
+        stream.map_or(first, |stream| stream.heard().max(first))
     }
 
     /// Bytes that were sent and that the peer is known to have; `None` where it does not tell.
@@ -140,6 +154,13 @@ impl Channel {
     /// Whether something comes within a short time.
     pub fn is_readable_within(&self, time: Duration) -> Result<bool> {
         self.transport.is_readable_within(time)
+    }
+
+    /// Closes behind last words, of which so much is sent as the socket takes at once.
+    pub fn close_with(&mut self, words: &[u8]) {
+        self.resumption = None;
+        let _gone = self.transport.send(words, &mut || Err(closed()));
+        self.transport.close();
     }
 
     /// No socket follows on the present one.
@@ -306,6 +327,7 @@ impl Channel {
             }
             (resumption.outgoing, resumption.incoming) = Default::default();
             self.transport = resumption.source.reconnect(&error, hook)?;
+            self.transport.set_stall_time(self.stall_time);
             match self.agree(hook) {
                 Ok(()) => {
                     self.open_streams();

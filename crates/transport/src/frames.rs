@@ -13,7 +13,7 @@ use rustls::Connection;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind as IoErrorKind, IoSlice, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Bytes read at once where many small frames may be.
 const READ_BYTES: usize = 64 << 10;
@@ -59,6 +59,11 @@ pub struct Transport {
     /// The header of the frame whose body is being read, and the body so far.
     partial: Option<(FrameHeader, Body)>,
     memory: BodyMemory,
+    /// When something was read and written last.
+    heard: Instant,
+    moved: Instant,
+    /// A write that moves nothing for so long has failed.
+    stall_time: Option<Duration>,
     /// The socket has ended or failed: nothing comes and goes any more.
     broken: bool,
 }
@@ -76,6 +81,9 @@ impl Transport {
             body_bytes_max: HANDSHAKE_BYTES_MAX,
             partial: None,
             memory: BodyMemory::default(),
+            heard: Instant::now(),
+            moved: Instant::now(),
+            stall_time: None,
             broken: false,
         }
     }
@@ -108,6 +116,16 @@ impl Transport {
             Stop::Failed(error) => error,
             Stop::Wait | Stop::Closed => closed(),
         }
+    }
+
+    /// When the peer was heard last.
+    pub(crate) fn heard(&self) -> Instant {
+        self.heard
+    }
+
+    /// A write of which the peer takes nothing for so long breaks the connection; without this it waits as long as there is one.
+    pub(crate) fn set_stall_time(&mut self, time: Option<Duration>) {
+        self.stall_time = time;
     }
 
     pub fn has_tls(&self) -> bool {
@@ -199,7 +217,7 @@ impl Transport {
             }
             self.check_descriptors()?;
             match self.fill() {
-                Ok(()) => {}
+                Ok(()) => self.heard = Instant::now(),
                 Err(Stop::Wait) => return Ok(None),
                 Err(stop) => return Err(self.stopped(stop)),
             }
@@ -282,6 +300,7 @@ impl Transport {
         descriptors: &[BorrowedFd<'_>],
         hook: Hook<'_>,
     ) -> Result<()> {
+        self.moved = Instant::now();
         if self.tls.is_some() {
             return self.send_through_tls(pieces, hook);
         }
@@ -305,6 +324,7 @@ impl Transport {
         while !left.is_empty() {
             match self.socket.write(&left[..left.len().min(SLICES_MAX)], descriptors) {
                 Ok(length) => {
+                    self.moved = Instant::now();
                     *descriptors = &[];
                     IoSlice::advance_slices(&mut left, length);
                 }
@@ -328,7 +348,7 @@ impl Transport {
     fn flush_tls(&mut self, hook: Hook<'_>) -> Result<()> {
         while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
             match tls.write_tls(&mut Ready(&self.socket)) {
-                Ok(_) => {}
+                Ok(_) => self.moved = Instant::now(),
                 Err(error) if error.kind() == IoErrorKind::WouldBlock => self.wait_to_write(hook)?,
                 Err(error) => return Err(self.stopped(Stop::Failed(failed(&error)))),
             }
@@ -341,6 +361,10 @@ impl Transport {
         let wanted = if self.has_room() { PollFlags::IN | PollFlags::OUT } else { PollFlags::OUT };
         self.socket.wait(wanted)?;
         hook()?;
+        if let Some(time) = self.stall_time.filter(|time| self.moved.elapsed() > *time) {
+            let message = format!("the other side has taken nothing for {} s", time.as_secs_f64());
+            return Err(self.stopped(Stop::Failed(Error::new(ErrorKind::Connection, message))));
+        }
         while self.has_room()
             && let Some(frame) = self.take_frame()?
         {

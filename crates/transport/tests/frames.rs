@@ -1,6 +1,6 @@
 //! What a peer may do to whoever it is connected with: little.
 
-use hypostyle_transport::{Socket, Transport};
+use hypostyle_transport::{Channel, Socket, Transport};
 use hypostyle_types::Error;
 use hypostyle_wire::{DESCRIPTORS_MAX, FRAME_BYTES_MAX, FrameHeader, FrameType};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -160,4 +160,41 @@ fn peers_that_are_gone_without_a_word_are_noticed() {
             + socket.tcp_keepalive_interval().unwrap() * socket.tcp_keepalive_retries().unwrap();
         assert_eq!(silence, Duration::from_secs(120));
     }
+}
+
+#[test]
+fn a_write_stalls_when_nothing_is_taken_and_not_when_little_is() {
+    let stall_time = Duration::from_millis(500);
+    for takes in [true, false] {
+        let (transport, mut peer) = pair();
+        let mut channel = Channel::new(transport);
+        channel.set_stall_time(Some(stall_time));
+        let writing = thread::spawn(move || channel.send(&frame(&vec![1; 1 << 20]), &mut patient()));
+        let mut left = if takes { (1 << 20) + 8 } else { 0 };
+        let begin = Instant::now();
+        while left > 0 {
+            thread::sleep(Duration::from_millis(100));
+            left -= peer.read(&mut vec![0; 100 << 10]).unwrap();
+        }
+        let sent = writing.join().unwrap();
+        assert_eq!(sent.is_ok(), takes, "{sent:?}");
+        assert!(begin.elapsed() > stall_time);
+    }
+}
+
+#[test]
+fn last_words_wait_for_nobody() {
+    let bye = FrameHeader { length: 0, frame_type: FrameType::Bye, descriptors: 0 }.encode();
+    let (transport, mut peer) = pair();
+    Channel::new(transport).close_with(&bye);
+    let mut heard = Vec::new();
+    peer.read_to_end(&mut heard).unwrap();
+    assert_eq!(heard, bye);
+    // A socket that is full takes no more.
+    let (mut transport, _peer) = pair();
+    let full = transport.send(&frame(&vec![1; 8 << 20]), &mut || Err(Error::internal("full")));
+    assert!(full.is_err());
+    let begin = Instant::now();
+    Channel::new(transport).close_with(&bye);
+    assert!(begin.elapsed() < Duration::from_secs(1));
 }
