@@ -65,7 +65,8 @@ impl Reconnect for Again {
             };
             let patience = match failure.sqlstate() {
                 REFUSED => REFUSED_TIME,
-                "08001" | "08006" => RESUME_TIME,
+                // 53300: the broken connection has the server's last place until the session is taken up, or over.
+                "08001" | "08006" | "53300" => RESUME_TIME,
                 // The server has answered, and does not go on.
                 _ => Duration::ZERO,
             };
