@@ -165,15 +165,26 @@ fn introduce(
             }
             FrameType::Welcome => {
                 let welcome = Welcome::decode(&frame.body)?;
-                // Without a challenge the server lets everybody in.
-                if let Some(signature) = &signature {
-                    signature.check(&welcome.last)?;
+                match &signature {
+                    Some(signature) => signature.check(&welcome.last)?,
+                    None if password.is_some() => return Err(unasked_password(address)),
+                    // The server lets everybody in.
+                    None => {}
                 }
                 return Ok(welcome);
             }
             other => return Err(Error::protocol(format!("a {other:?} frame before Welcome"))),
         }
     }
+}
+
+/// A server that has not asked for the password has not shown that it knows it.
+fn unasked_password(address: &Address) -> Error {
+    let message = format!(
+        "a password was given, and {address} has let everybody in: it has no users, or is not the server that it says it is; \
+         leave the password and {PASSWORD_VARIABLE} away to connect nevertheless"
+    );
+    Error::new(ErrorKind::Denied, message).with_sqlstate("28000")
 }
 
 fn capabilities(socket: &Socket, options: &Options) -> Capabilities {
