@@ -77,6 +77,16 @@ pub(crate) struct Shared {
     role: Role,
     server: String,
     session: u64,
+    process: u32,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // A child that was forked has the same socket, and is not the one to end the session.
+        if self.process == std::process::id() {
+            self.link.get_mut().close();
+        }
+    }
 }
 
 impl Connection {
@@ -111,6 +121,7 @@ impl Connection {
             role: welcome.role,
             server: welcome.server,
             session: welcome.session,
+            process: std::process::id(),
         })))
     }
 
@@ -176,7 +187,7 @@ impl Connection {
         let query = wire::Query {
             query: number,
             kind,
-            descriptors: link.capabilities.has(Capabilities::DESCRIPTORS),
+            descriptors: link.takes_descriptors(),
             progress: link.hook.lock().is_some(),
             chunk_bytes: self.0.options.chunk_bytes.min(wire::CHUNK_BYTES_MAX),
             credit: WINDOW_BYTES,
@@ -212,10 +223,11 @@ impl Connection {
         let mut link = self.0.link.lock();
         if let Some(query) = link.running {
             let stream = self.0.stream.lock().upgrade();
-            match stream {
-                Some(stream) => stream.take_all(&mut link)?,
-                None => link.abandon(query)?,
+            if let Some(stream) = stream {
+                stream.take_all(&mut link)?;
             }
+            // What nobody has any more, or could not be taken.
+            link.abandon(query)?;
         }
         Ok(link)
     }
@@ -301,13 +313,7 @@ impl Connection {
             return;
         }
         self.interrupt();
-        let mut link = self.0.link.lock();
-        if link.running.is_none() {
-            let bye = wire::FrameHeader { length: 0, frame_type: FrameType::Bye, descriptors: 0 };
-            // A server that is gone needs no goodbye.
-            let _gone = link.send(&bye.encode());
-        }
-        link.channel.close();
+        self.0.link.lock().close();
     }
 
     pub fn is_closed(&self) -> bool {

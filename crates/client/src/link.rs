@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// A server that says nothing for so long after an interrupt is given up.
+const SILENCE_TIME: Duration = Duration::from_secs(10);
+
 /// What is asked during waits; shared with whoever connects again.
 pub type SharedHook = Arc<Mutex<Option<Hook>>>;
 
@@ -30,10 +33,35 @@ pub struct Link {
     pub hook: SharedHook,
     pub resolver: Option<Resolver>,
     pub interrupted: Arc<AtomicBool>,
+    interrupts: Interrupts,
     /// The last that was heard of the running statement.
     progress: Option<Progress>,
     /// Why the connection is of no use any more.
     broken: Option<Error>,
+}
+
+/// That the program wants the running statement to end.
+#[derive(Default)]
+struct Interrupts {
+    /// When the server was told.
+    cancelled: Option<Instant>,
+    /// What the hook said last: some say it once, some again and again.
+    asked: bool,
+}
+
+impl Interrupts {
+    /// Whether there is another one than those that are known.
+    fn look(&mut self, hook: Option<&Hook>, progress: Option<Progress>, interrupted: &AtomicBool) -> bool {
+        let asked = hook.is_some_and(|hook| !hook(progress));
+        let is_new = asked && !std::mem::replace(&mut self.asked, asked);
+        self.asked = asked;
+        interrupted.swap(false, Ordering::AcqRel) || is_new
+    }
+
+    /// Whether the server, which was heard last then, should have answered.
+    fn is_overdue(&self, heard: Instant) -> bool {
+        self.cancelled.is_some_and(|cancelled| cancelled.max(heard).elapsed() > SILENCE_TIME)
+    }
 }
 
 impl Link {
@@ -53,9 +81,17 @@ impl Link {
             hook,
             resolver: None,
             interrupted,
+            interrupts: Interrupts::default(),
             progress: None,
             broken: None,
         }
+    }
+
+    /// Whether the next result may come as descriptors: a computed one cannot be asked for again when this process has
+    /// none left.
+    pub fn takes_descriptors(&self) -> bool {
+        self.capabilities.has(wire::Capabilities::DESCRIPTORS)
+            && rustix::io::fcntl_dupfd_cloexec(self.channel.socket(), 0).is_ok()
     }
 
     /// A number for the next statement.
@@ -66,6 +102,7 @@ impl Link {
         }
         self.hear_farewell()?;
         self.interrupted.store(false, Ordering::Release);
+        self.interrupts = Interrupts::default();
         self.progress = None;
         self.last_query = self.last_query.wrapping_add(1).max(1);
         self.running = Some(self.last_query);
@@ -95,6 +132,7 @@ impl Link {
             && self.broken.is_none()
         {
             self.broken = Some(error.clone());
+            self.running = None;
             self.channel.close();
         }
         result
@@ -105,9 +143,31 @@ impl Link {
     }
 
     pub fn send_buffers(&mut self, buffers: Vec<Buffer>) -> Result<()> {
-        // An interrupt does not cut a frame short.
-        let sent = self.channel.send_buffers(buffers, &mut || Ok(()));
+        let (hook, progress) = (self.hook.lock().clone(), self.progress);
+        let mut since = self.interrupts.cancelled.map(|_| Instant::now());
+        let mut interrupts = 0;
+        let sent = self.channel.send_buffers(buffers, &mut || {
+            if self.interrupts.look(hook.as_ref(), progress, &self.interrupted) {
+                interrupts += 1;
+                since.get_or_insert_with(Instant::now);
+            }
+            // An interrupt does not cut a frame short, unless it is cut short by the connection's end.
+            match interrupts > 1 || since.is_some_and(|since| since.elapsed() > SILENCE_TIME) {
+                true => Err(given_up()),
+                false => Ok(()),
+            }
+        });
+        if interrupts > 0 {
+            // Whoever waits next deals with it.
+            self.interrupted.store(true, Ordering::Release);
+        }
         self.keep_error(sent)
+    }
+
+    /// Ends the connection behind a word to the server, which need not be there any more.
+    pub fn close(&mut self) {
+        let bye = wire::FrameHeader { length: 0, frame_type: FrameType::Bye, descriptors: 0 };
+        self.channel.close_with(&bye.encode());
     }
 
     /// The next frame of a query: what only tells or asks is dealt with here. After an interrupt the query is cancelled, and its
@@ -176,30 +236,35 @@ impl Link {
     pub fn check_interrupt(&self) -> Result<()> {
         let hook = self.hook.lock().clone();
         if hook.is_some_and(|hook| !hook(self.progress)) || self.interrupted.load(Ordering::Acquire) {
-            return Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted"));
+            return Err(interrupted());
         }
         Ok(())
     }
 
     fn receive_any(&mut self, query: u32) -> Result<Frame> {
-        let mut cancelled = false;
         loop {
-            let (hook, progress, interrupted) =
-                (self.hook.lock().clone(), self.progress, self.interrupted.clone());
+            let (hook, progress, heard) = (self.hook.lock().clone(), self.progress, self.channel.heard());
+            let mut is_new = false;
             let mut poll = || {
-                if hook.as_ref().is_some_and(|hook| !hook(progress)) {
-                    interrupted.store(true, Ordering::Release);
+                is_new |= self.interrupts.look(hook.as_ref(), progress, &self.interrupted);
+                match is_new || self.interrupts.is_overdue(heard) {
+                    true => Err(interrupted()),
+                    false => Ok(()),
                 }
-                if interrupted.load(Ordering::Acquire) && !cancelled {
-                    return Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted"));
-                }
-                Ok(())
             };
             let frame = match self.channel.receive(&mut poll) {
                 Ok(frame) => frame,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {
-                    cancelled = true;
-                    self.send(&wire::Cancel(query).frame(FrameType::Cancel))?;
+                    // What has come by now may be a part of a frame.
+                    let is_again = is_new && self.interrupts.cancelled.is_some();
+                    if is_again || self.interrupts.is_overdue(self.channel.heard()) {
+                        self.close();
+                        return Err(given_up());
+                    }
+                    if is_new {
+                        self.interrupts.cancelled = Some(Instant::now());
+                        self.send(&wire::Cancel(query).frame(FrameType::Cancel))?;
+                    }
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -238,6 +303,17 @@ impl Link {
         }
         sending.end(self)
     }
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "the statement was interrupted")
+}
+
+fn given_up() -> Error {
+    Error::new(
+        ErrorKind::Connection,
+        "the server does not answer to the interrupt: the connection is given up, and what it had open is rolled back",
+    )
 }
 
 /// Rows on their way to the server.

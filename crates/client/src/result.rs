@@ -15,7 +15,7 @@ use hypostyle_wire::{
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -191,12 +191,15 @@ impl Stream {
                 let mapped = MappedColumns::new(self.schema.clone(), &header, frame.descriptors)?;
                 state.mapped = Some(Arc::new(mapped));
             }
+            Place::MemoryFile if frame.descriptors_sent > 1 => {
+                return Err(Error::protocol("a chunk in memory has one file"));
+            }
             Place::MemoryFile => {
-                let payload = match frame.descriptors.first() {
+                let payload = match frame.descriptors.pop() {
                     Some(file) if complete => map_all(file)?,
                     _ => {
                         let message = "this process has no descriptors left to take the result with; \
-                                       close files, raise the limit (ulimit -n), or connect with descriptors=False";
+                                       close files, or raise the limit (ulimit -n)";
                         return Err(Error::new(ErrorKind::OutOfMemory, message).with_sqlstate("53000"));
                     }
                 };
@@ -225,13 +228,8 @@ impl State {
     }
 }
 
-fn map_all(file: &OwnedFd) -> Result<Buffer> {
-    let file = File::from_descriptor(
-        file.as_fd()
-            .try_clone_to_owned()
-            .map_err(|error| Error::from_io(&error, "cannot take a result in memory"))?,
-        "a result in memory",
-    );
+fn map_all(file: OwnedFd) -> Result<Buffer> {
+    let file = File::from_descriptor(file, "a result in memory");
     // Sealed or not, it is a server's that runs as our own user.
     Ok(Buffer::from(bytes::Bytes::from_owner(file.map(file.length()?)?)))
 }
