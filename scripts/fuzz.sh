@@ -9,12 +9,12 @@ cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet 
 
 corpus="$HYPOSTYLE_CACHE/fuzz"
 golden=tests/golden/format-v1
-mkdir -p "$corpus"/{superblock,block,log,database,attachments,frame,message,chunk,dictionary}
+mkdir -p "$corpus"/{superblock,block,log,database,attachments,frame,message,chunk,dictionary,scram,files,transport,channel}
 cp "$golden/HYPOSTYLE" "$corpus/superblock/golden"
 cp "$golden"/log-* "$golden"/catalog-* "$corpus/log/"
-HYPOSTYLE_FUZZ_SEEDS="$corpus/chunk" cargo test --locked --quiet -p hypostyle-wire --test golden write_fuzz_seeds -- --ignored
+HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-wire --test golden write_fuzz_seeds -- --ignored
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
-for target in superblock block log database attachments frame message chunk dictionary; do
+for target in superblock block log database attachments frame message chunk dictionary scram files transport channel; do
     printf '\n== %s\n' "$target"
     cargo +nightly fuzz run "$target" "$corpus/$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048
 done

@@ -17,5 +17,6 @@ mod result;
 
 pub use address::{Address, Tls};
 pub use connection::{AppendOptions, Connection, Hook, Options, Resolver, Table};
+pub use files::MappedColumns;
 pub use hypostyle_wire::{Chosen, Description, Gives, Progress, Role, TableEntry, Times, Transaction};
 pub use result::{QueryResult, Statistics};

@@ -8,11 +8,13 @@ mod common;
 
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
+use arrow_schema::{DataType, Field, Schema};
 use common::*;
 use hypostyle_types::{Error, ErrorKind};
 use hypostyle_wire::*;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 fn golden(name: &str) -> PathBuf {
@@ -242,8 +244,42 @@ fn write_fuzz_seeds() {
                 writer.u16(header.rows as u16).u8(0).bytes(&header.head);
                 writer.raw(&payload(&encoded.frames[encoded.frames.len() - 1]));
                 let name = format!("{codec}-{}-{}", batch.num_rows(), batch.schema().field(column).name());
-                fs::write(directory.join(name.replace(' ', "-")), writer.finish()).unwrap();
+                fs::write(directory.join("chunk").join(name.replace(' ', "-")), writer.finish()).unwrap();
             }
         }
     }
+    // The number of its target's case before each body.
+    for (index, (frame_type, body)) in frames(&messages().concat()).into_iter().enumerate() {
+        let case = match frame_type {
+            FrameType::Hello | FrameType::Welcome => 0,
+            FrameType::Query => 1,
+            FrameType::Append | FrameType::Answer | FrameType::Describe | FrameType::Description => 2,
+            FrameType::Done | FrameType::Error => 4,
+            FrameType::Tables => 6,
+            _ => 5,
+        };
+        let seed = [&[case], body.as_slice()].concat();
+        fs::write(directory.join("message").join(format!("golden-{index}-{frame_type:?}")), seed).unwrap();
+    }
+    // Two rows of text with a NULL, of an array and of a dictionary, in files of zeros.
+    let item = Arc::new(Field::new("item", DataType::Int32, true));
+    let codes = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::LargeUtf8));
+    let schema = Schema::new(vec![
+        Field::new("a", DataType::LargeUtf8, true),
+        Field::new("b", DataType::FixedSizeList(item, 3), true),
+        Field::new("c", codes, true),
+    ]);
+    let region = |length, descriptor| Region { length, descriptor };
+    let node = |elements, buffers| FileNode { elements, nulls: 0, validity: None, buffers, dictionary: None };
+    let nodes = [
+        FileNode { nulls: 2, validity: Some(region(1, 0)), ..node(2, vec![region(24, 1), region(0, 0)]) },
+        node(2, vec![]),
+        node(6, vec![region(24, 1)]),
+        FileNode { dictionary: Some((1, region(16, 1), region(0, 0))), ..node(2, vec![region(2, 1)]) },
+    ];
+    let mut seed = Writer::default();
+    write_schema(&mut seed, &schema);
+    seed.u64(2).u64(0).list([1, 24].iter(), |to, length| _ = to.u16(*length));
+    seed.raw(&write_file_nodes(nodes.iter()));
+    fs::write(directory.join("files").join("columns"), seed.finish()).unwrap();
 }
