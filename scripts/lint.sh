@@ -15,6 +15,12 @@ cargo fmt --all --check
 "${ruff[@]}" format --quiet --config scripts/ruff.toml --check "${python_code[@]}"
 "${ruff[@]}" check --quiet --config scripts/ruff.toml "${python_code[@]}"
 
+# Whoever only asks a server links no query engine.
+if cargo tree --locked -p hypostyle-client -e normal --prefix none | grep -E '^(datafusion|hypostyle-engine|hypostyle-storage)'; then
+    echo "hypostyle-client depends on what is above" >&2
+    exit 1
+fi
+
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver
 export CLIPPY_ARGS=-Dwarnings
 cargo build --locked --release --keep-going --workspace --exclude hypostyle-python --all-targets
