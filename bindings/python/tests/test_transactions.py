@@ -48,6 +48,80 @@ def test_an_error_aborts_until_rollback(account):
     assert balances(account) == {1: 100, 2: 100}
 
 
+@pytest.mark.parametrize("fetch", [lambda result: result.fetchall(), lambda result: result.df()])
+def test_an_error_while_rows_are_fetched_aborts_too(account, fetch):
+    account.execute("insert into account values (3, 0)")
+    account.begin()
+    account.execute("update account set balance = balance + 1 where id = 1")
+    with pytest.raises(hypostyle.Error, match=r"[Dd]ivi"):
+        fetch(account.sql("select 1 / balance from account order by id"))
+    with pytest.raises(hypostyle.ConflictError, match="aborted"):
+        account.commit()
+    assert balances(account) == {1: 100, 2: 100, 3: 0}
+
+
+def test_an_error_of_rows_from_before_does_not_abort():
+    con = hypostyle.connect()
+    con.execute("create table t (a integer)")
+    # Not computed before somebody asks for the rows; a server would send them at once.
+    before = con.sql("select 1 / value from generate_series(-1, 1) order by value")
+    con.begin()
+    con.execute("insert into t values (1)")
+    with pytest.raises(hypostyle.Error, match="division by zero"):
+        before.fetchall()
+    con.commit()
+    assert con.sql("select * from t").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "drop table account",
+        "alter table account drop constraint account_pkey",
+        "alter table account drop column id",
+    ],
+)
+def test_a_key_that_is_referred_to_meanwhile_stays(account, change):
+    other = account.duplicate()
+    account.begin()
+    account.execute(change)
+    other.execute("create table child (a integer references account)")
+    with pytest.raises(hypostyle.ConflictError, match=r"child_a_fkey|account"):
+        account.commit()
+    with pytest.raises(hypostyle.ConstraintError):
+        other.execute("insert into child values (7)")
+
+
+def test_a_key_that_goes_meanwhile_cannot_be_referred_to(account):
+    other = account.duplicate()
+    account.begin()
+    account.execute("create table child (a integer references account)")
+    other.execute("alter table account drop constraint account_pkey")
+    with pytest.raises(hypostyle.ConflictError):
+        account.commit()
+
+
+def test_keys_are_unique_whoever_inserts_them(account):
+    other = account.duplicate()
+    account.begin()
+    account.execute("insert into account values (3, 0)")
+    other.execute("insert into account values (3, 1)")
+    with pytest.raises(hypostyle.ConflictError):
+        account.commit()
+    assert balances(other) == {1: 100, 2: 100, 3: 1}
+
+
+def test_a_child_and_the_end_of_its_parent_exclude_each_other(account):
+    other = account.duplicate()
+    account.execute("create table child (a integer references account)")
+    account.begin()
+    account.execute("insert into child values (2)")
+    other.execute("delete from account where id = 2")
+    with pytest.raises(hypostyle.ConflictError):
+        account.commit()
+    assert account.sql("select count(*) from child").fetchall() == [(0,)]
+
+
 def test_the_second_committer_of_a_row_gets_a_conflict(account):
     other = account.duplicate()
     account.begin()

@@ -19,10 +19,15 @@ use datafusion::datasource::ViewTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableType};
 use hypostyle_storage::{Snapshot, TableData};
+use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// The catalog and the schema of names that have none.
+/// Views within each other: planning one recurses.
+const VIEWS_MAX: usize = 64;
+
 pub(crate) const SEARCH: &str = "search_path";
 
 /// In front of a database's name: the catalog of the names in its definitions.
@@ -191,6 +196,7 @@ async fn relation(
         return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
     }
     let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
+    let _one_more = Nesting::new(scope, &name.name)?;
     let mut state = scope.state()?;
     let search = &mut state.config_mut().options_mut().catalog;
     search.default_catalog = search_from(&name.database);
@@ -200,6 +206,29 @@ async fn relation(
         external(error)
     })?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+}
+
+/// A view within others.
+struct Nesting<'a>(&'a Scope);
+
+impl<'a> Nesting<'a> {
+    /// # Errors
+    /// When there are too many: a view may have been replaced by one that reads it.
+    fn new(scope: &'a Scope, view: &str) -> Result<Self> {
+        if scope.views.fetch_add(1, Ordering::Relaxed) < VIEWS_MAX {
+            return Ok(Self(scope));
+        }
+        scope.views.fetch_sub(1, Ordering::Relaxed);
+        let message =
+            format!("view \"{view}\" reads itself, or is one of more than {VIEWS_MAX} within each other");
+        Err(external(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("42P17")))
+    }
+}
+
+impl Drop for Nesting<'_> {
+    fn drop(&mut self) {
+        self.0.views.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The catalog of the names in a database's definitions.

@@ -28,7 +28,8 @@ pub use catalog::{ExternalTable, TableResolver};
 pub use error::from_datafusion;
 pub use identity::{Identity, Privileges};
 pub use session::{
-    Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Session, SettingCheck, StoredResult,
+    Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Rows, Session, SettingCheck,
+    StoredResult,
 };
 pub use statement::{
     Described, DescribedColumn, Gives, parse_bytes, split_statements, statement_is_complete, system_memory,

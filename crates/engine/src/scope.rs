@@ -8,7 +8,7 @@ use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use parking_lot::RwLock;
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// The database that the engine was opened for.
@@ -48,6 +48,8 @@ pub(crate) struct Scope {
     pub resolver: RwLock<Option<crate::catalog::TableResolver>>,
     /// Tables of the running statement, such as the rows that it has written.
     pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
+    /// Views whose queries are being planned, each for the one before.
+    pub views: AtomicUsize,
     /// The running statement is of a transaction that is to change nothing.
     pub read_only: AtomicBool,
     state: OnceLock<Weak<RwLock<SessionState>>>,
@@ -66,6 +68,7 @@ impl Scope {
             current: RwLock::new((OWN_DATABASE.into(), SCHEMA_MAIN.into())),
             resolver: RwLock::new(None),
             given: RwLock::default(),
+            views: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             state: OnceLock::new(),
         })

@@ -50,7 +50,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const BATCHES_IN_FLIGHT: usize = 4;
 
 /// Stack of a worker thread: deep expressions recurse.
-const STACK_BYTES: usize = 8 << 20;
+const STACK_BYTES: usize = 16 << 20;
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -253,6 +253,13 @@ impl Outcome {
     }
 }
 
+/// The rows of a statement, computed as they are asked for.
+pub struct Rows {
+    stream: Arc<tokio::sync::Mutex<SendableRecordBatchStream>>,
+    /// In which the statement was run.
+    transaction: Option<u64>,
+}
+
 /// Called by the thread that waits for a statement, every 50 ms.
 pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
@@ -265,6 +272,7 @@ pub(crate) struct Running<'a> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
+        self.session.end_if_killed();
         self.session.scope.unpin();
     }
 }
@@ -282,6 +290,7 @@ pub struct Session {
     pub(crate) settings: Arc<Settings>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
+    pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
     attached_changes: AtomicU64,
     interrupted: AtomicBool,
@@ -356,6 +365,7 @@ impl Session {
             prepared: Mutex::default(),
             settings,
             transaction: Mutex::default(),
+            transactions_begun: AtomicU64::new(0),
             attached_changes: AtomicU64::new(0),
             interrupted: AtomicBool::new(false),
             killed: AtomicBool::new(false),
@@ -380,10 +390,20 @@ impl Session {
         self.id
     }
 
-    /// Ends the running statement, and lets none begin.
+    /// Ends the running statement and the transaction, and lets none begin.
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.interrupt();
+        // A statement that runs does the same when it ends.
+        if let Some(_idle) = self.running.try_lock() {
+            self.end_if_killed();
+        }
+    }
+
+    fn end_if_killed(&self) {
+        if self.is_killed() {
+            *self.transaction.lock() = None;
+        }
     }
 
     /// Whether KILL has ended the session.
@@ -391,16 +411,23 @@ impl Session {
         self.killed.load(Ordering::Acquire)
     }
 
-    /// Notes what runs, for SHOW SESSIONS.
-    pub(crate) fn note_statement(&self, sql: &str) -> Result<()> {
-        if self.is_killed() {
-            return Err(Error::new(ErrorKind::Closed, "the session was ended by KILL").with_sqlstate("57P01"));
+    /// # Errors
+    /// `Closed` after KILL.
+    pub(crate) fn check_killed(&self) -> Result<()> {
+        match self.is_killed() {
+            true => {
+                Err(Error::new(ErrorKind::Closed, "the session was ended by KILL").with_sqlstate("57P01"))
+            }
+            false => Ok(()),
         }
+    }
+
+    /// Notes what runs, for SHOW SESSIONS.
+    pub(crate) fn note_statement(&self, sql: &str) {
         let mut statement = self.statement.lock();
         statement.clear();
         let end = sql.floor_char_boundary(STATEMENT_BYTES_SHOWN);
         statement.push_str(&sql[..end]);
-        Ok(())
     }
 
     fn activity(&self) -> Activity {
@@ -460,6 +487,11 @@ impl Session {
         self.interrupted.store(true, Ordering::Release);
     }
 
+    /// Whether something has asked for the running statement, or the last one, to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::Acquire)
+    }
+
     /// Begins a call of the session, which runs one at a time.
     pub(crate) fn enter(&self) -> Running<'_> {
         Running { session: self, _one_at_a_time: self.running.lock() }
@@ -467,15 +499,17 @@ impl Session {
 
     /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshots.
     pub(crate) fn start(&self) -> Result<()> {
-        self.start_counting();
+        self.start_counting()?;
         self.refresh()
     }
 
-    fn start_counting(&self) {
+    fn start_counting(&self) -> Result<()> {
+        self.check_killed()?;
         self.interrupted.store(false, Ordering::Release);
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
         *self.started.lock() = Instant::now();
+        Ok(())
     }
 
     /// [`Self::start`] for a statement that reads no rows.
@@ -483,7 +517,7 @@ impl Session {
         if self.is_in_transaction() {
             return self.start();
         }
-        self.start_counting();
+        self.start_counting()?;
         self.scope.read_only.store(false, Ordering::Relaxed);
         self.take_attached()?;
         for named in self.scope.databases.write().iter_mut() {
@@ -650,13 +684,24 @@ impl Session {
         result
     }
 
-    /// Waits for the next batch of a stream.
-    pub fn next_batch(
-        &self,
-        stream: &Arc<tokio::sync::Mutex<SendableRecordBatchStream>>,
-    ) -> Result<Option<RecordBatch>> {
-        let stream = stream.clone();
-        self.wait(async move { stream.lock().await.next().await.transpose().map_err(from_datafusion) })
+    /// The rows of a statement that has just been started.
+    pub fn rows(&self, stream: SendableRecordBatchStream) -> Rows {
+        let transaction = self.transaction.lock().as_ref().map(|explicit| explicit.number);
+        Rows { stream: Arc::new(tokio::sync::Mutex::new(stream)), transaction }
+    }
+
+    /// Waits for the next rows. An error aborts the transaction that they are of, if it is still open.
+    pub fn next_batch(&self, rows: &Rows) -> Result<Option<RecordBatch>> {
+        let stream = rows.stream.clone();
+        let next =
+            self.wait(async move { stream.lock().await.next().await.transpose().map_err(from_datafusion) });
+        next.inspect_err(|error| {
+            if let Some(explicit) = self.transaction.lock().as_mut()
+                && rows.transaction == Some(explicit.number)
+            {
+                explicit.abort(error.message());
+            }
+        })
     }
 
     /// Drives a stream to its end.

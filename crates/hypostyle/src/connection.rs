@@ -169,6 +169,11 @@ impl Connection {
         on_either!(self, connection => connection.is_killed())
     }
 
+    /// Whether the running statement, or the last one, was asked to end; of a database in this process.
+    pub fn is_interrupted(&self) -> bool {
+        matches!(&self.0, Kind::Embedded(connection) if connection.is_interrupted())
+    }
+
     /// Adds a setting for SET and SHOW that means something only to the caller; of a database in this process.
     ///
     /// # Errors

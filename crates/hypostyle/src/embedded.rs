@@ -108,6 +108,10 @@ impl Embedded {
         self.session.read().as_ref().is_none_or(|session| session.is_killed())
     }
 
+    pub fn is_interrupted(&self) -> bool {
+        self.session.read().as_ref().is_some_and(|session| session.is_interrupted())
+    }
+
     pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) -> Result<()> {
         self.session()?.define_setting(name, value, check);
         Ok(())

@@ -8,7 +8,6 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array,
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::execution::SendableRecordBatchStream;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_storage::{ColumnData, NodeFiles};
 use hypostyle_types::{Error, Result};
@@ -42,7 +41,7 @@ pub struct StoredFiles {
 }
 
 enum Rows {
-    Stream { stream: Arc<tokio::sync::Mutex<SendableRecordBatchStream>>, taken: bool },
+    Computed { rows: hypostyle_engine::Rows, taken: bool },
     Kept { batches: Vec<RecordBatch>, next: usize },
 }
 
@@ -69,8 +68,7 @@ impl QueryResult {
                 (schema, None, Some(stored), kept(vec![batch]))
             }
             Outcome::Stream { schema, stream } => {
-                let stream = Arc::new(tokio::sync::Mutex::new(stream));
-                (schema, None, None, Rows::Stream { stream, taken: false })
+                (schema, None, None, Rows::Computed { rows: session.rows(stream), taken: false })
             }
             Outcome::Batches { schema, batches } => (schema, None, None, kept(batches)),
             Outcome::Done { rows_affected } => {
@@ -137,9 +135,9 @@ impl QueryResult {
                 *next += usize::from(batch.is_some());
                 Ok(batch)
             }
-            Rows::Stream { stream, taken } => {
+            Rows::Computed { rows, taken } => {
                 *taken = true;
-                session.next_batch(stream)
+                session.next_batch(rows)
             }
         }
     }
@@ -179,7 +177,7 @@ impl QueryResult {
             Source::Remote(result) => return result.materialize(),
         };
         let mut rows = rows.lock();
-        let Rows::Stream { stream, taken } = &mut *rows else { return Ok(()) };
+        let Rows::Computed { rows: computed, taken } = &mut *rows else { return Ok(()) };
         if *taken {
             return Err(Error::invalid_input(
                 "rows of this result have been streamed away already; run the query again",
@@ -187,7 +185,7 @@ impl QueryResult {
         }
         *taken = true;
         let mut batches = Vec::new();
-        while let Some(batch) = session.next_batch(stream)? {
+        while let Some(batch) = session.next_batch(computed)? {
             if batch.num_rows() > 0 {
                 batches.push(batch);
             }
@@ -214,7 +212,7 @@ impl QueryResult {
         self.materialize()?;
         match &*rows.lock() {
             Rows::Kept { batches, .. } => Ok(batches.clone()),
-            Rows::Stream { .. } => Err(Error::internal("a materialized result without rows")),
+            Rows::Computed { .. } => Err(Error::internal("a materialized result without rows")),
         }
     }
 

@@ -18,8 +18,8 @@ use arrow_schema::{Field, Schema};
 use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
 use hypostyle_format::{
-    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, Encoding, GenerationEntry, Identity, NodeEntry,
-    SchemaEntry, TableEntry, ViewEntry,
+    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintRule, Encoding, GenerationEntry,
+    Identity, NodeEntry, SchemaEntry, TableEntry, ViewEntry,
 };
 use hypostyle_io::{Lock, Store};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, LogicalType, Result, TableId, did_you_mean};
@@ -784,6 +784,24 @@ fn conflict(table: &str, why: &str) -> Error {
     )
 }
 
+/// The foreign keys that refer to no key, as tables and constraints.
+fn broken_references(catalog: &Catalog) -> BTreeSet<(&str, &str)> {
+    let all = catalog
+        .tables
+        .iter()
+        .flat_map(|table| table.constraints.iter().map(|constraint| (table.name.as_str(), constraint)));
+    let is_broken = |rule: &ConstraintRule| {
+        let ConstraintRule::ForeignKey { table, referred, .. } = rule else { return false };
+        let other = catalog.table_by_id(*table);
+        let has_key = |other: &Arc<TableEntry>| {
+            other.constraints.iter().any(|key| key.rule.key() == Some(referred.as_slice()))
+        };
+        !other.is_some_and(has_key)
+    };
+    let broken = all.filter(|(_, constraint)| is_broken(&constraint.rule));
+    broken.map(|(table, constraint)| (table, constraint.name.as_str())).collect()
+}
+
 /// Rows as the log will have them, and as it is read: they are nobody else's then, and no longer than needed.
 struct Inserted {
     bytes: Vec<u8>,
@@ -837,6 +855,17 @@ impl Staged {
                 commit.attachments.push(bytes);
                 inserted.push(rows);
             }
+        }
+        // Another transaction may have dropped a key, or declared a foreign key that refers to one which is dropped here.
+        let later = commit.changes.iter().skip(self.changes.len());
+        for change in later.filter(|change| matches!(change, Change::ReplaceTable { .. })) {
+            Arc::make_mut(&mut catalog).apply_change(change)?;
+        }
+        if !Arc::ptr_eq(&catalog, latest.shared_catalog())
+            && let Some((table, constraint)) =
+                broken_references(&catalog).difference(&broken_references(latest.catalog())).next()
+        {
+            return Err(conflict(table, &format!("lost the key that constraint \"{constraint}\" refers to")));
         }
         Ok((commit, inserted))
     }

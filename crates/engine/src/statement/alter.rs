@@ -2,7 +2,7 @@
 
 use super::DONE;
 use super::complete::mentions;
-use super::constraint::Declared;
+use super::constraint::{Declared, referring};
 use super::ddl::{DeclaredColumn, fold, identity, last_of, new_column};
 use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
@@ -16,8 +16,8 @@ use datafusion::sql::sqlparser::ast::{
     RenameTableNameKind,
 };
 use hypostyle_storage::{
-    ColumnEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner, TableEntry, Transaction,
-    unknown_column,
+    ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
+    TableEntry, Transaction, unknown_column,
 };
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 
@@ -139,10 +139,11 @@ impl Session {
             AlterTableOperation::AddConstraint { constraint, .. } => {
                 self.add_constraints(writer, id, &[Declared::of_table(constraint)?])
             }
-            AlterTableOperation::DropConstraint { if_exists, name, .. } => {
+            AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
                 let name = fold(name);
                 let before = table()?;
-                if !before.constraints.iter().any(|constraint| constraint.name == name) {
+                let Some(dropped) = before.constraints.iter().find(|constraint| constraint.name == name)
+                else {
                     if *if_exists {
                         return Ok(());
                     }
@@ -156,7 +157,8 @@ impl Session {
                         ),
                     )
                     .with_sqlstate("42704"));
-                }
+                };
+                release_key(writer, &before, dropped, *drop_behavior == Some(DropBehavior::Cascade))?;
                 writer.alter_table(id, |table| {
                     table.constraints.retain(|kept| kept.name != name);
                     Ok(())
@@ -275,7 +277,9 @@ impl Session {
                             from_datafusion(error.into()).message()
                         ))
                     })
-                })
+                })?;
+                // Values that differed may have become equal.
+                self.check_column(writer, target.id, old.id)
             }
         }
     }
@@ -405,6 +409,47 @@ impl Session {
         self.refresh()?;
         Ok(Outcome::Done { rows_affected: Some(removed) })
     }
+}
+
+/// Drops the foreign keys that refer to a key, unless another constraint has the same one.
+///
+/// # Errors
+/// `Constraint` when there are any, without `cascade`.
+fn release_key(
+    writer: &mut Transaction,
+    table: &TableEntry,
+    dropped: &ConstraintEntry,
+    cascade: bool,
+) -> Result<()> {
+    let Some(key) = dropped.rule.key() else { return Ok(()) };
+    let has_key = |other: &ConstraintEntry| other.name != dropped.name && other.rule.key() == Some(key);
+    if table.constraints.iter().any(has_key) {
+        return Ok(());
+    }
+    let catalog = writer.catalog().clone();
+    for (other, constraint) in referring(&catalog, table.id) {
+        let refers =
+            matches!(&constraint.rule, ConstraintRule::ForeignKey { referred, .. } if referred == key);
+        if !refers {
+            continue;
+        }
+        if !cascade {
+            return Err(Error::new(
+                ErrorKind::Constraint,
+                format!(
+                    "constraint \"{}\" of table \"{}\" is needed by constraint \"{}\" of table \"{}\"; drop that \
+                     first, or use CASCADE",
+                    dropped.name, table.name, constraint.name, other.name
+                ),
+            )
+            .with_sqlstate("2BP01"));
+        }
+        writer.alter_table(other.id, |other| {
+            other.constraints.retain(|kept| kept.name != constraint.name);
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 fn in_use(column: &str, what: &str, user: &str) -> Error {

@@ -3,6 +3,7 @@
 //! A statement's new rows are checked when it has staged them, against all that its transaction sees. What it was
 //! compared with must still be so at commit; the transaction guards those tables.
 
+use super::complete::mentions;
 use super::ddl::{fold, parts_of};
 use super::sequence::within_database;
 use super::write::refuse;
@@ -343,6 +344,30 @@ impl Session {
                             session.check_new(writer, snapshot, entry.id, constraint, 0)?;
                         }
                     }
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Checks what constraints say of a column, all of whose values are new.
+    pub(super) fn check_column(&self, writer: &mut Transaction, id: TableId, column: ColumnId) -> Result<()> {
+        self.with_view_of(writer, |session, writer, snapshot| {
+            for table in snapshot.tables() {
+                let entry = table.entry();
+                let is_own = entry.id == id;
+                let name = entry.column_by_id(column).map(|column| column.name.as_str());
+                let concerned = |rule: &ConstraintRule| match rule {
+                    ConstraintRule::Check { sql } => is_own && name.is_some_and(|name| mentions(sql, name)),
+                    ConstraintRule::ForeignKey { table, referred, .. }
+                        if *table == id && referred.contains(&column) =>
+                    {
+                        true
+                    }
+                    rule => is_own && rule.columns().contains(&column),
+                };
+                for constraint in entry.constraints.iter().filter(|constraint| concerned(&constraint.rule)) {
+                    session.check_new(writer, snapshot, entry.id, constraint, 0)?;
                 }
             }
             Ok(())

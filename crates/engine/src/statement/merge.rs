@@ -48,13 +48,14 @@ impl Session {
         target: &Target,
         conflict: &OnConflict,
         rows: Vec<RecordBatch>,
+        parameters: &Parameters,
     ) -> Result<Changes> {
         let keys = keys(target, conflict)?;
         let incoming = numbered(rows)?;
         self.scope.given.write().insert(INCOMING.into(), Arc::new(incoming));
         let result = match &conflict.action {
             OnConflictAction::DoNothing => self.new_keys(target, &keys),
-            OnConflictAction::DoUpdate(update) => self.update_conflicts(target, &keys, update),
+            OnConflictAction::DoUpdate(update) => self.update_conflicts(target, &keys, update, parameters),
         };
         self.scope.given.write().clear();
         result
@@ -91,7 +92,13 @@ impl Session {
         Ok(Changes { modification: Modification { inserted: rows, ..Modification::default() }, count })
     }
 
-    fn update_conflicts(&self, target: &Target, keys: &[Vec<String>], update: &DoUpdate) -> Result<Changes> {
+    fn update_conflicts(
+        &self,
+        target: &Target,
+        keys: &[Vec<String>],
+        update: &DoUpdate,
+        parameters: &Parameters,
+    ) -> Result<Changes> {
         let [key] = keys else {
             return Err(Error::new(
                 ErrorKind::Syntax,
@@ -120,7 +127,7 @@ impl Session {
             target.source(),
             matches(target, key, "excluded"),
         );
-        let changed = self.changed_rows(&sql, &Parameters::None, true)?;
+        let changed = self.changed_rows(&sql, parameters, true)?;
         changes.count += changed.positions.len();
         changes.modification.updated = self.updated_rows(target, &assigned, changed)?;
         Ok(changes)

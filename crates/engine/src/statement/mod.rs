@@ -8,6 +8,7 @@ mod complete;
 mod constraint;
 mod copy;
 mod ddl;
+mod depth;
 mod describe;
 mod direct;
 mod insert;
@@ -57,6 +58,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use depth::{check_depth, with_room};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use names::name_columns;
@@ -76,8 +78,12 @@ impl Session {
     /// # Errors
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
+        with_room(sql, || self.execute_with_room(sql, parameters))
+    }
+
+    fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
-        self.note_statement(sql)?;
+        self.note_statement(sql);
         let remembered = self.remembered.lock().get(sql);
         match remembered {
             Some(Parsed::Insert(insert)) => {
@@ -104,7 +110,7 @@ impl Session {
         let mut outcome = DONE;
         for (index, statement) in statements.iter().enumerate() {
             if index > 0 {
-                self.finish(outcome)?;
+                self.finish(outcome).inspect_err(|error| self.abort_transaction(error.message()))?;
             }
             let last = index + 1 == statements.len();
             let parameters = if last { parameters } else { &Parameters::None };
@@ -184,8 +190,10 @@ impl Session {
     }
 
     fn execute_parsed(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
-        let DfStatement::Statement(inner) = statement else {
-            return self.query(statement, parameters);
+        let inner = match statement {
+            DfStatement::Statement(inner) => inner,
+            DfStatement::Reset(reset) => return self.reset(reset),
+            other => return self.query(other, parameters),
         };
         match *inner {
             Statement::CreateTable(create) => self.create_table(create, parameters),
@@ -199,9 +207,6 @@ impl Session {
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
             Statement::Call(function) => self.call(&function),
             Statement::Set(set) => self.set(set),
-            Statement::Reset(reset) => {
-                self.query(DfStatement::Statement(Box::new(Statement::Reset(reset))), parameters)
-            }
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
@@ -274,6 +279,7 @@ impl Session {
         by_name: bool,
     ) -> Result<u64> {
         let _running = self.enter();
+        self.note_statement(&format!("append to {table}"));
         let mut data = Some(data);
         self.in_transaction("INSERT", || match data.take() {
             Some(data) => self.append_rows(table, data, create, by_name),
@@ -645,28 +651,28 @@ fn decimal_of(number: &str) -> Option<String> {
 }
 
 /// Numbers of many digits as the decimals they are; DataFusion would make DOUBLEs of them.
-fn exact_numbers(sql: &str) -> Cow<'_, str> {
+fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
     let decimal = |token: &Token| match token {
         Token::Number(number, _) => decimal_of(number),
         _ => None,
     };
-    match Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() {
-        Ok(tokens) if tokens.iter().any(|token| decimal(token).is_some()) => {
-            let text = |token: &Token| match decimal(token) {
-                Some(decimal) => format!("CAST('{token}' AS {decimal})"),
-                None => token.to_string(),
-            };
-            Cow::Owned(tokens.iter().map(text).collect())
-        }
-        // Text that is not even tokens is the parser's to refuse.
-        _ => Cow::Borrowed(sql),
+    if !tokens.iter().any(|token| decimal(token).is_some()) {
+        return Cow::Borrowed(sql);
     }
+    let text = |token: &Token| match decimal(token) {
+        Some(decimal) => format!("CAST('{token}' AS {decimal})"),
+        None => token.to_string(),
+    };
+    Cow::Owned(tokens.iter().map(text).collect())
 }
 
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
-    let sql = exact_numbers(sql);
+    // Text that is not even tokens is the parser's to refuse.
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default();
+    check_depth(&tokens)?;
+    let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
     let with = |dialect: &dyn Dialect| {
         DFParserBuilder::new(sql.as_ref())

@@ -1,5 +1,6 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
+use super::depth::with_room;
 use super::names::name_columns;
 use super::query::planning_error;
 use super::{leading_words, parse, parse_query};
@@ -45,8 +46,11 @@ impl Session {
     /// # Errors
     /// Those of parsing it, and of planning it if it is a query.
     pub fn describe_statement(&self, sql: &str) -> Result<Described> {
-        let _running = self.enter();
-        self.in_transaction(sql, || self.describe_one(sql))
+        with_room(sql, || {
+            let _running = self.enter();
+            self.check_killed()?;
+            self.in_transaction(sql, || self.describe_one(sql))
+        })
     }
 
     fn describe_one(&self, sql: &str) -> Result<Described> {

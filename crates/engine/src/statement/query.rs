@@ -3,6 +3,7 @@
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
 use super::insert::prepare;
+use super::merge::Changes;
 use super::multiset::refuse_multisets;
 use super::result::Purpose;
 use super::write::in_types_of;
@@ -29,7 +30,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     ObjectName, OnInsert, Query, SetExpr, Statement, TableFactor, TableObject,
 };
-use hypostyle_storage::{Snapshot, TableData, unknown_table};
+use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,6 +75,7 @@ impl Session {
     /// The whole of a table or view.
     pub fn table(&self, name: &str) -> Result<Outcome> {
         let _running = self.enter();
+        self.note_statement(&format!("table {name}"));
         self.start()?;
         let Name { database, schema, name: relation } = self.scope.resolve(&super::split_name(name), None)?;
         let snapshot = self.scope.database(&database)?.snapshot;
@@ -208,35 +210,41 @@ impl Session {
         }
         let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
         let name = &table_name.name;
-        let mut returned = Vec::new();
         let written = self.start_query(dml.input.as_ref().clone()).and_then(|outcome| {
-            if let (Some(conflict), Some(target)) = (&conflict, &target) {
+            let Some(target) = &target else {
+                let written = self
+                    .write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));
+                return written.map(|rows| Outcome::Done { rows_affected: Some(rows) });
+            };
+            if let Some(conflict) = &conflict {
                 let (_, batches) = self.collect_rows(outcome)?;
                 let rows = self.as_rows_of(target, batches)?;
-                if rows.iter().all(|rows| rows.num_rows() == 0) {
-                    return Ok(0);
-                }
-                let changes = self.on_conflict(target, conflict, rows)?;
-                self.write(&target.database, |writer| self.modify(writer, target.id, &changes.modification))?;
-                returned = changes.modification.rows();
-                return Ok(changes.count);
-            }
-            let mut generation = match &target {
-                Some(target) => self.generation(target)?,
-                None => None,
-            };
-            self.write_rows(&table_name, outcome, |batch| {
-                let rows = match &mut generation {
-                    Some(generation) => generation.complete(&batch)?,
-                    None => batch,
+                let changes = match rows.iter().all(|rows| rows.num_rows() == 0) {
+                    true => Changes::default(),
+                    false => self.on_conflict(target, conflict, rows, parameters)?,
                 };
-                if let (Some(target), true) = (&target, returning.is_some()) {
-                    returned.push(in_types_of(target, &rows)?);
-                }
-                Ok(rows)
+                return self.write_returning(target, returning, parameters, |writer| {
+                    self.modify(writer, target.id, &changes.modification)?;
+                    Ok((changes.modification.rows(), changes.count))
+                });
+            }
+            let mut generation = self.generation(target)?;
+            let (mut returned, keeps) = (Vec::new(), returning.is_some());
+            self.write_returning(target, returning, parameters, |writer| {
+                let count = self.write_rows(writer, &table_name, outcome, |batch| {
+                    let rows = match &mut generation {
+                        Some(generation) => generation.complete(&batch)?,
+                        None => batch,
+                    };
+                    if keeps {
+                        returned.push(in_types_of(target, &rows)?);
+                    }
+                    Ok(rows)
+                })?;
+                Ok((returned, count))
             })
         });
-        let rows = written.map_err(|error| match null_in_values(error.message()) {
+        written.map_err(|error| match null_in_values(error.message()) {
             Some(position) => {
                 let columns: Vec<String> = match named.is_empty() {
                     true => dml.target.schema().fields().iter().map(|field| field.name().clone()).collect(),
@@ -252,31 +260,26 @@ impl Session {
                 .with_sqlstate("23502")
             }
             None => error,
-        })?;
-        match target {
-            Some(target) => self.returning(&target, returning, returned, rows),
-            None => Ok(Outcome::Done { rows_affected: Some(rows) }),
-        }
+        })
     }
 
     /// Appends to a table what `rows_of` makes of an outcome's batches.
     fn write_rows(
         &self,
-        Name { database, schema, name }: &Name,
+        writer: &mut Transaction,
+        Name { schema, name, .. }: &Name,
         outcome: Outcome,
         mut rows_of: impl FnMut(RecordBatch) -> Result<RecordBatch>,
     ) -> Result<u64> {
-        self.write(database, |writer| {
-            let Some(id) = writer.catalog().table(schema, name).map(|table| table.id) else {
-                return Err(unknown_table(writer.catalog(), name));
-            };
-            let mut rows = 0;
-            self.each_batch(outcome, |batch| {
-                rows += batch.num_rows() as u64;
-                writer.append(id, &rows_of(batch)?)
-            })?;
-            Ok(rows)
-        })
+        let Some(id) = writer.catalog().table(schema, name).map(|table| table.id) else {
+            return Err(unknown_table(writer.catalog(), name));
+        };
+        let mut rows = 0;
+        self.each_batch(outcome, |batch| {
+            rows += batch.num_rows() as u64;
+            writer.append(id, &rows_of(batch)?)
+        })?;
+        Ok(rows)
     }
 
     pub(crate) fn each_batch(

@@ -3,7 +3,7 @@
 use super::parse;
 use crate::scope::TEMPORARY;
 use crate::session::{Outcome, Parameters, Session};
-use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
 };
@@ -20,6 +20,12 @@ const OWN: [&str; 7] = [
     "batch_size",
     "synchronous",
 ];
+
+/// DataFusion's.
+const BATCH_SIZE: &str = "8192";
+
+/// Operators take memory for so many rows at once.
+const BATCH_SIZE_MAX: usize = 1 << 20;
 
 /// What a commit waits for (docs/transactions.md).
 const SYNCHRONOUS: [(&str, Synchronous); 3] =
@@ -73,14 +79,43 @@ impl Session {
             if OWN.contains(&name.as_str()) && values.len() == 1 {
                 return self.set_own(&name, &text_of(&values[0]));
             }
-            if !name.contains('.') {
-                return Err(unknown(&name));
-            }
+            self.check_engine_setting(&name)?;
         }
         if let Set::SetTimeZone { value, .. } = &set {
             return self.set_own("timezone", &text_of(value));
         }
         self.query(DfStatement::Statement(Box::new(Statement::Set(set))), &Parameters::None)
+    }
+
+    pub(super) fn reset(&self, reset: ResetStatement) -> Result<Outcome> {
+        let ResetStatement::Variable(name) = &reset;
+        let name = name.to_string().to_ascii_lowercase();
+        match name.as_str() {
+            "timezone" => return self.set_own(&name, "UTC"),
+            "batch_size" => return self.set_own(&name, BATCH_SIZE),
+            own if OWN.contains(&own) || self.setting(own).is_some() => {
+                return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
+            }
+            _ => self.check_engine_setting(&name)?,
+        }
+        self.query(DfStatement::Reset(reset), &Parameters::None)
+    }
+
+    /// Of DataFusion's settings some can take all memory of the machine.
+    ///
+    /// # Errors
+    /// `UnknownName` of what is none of them; `Denied` without the right to change what is everybody's.
+    fn check_engine_setting(&self, name: &str) -> Result<()> {
+        let name = name.replace('"', "");
+        if !name.contains('.') {
+            return Err(unknown(&name));
+        }
+        if name.starts_with("datafusion.runtime.") {
+            return Err(Error::unsupported(format!(
+                "{name} cannot be set; set memory_limit, query_memory_limit or temp_directory"
+            )));
+        }
+        self.identity.privileges.check_machine(&format!("set {name}"))
     }
 
     /// `PRAGMA name` and `PRAGMA name = value`, whose values may be bare words.
@@ -124,7 +159,11 @@ impl Session {
             }
             "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
             "batch_size" => {
-                return self.set_datafusion("datafusion.execution.batch_size", &number()?.to_string());
+                let rows = number()?;
+                if rows > BATCH_SIZE_MAX {
+                    return Err(Error::invalid_input(format!("batch_size is at most {BATCH_SIZE_MAX} rows")));
+                }
+                return self.set_datafusion("datafusion.execution.batch_size", &rows.to_string());
             }
             _ => return Err(unknown(name)),
         }

@@ -9,12 +9,15 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_storage::{Savepoint, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::atomic::Ordering;
 
 /// Times that a statement outside a transaction is tried again after a conflict.
 const ATTEMPTS: usize = 50;
 
 /// The transaction that BEGIN began.
 pub(crate) struct Explicit {
+    /// Among those of its session.
+    pub number: u64,
     /// One for each database, by its name.
     transactions: Vec<(String, Transaction)>,
     pub read_only: bool,
@@ -76,8 +79,9 @@ impl Explicit {
         }
     }
 
-    /// Commits: the session's own tables last, which nobody else can be in conflict about.
+    /// Commits what was written: the session's own tables last, which nobody else can be in conflict about.
     fn commit(mut self) -> Result<()> {
+        self.transactions.retain(|(_, transaction)| !transaction.is_empty());
         self.transactions.sort_by_key(|(name, _)| name == TEMPORARY);
         self.transactions.into_iter().try_for_each(|(_, transaction)| transaction.commit().map(drop))
     }
@@ -218,7 +222,8 @@ impl Session {
         let databases = self.scope.databases.read().clone();
         let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
         let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
-        let explicit = Explicit { transactions, read_only, savepoints: Vec::new(), aborted: None };
+        let number = self.transactions_begun.fetch_add(1, Ordering::Relaxed);
+        let explicit = Explicit { number, transactions, read_only, savepoints: Vec::new(), aborted: None };
         *self.transaction.lock() = Some(explicit);
         Ok(DONE)
     }

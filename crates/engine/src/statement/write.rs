@@ -21,7 +21,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, ObjectName, SelectItem,
     TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
-use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_table};
+use hypostyle_storage::{ColumnEntry, Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::sync::Arc;
@@ -216,12 +216,11 @@ impl Session {
             self.changed_rows(&sql, parameters, delete.returning.is_some())?;
         let count = positions.len();
         let modification = Modification { deleted: positions, ..Modification::default() };
-        self.write(&target.database, |writer| self.modify(writer, target.id, &modification))?;
-        let rows = rows
-            .into_iter()
-            .map(|rows| first_columns(&rows, target.columns().len()))
-            .collect::<Result<_>>()?;
-        self.returning(&target, delete.returning, rows, count)
+        self.write_returning(&target, delete.returning, parameters, |writer| {
+            self.modify(writer, target.id, &modification)?;
+            let old = rows.into_iter().map(|rows| first_columns(&rows, target.columns().len()));
+            Ok((old.collect::<Result<_>>()?, count))
+        })
     }
 
     pub(super) fn update(&self, update: Update, parameters: &Parameters) -> Result<Outcome> {
@@ -246,8 +245,10 @@ impl Session {
         let count = changed.positions.len();
         let updated = self.updated_rows(&target, &assigned, changed)?;
         let modification = Modification { updated, ..Modification::default() };
-        self.write(&target.database, |writer| self.modify(writer, target.id, &modification))?;
-        self.returning(&target, update.returning, modification.rows(), count)
+        self.write_returning(&target, update.returning, parameters, |writer| {
+            self.modify(writer, target.id, &modification)?;
+            Ok((modification.rows(), count))
+        })
     }
 
     pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
@@ -359,15 +360,31 @@ impl Session {
         values.iter().map(whole).collect()
     }
 
-    /// The outcome of a statement that has written rows, in the engine's types and the table's order.
-    pub(super) fn returning(
+    /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails there undoes it. `change`
+    /// gives the rows, in the engine's types and the table's order, and their number.
+    pub(super) fn write_returning(
         &self,
         target: &Target,
-        items: Option<Vec<SelectItem>>,
-        rows: Vec<RecordBatch>,
-        count: u64,
+        returning: Option<Vec<SelectItem>>,
+        parameters: &Parameters,
+        change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
     ) -> Result<Outcome> {
-        let Some(items) = items else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
+        self.write(&target.database, |writer| {
+            let (rows, count) = change(writer)?;
+            match returning {
+                None => Ok(Outcome::Done { rows_affected: Some(count) }),
+                Some(items) => self.returned_rows(target, &items, rows, parameters),
+            }
+        })
+    }
+
+    fn returned_rows(
+        &self,
+        target: &Target,
+        items: &[SelectItem],
+        rows: Vec<RecordBatch>,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
         let snapshot = self.scope.database(&target.database)?.snapshot;
         let schema = StoredTable::new(target.data.clone(), snapshot, Default::default()).schema();
         let rows = rows
@@ -379,9 +396,10 @@ impl Session {
         self.scope.given.write().insert(RETURNED.into(), Arc::new(table));
         let items: Vec<String> = items.iter().map(ToString::to_string).collect();
         let sql = format!("SELECT {} FROM {RETURNED} AS {}", items.join(", "), quoted(&target.alias));
-        let outcome = parse(&sql).and_then(|query| self.execute_parsed(query, &Parameters::None));
+        let outcome = parse(&sql).and_then(|query| self.execute_parsed(query, parameters));
         self.scope.given.write().clear();
-        outcome
+        let (schema, batches) = self.collect_rows(outcome?)?;
+        Ok(Outcome::Batches { schema, batches })
     }
 }
 
