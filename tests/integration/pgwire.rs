@@ -1,28 +1,17 @@
 //! PostgreSQL's protocol against a server in this process, spoken by hand: what a client may say, and what it must not.
 
-use hypostyle::{Database, OpenOptions};
-use hypostyle_server::{Limits, Server};
+use crate::served::{STOP_TIME, Served, Setup};
+use crate::server::users;
+use hypostyle_server::Limits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 const LONG: &str = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b WHERE a.value + b.value = 3";
 
-/// A server on a port of its own; it ends with the test.
-struct Running {
-    address: SocketAddr,
-    _runtime: tokio::runtime::Runtime,
-}
-
-fn serve() -> Running {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let database = Database::in_memory(OpenOptions::default()).unwrap();
-    let limits = Limits { clients: 10, ..Limits::default() };
-    let server = Server::new(database, None, limits, None).unwrap();
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-    let address = listener.local_addr().unwrap();
-    runtime.spawn(server.serve_postgres(listener));
-    Running { address, _runtime: runtime }
+fn serve() -> Served {
+    let limits = Limits { clients: 10, stop_time: STOP_TIME, ..Limits::default() };
+    Served::new(Setup { limits: Some(limits), ..Setup::default() })
 }
 
 struct Client {
@@ -56,8 +45,8 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 impl Client {
-    fn new(running: &Running) -> Self {
-        let mut client = Self { socket: connect(running.address), key: Vec::new() };
+    fn new(served: &Served) -> Self {
+        let mut client = Self { socket: connect(served.postgres), key: Vec::new() };
         let mut startup = 196_608_u32.to_be_bytes().to_vec();
         startup.extend(texts(&["user", "ada", "application_name", "test", ""]));
         client.send(&packet(&startup));
@@ -244,7 +233,7 @@ fn a_cancel_request_interrupts_the_statement() {
     std::thread::sleep(Duration::from_millis(500));
     let mut cancel = 80_877_102_u32.to_be_bytes().to_vec();
     cancel.extend_from_slice(&client.key);
-    connect(running.address).write_all(&packet(&cancel)).unwrap();
+    connect(running.postgres).write_all(&packet(&cancel)).unwrap();
     let started = Instant::now();
     assert_eq!(shown(&client.until_ready()).trim_start_matches("T "), "E57014 I");
     assert!(started.elapsed() < Duration::from_secs(20));
@@ -281,7 +270,7 @@ fn garbage_ends_a_connection_and_nothing_else() {
         b"\0\0\0\x09\0\x03\0\0\0",
     ];
     for bytes in startups {
-        let mut socket = connect(running.address);
+        let mut socket = connect(running.postgres);
         socket.write_all(bytes).unwrap();
         let mut answer = Vec::new();
         // A connection that is reset is ended, too.
@@ -304,10 +293,115 @@ fn garbage_ends_a_connection_and_nothing_else() {
         assert!(client.next().is_none(), "{bytes:?}");
     }
     // No encryption is offered; what follows the refusal is understood.
-    let mut socket = connect(running.address);
+    let mut socket = connect(running.postgres);
     socket.write_all(&packet(&80_877_103_u32.to_be_bytes())).unwrap();
     let mut answer = [0];
     socket.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"N");
     assert_eq!(shown(&Client::new(&running).query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+fn startup() -> Vec<u8> {
+    let mut startup = 196_608_u32.to_be_bytes().to_vec();
+    startup.extend(texts(&["user", "ada", ""]));
+    packet(&startup)
+}
+
+#[test]
+fn one_client_too_many_is_told_so() {
+    let limits = Limits { clients: 2, ..Limits::default() };
+    let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
+    let mut first = Client::new(&served);
+    let second = Client::new(&served);
+    let mut third = Client { socket: connect(served.postgres), key: Vec::new() };
+    third.send(&startup());
+    assert_eq!(shown(&third.until(b'E')), "E53300");
+    assert!(third.next().is_none(), "and let go");
+    drop(second);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while served.connect_tcp().is_err() {
+        assert!(Instant::now() < deadline, "a place is given back");
+    }
+    assert_eq!(shown(&first.query("SELECT 1")), "T (1) SELECT 1 I");
+}
+
+#[test]
+fn a_session_that_is_killed_ends_whatever_it_does() {
+    let served = serve();
+    let other = served.connect_tcp().unwrap();
+    other.execute("CREATE TABLE t (a INTEGER)").unwrap();
+    let mut idle = Client::new(&served);
+    idle.query("BEGIN");
+    idle.query("INSERT INTO t VALUES (1)");
+    let mut deaf = Client::new(&served);
+    // Far more than the sockets hold, and nobody reads.
+    deaf.send(&message(b'Q', &texts(&["SELECT repeat('x', 100000) FROM generate_series(1, 2000)"])));
+    std::thread::sleep(Duration::from_millis(500));
+    let own = other.id();
+    for id in 1..=own + 2 {
+        if id != own {
+            // Numbers that no session has any more are errors.
+            let _gone = other.execute(&format!("KILL {id}"));
+        }
+    }
+    assert_eq!(shown(&idle.until(b'E')), "E57P01");
+    assert!(idle.next().is_none());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while other.execute("SHOW SESSIONS").unwrap().row_count().unwrap() > 1 {
+        assert!(Instant::now() < deadline, "the deaf one is still there");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(other.execute("SELECT * FROM t").unwrap().row_count().unwrap(), 0);
+}
+
+#[test]
+fn a_server_that_stops_lets_statements_end_and_tells_who_is_idle() {
+    let mut served = serve();
+    let mut idle = Client::new(&served);
+    let mut busy = Client::new(&served);
+    busy.send(&message(b'Q', &texts(&[LONG])));
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    served.stop();
+    let took = started.elapsed();
+    assert!(took >= STOP_TIME && took < STOP_TIME + Duration::from_secs(3), "{took:?}");
+    assert_eq!(shown(&idle.until(b'E')), "E57P01");
+    assert_eq!(shown(&busy.until(b'E')), "T E57014");
+}
+
+#[test]
+fn who_has_not_been_let_in_may_not_say_much() {
+    let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let mut client = Client { socket: connect(served.postgres), key: Vec::new() };
+    client.send(&startup());
+    assert_eq!(client.until(b'R')[0].1[..4], 10_u32.to_be_bytes());
+    let mut endless = vec![b'Q'];
+    endless.extend(200_000_000_u32.to_be_bytes());
+    client.send(&endless);
+    let answer = client.until(b'E');
+    assert_eq!(shown(&answer), "E08P01");
+    assert!(client.next().is_none());
+}
+
+#[test]
+fn long_statements_end_in_an_answer() {
+    let served = serve();
+    let mut client = Client::new(&served);
+    let sum = vec!["1"; 50_000].join(" + ");
+    let minuses = "- ".repeat(500_000);
+    for sql in [
+        format!("SELECT {sum}"),
+        format!("SELECT {}1{}", "(".repeat(50_000), ")".repeat(50_000)),
+        format!("SET timezone = {minuses}1"),
+        format!("SELECT {minuses}1"),
+        format!("COPY t FROM STDIN (NULL {minuses}1)"),
+        format!("SELECT 1 WHERE {}", vec!["a"; 50_000].join(" AND ")),
+    ] {
+        client.query(&sql);
+    }
+    assert_eq!(shown(&client.query("SELECT 1")), "T (1) SELECT 1 I");
+    for connection in [served.connect_tcp().unwrap(), served.database.connect().unwrap()] {
+        let _answer = connection.execute(&format!("SELECT {sum}")).and_then(|result| result.row_count());
+        assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+    }
 }

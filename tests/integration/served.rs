@@ -8,11 +8,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tempfile::TempDir;
 
+/// What runs when a server stops has so long to end.
+pub const STOP_TIME: Duration = Duration::from_secs(1);
+
 pub struct Served {
     pub database: Database,
     listening: Option<Listening>,
     pub tcp: SocketAddr,
     pub http: SocketAddr,
+    pub postgres: SocketAddr,
     pub unix: PathBuf,
     /// Goes last.
     pub directory: TempDir,
@@ -49,7 +53,7 @@ impl Served {
             std::fs::write(&paths[1], key).unwrap();
             hypostyle_server::server_config(&paths[0], &paths[1]).unwrap()
         });
-        let limits = Limits { stop_time: Duration::from_secs(5), ..setup.limits.unwrap_or_default() };
+        let limits = setup.limits.unwrap_or(Limits { stop_time: STOP_TIME, ..Limits::default() });
         let server = Server::new(database.clone(), setup.users, limits, tls).unwrap();
         let unix = directory.path().join("socket");
         let any_port: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -57,11 +61,12 @@ impl Served {
             tcp: Some(any_port),
             unix: Some(unix.clone()),
             http: Some(any_port),
-            ..Addresses::default()
+            postgres: Some(any_port),
         };
         let listening = listen(&server, &addresses).unwrap();
         let (tcp, http) = (listening.tcp.unwrap(), listening.http.unwrap());
-        Self { database, listening: Some(listening), tcp, http, unix, directory }
+        let postgres = listening.postgres.unwrap();
+        Self { database, listening: Some(listening), tcp, http, postgres, unix, directory }
     }
 
     pub fn stop(&mut self) {

@@ -1,9 +1,13 @@
 """psycopg and SQLAlchemy against a server; `HYPOSTYLE_PGWIRE` names a program that is given an address."""
 
+import base64
 import datetime
 import decimal
+import hashlib
+import hmac
 import os
 import subprocess
+import threading
 import uuid
 
 import pytest
@@ -207,3 +211,147 @@ def test_sqlalchemy_reflects_and_writes(engine):
     reflected.reflect(engine)
     assert {"written", "parent", "child"} <= set(reflected.tables)
     metadata.drop_all(engine)
+
+
+def verifier(password):
+    """A password as PostgreSQL keeps it."""
+    salt, iterations = os.urandom(16), 4096
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
+    key, server = (hmac.digest(salted, part, "sha256") for part in (b"Client Key", b"Server Key"))
+    salt, stored, server = (
+        base64.b64encode(part).decode() for part in (salt, hashlib.sha256(key).digest(), server)
+    )
+    return f"SCRAM-SHA-256${iterations}:{salt}${stored}:{server}"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory):
+    """The port of a server with users and a certificate, and the certificate."""
+    directory = tmp_path_factory.mktemp("guarded")
+    users, certificate, key = directory / "users", directory / "server.crt", directory / "server.key"
+    users.write_text(f"rita read {verifier('r')}\nwill write {verifier('w')}\n")
+    request = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+    ]
+    request += ["-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate]
+    subprocess.run(request, check=True, capture_output=True)
+    command = [PROGRAM, "127.0.0.1:0", "", users, certificate, key]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield int(server.stdout.readline().rsplit(":", 1)[1]), certificate
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+def login(guarded, more):
+    port, certificate = guarded
+    return psycopg.connect(
+        f"host=localhost hostaddr=127.0.0.1 port={port} sslmode=verify-full sslrootcert={certificate} {more}",
+        autocommit=True,
+    )
+
+
+def test_users_prove_who_they_are_and_do_what_their_role_may(guarded):
+    with login(guarded, "user=will password=w require_auth=scram-sha-256") as writer:
+        assert writer.pgconn.ssl_in_use
+        writer.execute("CREATE TABLE guarded (a INTEGER)")
+        writer.execute("INSERT INTO guarded VALUES (1)")
+    with login(guarded, "user=rita password=r") as reader:
+        assert reader.execute("SELECT * FROM guarded").fetchall() == [(1,)]
+        for sql in ("INSERT INTO guarded VALUES (2)", "ATTACH '/tmp/x' AS x", "SELECT * FROM '/etc/passwd'"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                reader.execute(sql)
+        with (
+            pytest.raises(psycopg.errors.InsufficientPrivilege),
+            reader.cursor().copy("COPY guarded FROM STDIN") as copy,
+        ):
+            copy.write("2\n")
+
+
+@pytest.mark.parametrize("who", ["user=will password=r", "user=nobody password=w", "user=will"])
+def test_nobody_gets_in_without_the_password(guarded, who):
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        login(guarded, who)
+
+
+def test_nobody_speaks_in_the_clear_where_there_is_a_certificate(guarded):
+    with pytest.raises(psycopg.OperationalError, match="this server wants TLS"):
+        psycopg.connect(f"host=127.0.0.1 port={guarded[0]} user=will password=w sslmode=disable")
+
+
+def test_a_cancelled_statement_leaves_the_session_alive(pg):
+    threading.Timer(0.5, pg.cancel).start()
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        pg.execute("SELECT count(*) FROM generate_series(1, 100000000000) s(i) WHERE i % 7 = -1")
+    pg.rollback()
+    assert pg.execute("SELECT 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("options", ["", "(FORMAT csv)", "(FORMAT binary)"])
+def test_copy_in_and_out_of_all_formats(pg, options):
+    columns = {
+        "i": ("INTEGER", "int4", 7),
+        "n": ("DECIMAL(12, 3)", "numeric", decimal.Decimal("-1.250")),
+        "v": ("VARCHAR", "text", 'a\tb"\\N\n'),
+        "d": ("DATE", "date", datetime.date(1999, 12, 31)),
+        "ts": ("TIMESTAMP", "timestamp", datetime.datetime(2024, 1, 2, 3, 4, 5, 6)),
+        "u": ("UUID", "uuid", uuid.UUID(int=7)),
+        "y": ("BLOB", "bytea", b"\x00\xff"),
+    }
+    definition = ", ".join(f"{name} {kind}" for name, (kind, _, _) in columns.items())
+    pg.execute("DROP TABLE IF EXISTS copied")
+    pg.execute(f"CREATE TABLE copied ({definition})")
+    types = [name for _, name, _ in columns.values()]
+    row = tuple(value for _, _, value in columns.values())
+    nothing = (None,) * len(row)
+    cursor = pg.cursor()
+    if options == "(FORMAT csv)":
+        # psycopg writes no CSV: what came out goes in again.
+        pg.execute("INSERT INTO copied VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
+        pg.execute("INSERT INTO copied (i) VALUES (NULL)")
+        with cursor.copy("COPY copied TO STDOUT (FORMAT csv)") as copy:
+            text = b"".join(copy)
+        pg.execute("DELETE FROM copied")
+        with cursor.copy("COPY copied FROM STDIN (FORMAT csv)") as copy:
+            copy.write(text)
+    else:
+        with cursor.copy(f"COPY copied FROM STDIN {options}") as copy:
+            copy.set_types(types)
+            copy.write_row(row)
+            copy.write_row(nothing)
+        with cursor.copy(f"COPY copied TO STDOUT {options}") as copy:
+            copy.set_types(types)
+            assert sorted(copy.rows(), key=lambda found: found[0] is None) == [row, nothing]
+    assert pg.execute("SELECT * FROM copied ORDER BY i NULLS LAST").fetchall() == [row, nothing]
+
+
+def test_copied_text_that_is_no_text_is_refused(pg):
+    pg.execute("CREATE TABLE IF NOT EXISTS texts (v VARCHAR)")
+    with (
+        pytest.raises(psycopg.errors.CharacterNotInRepertoire),
+        pg.cursor().copy("COPY texts FROM STDIN") as copy,
+    ):
+        copy.write("a\\xff\n")
+    pg.rollback()
+
+
+def test_infinity_is_refused(pg):
+    for kind, minus in (("date", -(2**31)), ("timestamp", -(2**63))):
+        raw = minus.to_bytes(4 if kind == "date" else 8, "big", signed=True)
+        with pytest.raises(psycopg.errors.InvalidBinaryRepresentation):
+            result = pg.pgconn.exec_params(
+                f"SELECT $1::{kind}".encode(), [raw], [psycopg.adapters.types[kind].oid], [1]
+            )
+            raise psycopg.errors.error_from_result(result)
+        pg.rollback()

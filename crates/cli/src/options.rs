@@ -4,7 +4,7 @@ use crate::output::Format;
 use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use hypostyle::OpenOptions;
 use std::io::{IsTerminal, stdin};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -113,7 +113,7 @@ pub struct ServeOptions {
     pub database: PathBuf,
 
     /// Address and port for clients, such as 127.0.0.1:4953
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub listen: Option<SocketAddr>,
 
     /// Path of a Unix socket for clients on this machine, who get results without copies
@@ -121,7 +121,7 @@ pub struct ServeOptions {
     pub unix: Option<PathBuf>,
 
     /// Address and port for PostgreSQL's programs and drivers (docs/pgwire.md)
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub pgwire: Option<SocketAddr>,
 
     /// Users, their roles and passwords; `hypostyle user` writes its lines
@@ -137,7 +137,7 @@ pub struct ServeOptions {
     pub tls_key: Option<PathBuf>,
 
     /// Address and port for /metrics (Prometheus) and /health
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
 
     /// Clients at a time
@@ -155,6 +155,10 @@ pub struct ServeOptions {
     /// Keep the sessions of clients whose connection broke for so long; 0 ends them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     pub resume_timeout: u32,
+
+    /// When told to stop, let statements run for so long before they are interrupted
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub stop_timeout: u32,
 
     #[command(flatten)]
     pub opening: Opening,
@@ -207,6 +211,11 @@ impl Opening {
             allow_network_filesystem: self.allow_network_filesystem,
         }
     }
+}
+
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
+    let mut found = text.to_socket_addrs().map_err(|error| format!("not HOST:PORT: {error}"))?;
+    found.next().ok_or_else(|| "no such host".into())
 }
 
 fn parse_seconds(text: &str) -> Result<f64, String> {

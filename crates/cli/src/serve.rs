@@ -38,24 +38,35 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         clients: options.clients_max,
         statement_time: options.statement_timeout.map(Duration::from_secs_f64),
         idle_time: options.idle_timeout.map(Duration::from_secs_f64),
+        stop_time: Duration::from_secs(options.stop_timeout.into()),
         resume_time: Duration::from_secs(options.resume_timeout.into()),
-        ..Limits::default()
     };
     let server = Server::new(database.clone(), users, limits, tls)?;
     let failed = |error: std::io::Error| Error::from_io(&error, "cannot listen for signals");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-    let _context = runtime.enter();
-    let signals = Signals {
-        interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
-        terminate: signal(SignalKind::terminate()).map_err(failed)?,
-        hangup: signal(SignalKind::hangup()).map_err(failed)?,
+    let signals = || -> Result<Signals> {
+        let _context = runtime.enter();
+        Ok(Signals {
+            interrupt: signal(SignalKind::interrupt()).map_err(failed)?,
+            terminate: signal(SignalKind::terminate()).map_err(failed)?,
+            hangup: signal(SignalKind::hangup()).map_err(failed)?,
+        })
     };
+    let mut signals = signals()?;
     let listening = listen(&server, &addresses)?;
     announce(options, &listening);
-    runtime.block_on(wait(&server, options.users.as_deref(), signals));
-    tracing::info!("stopping");
+    runtime.block_on(wait(&server, options.users.as_deref(), &mut signals));
+    tracing::info!("stopping; a second signal ends what still runs at once");
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
-    listening.stop();
+    runtime.block_on(async {
+        let stopped = tokio::task::spawn_blocking(move || listening.stop());
+        tokio::select! {
+            _ = stopped => {}
+            _ = signals.interrupt.recv() => {}
+            _ = signals.terminate.recv() => {}
+        }
+    });
+    runtime.shutdown_background();
     database.close()
 }
 
@@ -65,7 +76,7 @@ struct Signals {
     hangup: Signal,
 }
 
-async fn wait(server: &Arc<Server>, users: Option<&Path>, mut signals: Signals) {
+async fn wait(server: &Arc<Server>, users: Option<&Path>, signals: &mut Signals) {
     loop {
         tokio::select! {
             _ = signals.interrupt.recv() => return,

@@ -29,6 +29,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = argument(0).map_or("127.0.0.1:5433", String::as_str);
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("{}", listener.local_addr()?);
-    server.serve_postgres(listener).await?;
+    server.serve_postgres(listener).await;
     Ok(())
 }

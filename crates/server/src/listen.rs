@@ -20,10 +20,16 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// Between two attempts to accept when the system has no descriptors left.
-const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Between two looks whether all sessions have ended.
 const STOP_INTERVAL: Duration = Duration::from_millis(2);
+
+/// What was interrupted has so long to say so.
+const END_TIME: Duration = Duration::from_secs(2);
+
+/// Stack of a session's thread: the parser recurses.
+pub(crate) const STACK_BYTES: usize = 8 << 20;
 
 /// Where to listen.
 #[derive(Clone, Debug, Default)]
@@ -88,12 +94,7 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
         let bound = |listener: &Option<tokio::net::TcpListener>| listener.as_ref()?.local_addr().ok();
         let addresses = (bound(&postgres), bound(&http));
         if let Some(listener) = postgres {
-            let server = server.clone();
-            runtime.spawn(async move {
-                if let Err(error) = server.serve_postgres(listener).await {
-                    tracing::error!(%error, "PostgreSQL's clients are served no more");
-                }
-            });
+            runtime.spawn(server.clone().serve_postgres(listener));
         }
         if let Some(listener) = http {
             runtime.spawn(metrics::serve(server.clone(), listener));
@@ -117,12 +118,11 @@ impl Listening {
             // A thread that panicked has said so.
             let _panicked = thread.join();
         }
-        // Sessions whose sockets are gone end by themselves.
-        self.runtime.shutdown_background();
-        let deadline = Instant::now() + self.server.limits.stop_time;
+        let deadline = Instant::now() + self.server.limits.stop_time + END_TIME;
         while self.server.sessions() > 0 && Instant::now() < deadline {
             std::thread::sleep(STOP_INTERVAL);
         }
+        self.runtime.shutdown_background();
     }
 }
 
@@ -171,9 +171,9 @@ fn accept(server: &Arc<Server>, pool: &Arc<Pool>, listener: &Listener) {
 }
 
 fn welcome(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) {
-    let Some(place) = server.enter() else {
-        let message = format!("all {} places for clients are taken; try again later", server.limits.clients);
-        let error = Error::new(ErrorKind::Busy, message).with_sqlstate("53300");
+    let Some(arrival) = server.arrive() else {
+        let error = Error::new(ErrorKind::Busy, "too many clients come at a time; try again later")
+            .with_sqlstate("53300");
         let transaction = wire::Transaction::None;
         let frame = wire::Failure { query: 0, error, fatal: true, transaction }.frame();
         // Fits into the buffer of a new socket: nobody is waited for.
@@ -182,8 +182,7 @@ fn welcome(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) {
     };
     let (server, pool) = (server.clone(), pool.clone());
     let serve = move || {
-        let _place = place;
-        if let Err(error) = session::serve(&server, &pool, socket) {
+        if let Err(error) = session::serve(&server, &pool, socket, arrival) {
             tracing::warn!(%error, "a connection broke off");
         }
     };
@@ -195,6 +194,7 @@ fn welcome(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) {
 fn thread(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
     std::thread::Builder::new()
         .name(name.into())
+        .stack_size(STACK_BYTES)
         .spawn(work)
         .map_err(|error| Error::from_io(&error, "cannot start a thread"))
 }

@@ -1,5 +1,6 @@
 //! What a server counts, as Prometheus reads it, and whether it is well.
 
+use crate::listen::ACCEPT_INTERVAL;
 use crate::server::Server;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -78,7 +79,14 @@ impl Metrics {
 /// Answers `GET /metrics` and `GET /health` until the server stops.
 pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
     loop {
-        let Ok((stream, _)) = listener.accept().await else { continue };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::error!(%error, "a connection for metrics could not be accepted");
+                tokio::time::sleep(ACCEPT_INTERVAL).await;
+                continue;
+            }
+        };
         let server = server.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {

@@ -12,14 +12,17 @@ use parking_lot::RwLock;
 use rustix::event::EventfdFlags;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 /// The setting of a session that forces a codec.
 pub const RESULT_CODEC: &str = "result_codec";
 
 const KEY_BYTES: usize = 16;
+
+/// Connections that say who they are at a time, beside those that have: also of clients who come back to their session.
+const ARRIVING_MAX: usize = 256;
 
 /// What clients may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +33,7 @@ pub struct Limits {
     pub statement_time: Option<Duration>,
     /// A session that says nothing for so long is ended.
     pub idle_time: Option<Duration>,
-    /// What runs when the server is told to stop has so long to end.
+    /// What runs when the server is told to stop has so long to end before it is interrupted.
     pub stop_time: Duration,
     /// A session whose TCP connection broke is kept for so long; zero turns resuming off.
     pub resume_time: Duration,
@@ -70,6 +73,7 @@ pub(crate) struct Guest {
     pub key: Vec<u8>,
     /// The client is on this machine, and nothing forwards the connection.
     pub is_direct: bool,
+    pub _place: Place,
 }
 
 /// A server's database and the rules of its use.
@@ -81,7 +85,9 @@ pub struct Server {
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
     pub(crate) metrics: Metrics,
     open: AtomicUsize,
-    stopping: AtomicBool,
+    /// Connections that have not said who they are.
+    arriving: AtomicUsize,
+    stopping: OnceLock<Instant>,
     /// Readable once the server stops, for threads that wait for sockets.
     pub(crate) stopped: OwnedFd,
     decoy_key: Vec<u8>,
@@ -101,6 +107,15 @@ impl Drop for Place {
     }
 }
 
+/// Given back when the connection has said who it is, or is gone.
+pub(crate) struct Arrival(Arc<Server>);
+
+impl Drop for Arrival {
+    fn drop(&mut self) {
+        self.0.arriving.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl Server {
     pub fn new(
         database: Database,
@@ -115,7 +130,8 @@ impl Server {
             tls,
             metrics: Metrics::new(),
             open: AtomicUsize::new(0),
-            stopping: AtomicBool::new(false),
+            arriving: AtomicUsize::new(0),
+            stopping: OnceLock::new(),
             stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| Error::from_io(&error.into(), "cannot start a server"))?,
             decoy_key: random(KEY_BYTES)?,
@@ -129,15 +145,20 @@ impl Server {
         *self.users.write() = Some(users);
     }
 
-    /// Lets nobody in any more, and has what runs end.
+    /// Lets nobody in any more, and ends who is idle; what runs has as long as the limits say.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
+        let _first = self.stopping.set(Instant::now());
         // The counter of an event never is full of ones.
         let _woken = rustix::io::write(&self.stopped, &1_u64.to_ne_bytes());
     }
 
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.stopping.get().is_some()
+    }
+
+    /// Whether what runs has had its time to end.
+    pub(crate) fn must_end(&self) -> bool {
+        self.stopping.get().is_some_and(|since| since.elapsed() > self.limits.stop_time)
     }
 
     /// # Errors
@@ -154,8 +175,25 @@ impl Server {
         Ok(())
     }
 
-    /// A place for one more client, unless all are taken.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Place> {
+    /// A connection that has to say who it is; `None` when too many are doing that.
+    pub(crate) fn arrive(self: &Arc<Self>) -> Option<Arrival> {
+        let arrived = self.arriving.fetch_update(Ordering::AcqRel, Ordering::Acquire, |arriving| {
+            (arriving < ARRIVING_MAX).then_some(arriving + 1)
+        });
+        match arrived {
+            Ok(_) => Some(Arrival(self.clone())),
+            Err(_) => {
+                self.metrics.refused.inc();
+                None
+            }
+        }
+    }
+
+    /// A place for one more client.
+    ///
+    /// # Errors
+    /// `Busy` when all are taken.
+    pub(crate) fn enter(self: &Arc<Self>) -> Result<Place> {
         let entered = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
             (open < self.limits.clients).then_some(open + 1)
         });
@@ -163,11 +201,12 @@ impl Server {
             Ok(_) => {
                 self.metrics.accepted.inc();
                 self.metrics.sessions.inc();
-                Some(Place(self.clone()))
+                Ok(Place(self.clone()))
             }
             Err(_) => {
-                self.metrics.refused.inc();
-                None
+                let message =
+                    format!("all {} places for clients are taken; try again later", self.limits.clients);
+                Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"))
             }
         }
     }
@@ -200,13 +239,14 @@ impl Server {
     }
 
     pub(crate) fn open(
-        &self,
+        self: &Arc<Self>,
         identity: Identity,
         capabilities: Capabilities,
         codecs: u32,
         frame_bytes_max: u32,
         is_direct: bool,
     ) -> Result<Guest> {
+        let place = self.enter()?;
         let connection = self.connect(&identity)?;
         let session = connection.id();
         Ok(Guest {
@@ -218,6 +258,7 @@ impl Server {
             session,
             key: random(KEY_BYTES)?,
             is_direct,
+            _place: place,
         })
     }
 

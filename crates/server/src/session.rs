@@ -11,7 +11,7 @@ mod send;
 mod trial;
 
 use crate::pool::Pool;
-use crate::server::{Identity, Server};
+use crate::server::{Arrival, Guest, Identity, Server};
 use answer::answers;
 use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue};
 use hypostyle_transport::{Frame, Socket};
@@ -48,12 +48,13 @@ struct Session {
 ///
 /// # Errors
 /// Why it ended, unless the client said goodbye.
-pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> Result<()> {
+pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket, arrival: Arrival) -> Result<()> {
     let Some((channel, guest)) = handshake::shake_hands(server, socket)? else { return Ok(()) };
+    drop(arrival);
     let Identity { user, client, peer, .. } = &guest.identity;
     tracing::info!(user, client, peer, session = guest.session, "session begins");
     let link = Arc::new(Mutex::new(Link::new(server.clone(), channel)));
-    let connection = guest.connection;
+    let Guest { connection, session: number, _place, .. } = guest;
     link::install(&link, &connection);
     let mut session = Session {
         server: server.clone(),
@@ -75,7 +76,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) -> R
     }
     session.link.lock().channel.close();
     tracing::info!(
-        session = guest.session,
+        session = number,
         error = result.as_ref().err().map(tracing::field::display),
         "session ends"
     );
@@ -168,7 +169,7 @@ impl Session {
             codec: self.codec()?,
             codecs: self.codecs,
             threads: self.pool.threads(),
-            chunk_bytes: send::chunk_bytes(query),
+            chunk_bytes: send::chunk_bytes(query, self.frame_bytes_max),
             link: self.link_speed.get(),
             is_direct: self.is_direct,
             descriptors: query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS),

@@ -1,12 +1,16 @@
 //! Between a session, which blocks on a thread of its own, and its socket, which is served asynchronously: messages
 //! come in and bytes go out through channels of few places, so that neither side runs ahead of the other.
 
+use super::LOOK_INTERVAL;
 use super::message::Message;
 use super::reply::Replies;
+use crate::Server;
 use bytes::Bytes;
+use hypostyle::Connection;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, Sender};
 
@@ -35,31 +39,48 @@ pub(super) struct Input {
     receiver: Receiver<Vec<Result<Message>>>,
     waiting: VecDeque<Result<Message>>,
     runtime: Handle,
-    idle_time: Option<Duration>,
+    server: Arc<Server>,
+    connection: Connection,
 }
 
 impl Input {
     pub fn new(
         receiver: Receiver<Vec<Result<Message>>>,
         runtime: Handle,
-        idle_time: Option<Duration>,
+        server: Arc<Server>,
+        connection: Connection,
     ) -> Self {
-        Self { receiver, waiting: VecDeque::new(), runtime, idle_time }
+        Self { receiver, waiting: VecDeque::new(), runtime, server, connection }
     }
 
     /// Waits until there is a message.
     fn fill(&mut self) -> Result<(), Failure> {
+        let since = Instant::now();
         while self.waiting.is_empty() {
-            let received = match self.idle_time {
-                None => self.receiver.blocking_recv(),
-                Some(idle) => {
-                    let waiting = async { tokio::time::timeout(idle, self.receiver.recv()).await };
-                    self.runtime.block_on(waiting).map_err(|_| Failure::Fatal(idle_for_too_long(idle)))?
-                }
-            };
-            self.waiting.extend(received.ok_or(Failure::Gone)?);
+            let waiting = async { tokio::time::timeout(LOOK_INTERVAL, self.receiver.recv()).await };
+            match self.runtime.block_on(waiting) {
+                Ok(received) => self.waiting.extend(received.ok_or(Failure::Gone)?),
+                Err(_) => self.check_end(since).map_err(Failure::Fatal)?,
+            }
         }
         Ok(())
+    }
+
+    /// # Errors
+    /// Why a session ends whose client says nothing.
+    fn check_end(&self, since: Instant) -> Result<()> {
+        if self.server.is_stopping() {
+            let message = "terminating connection because the server is stopping";
+            return Err(Error::new(ErrorKind::Closed, message).with_sqlstate("57P01"));
+        }
+        if self.connection.is_killed() {
+            let message = "terminating connection because the session was ended by KILL";
+            return Err(Error::new(ErrorKind::Closed, message).with_sqlstate("57P01"));
+        }
+        match self.server.limits.idle_time.filter(|limit| since.elapsed() > *limit) {
+            Some(limit) => Err(idle_for_too_long(limit)),
+            None => Ok(()),
+        }
     }
 
     pub fn next(&mut self) -> Result<Message, Failure> {

@@ -18,8 +18,9 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Rows that are appended at a time.
+/// Rows that are appended at a time, or those that have so many bytes.
 const ROWS_AT_A_TIME: usize = 8192;
+const BYTES_AT_A_TIME: usize = 16 << 20;
 
 /// A row that is not complete after so many bytes is not one.
 const ROW_BYTES_MAX: usize = 256 << 20;
@@ -219,23 +220,25 @@ fn copy_out(session: &mut Session, copy: &Copy) -> Result<u64, Failure> {
     let mut rows = Rows::new(result, None, session.zone());
     let output = &mut session.output;
     output.replies.copy(b'H', copy.format == Format::Binary, rows.columns.len());
-    match copy.format {
-        Format::Binary => output.replies.message(b'd', |body| {
+    if copy.header && copy.format != Format::Binary {
+        let names = rows.columns.iter().map(|column| Some(column.name.as_bytes()));
+        output.replies.message(b'd', |body| put_line(body, names, copy));
+    }
+    // Clients expect the beginning and the first row, or the end, in one message.
+    let mut first = copy.format == Format::Binary;
+    let mut put_beginning = |body: &mut BytesMut| {
+        if std::mem::take(&mut first) {
             body.put_slice(BINARY_SIGNATURE);
             body.put_u64(0);
-        }),
-        _ if copy.header => {
-            let names = rows.columns.iter().map(|column| Some(column.name.as_bytes()));
-            output.replies.message(b'd', |body| put_line(body, names, copy));
         }
-        _ => {}
-    }
+    };
     let mut count = 0;
     while let Some(chunk) = rows.next(usize::MAX)? {
         let mut texts: Vec<BytesMut> = vec![BytesMut::new(); chunk.cells.len()];
         for row in 0..chunk.rows {
             output.replies.message(b'd', |body| match copy.format {
                 Format::Binary => {
+                    put_beginning(body);
                     body.put_u16(chunk.cells.len() as u16);
                     chunk.cells.iter().for_each(|cells| cells.put(row, true, body));
                 }
@@ -256,7 +259,10 @@ fn copy_out(session: &mut Session, copy: &Copy) -> Result<u64, Failure> {
         count += chunk.rows as u64;
     }
     if copy.format == Format::Binary {
-        output.replies.message(b'd', |body| body.put_i16(-1));
+        output.replies.message(b'd', |body| {
+            put_beginning(body);
+            body.put_i16(-1);
+        });
     }
     output.replies.copy_done();
     Ok(count)
@@ -412,7 +418,9 @@ impl Incoming {
                     .map_err(|error| self.wrong(format!("not UTF-8: {error}")).with_sqlstate("22021"))?;
                 let fields = match self.copy.format {
                     Format::Csv => csv_fields(text, &self.copy),
-                    _ => text_fields(text, &self.copy),
+                    _ => {
+                        text_fields(text, &self.copy).map_err(|why| self.wrong(why).with_sqlstate("22021"))?
+                    }
                 };
                 Ok(Some(Row::Texts(fields)))
             }
@@ -521,12 +529,16 @@ impl Incoming {
         let mut texts: Vec<Vec<Option<String>>> = vec![Vec::new(); self.columns.len()];
         let mut values: Vec<Vec<Option<Bytes>>> = vec![Vec::new(); self.columns.len()];
         let first = self.line + 1;
-        let mut rows = 0;
-        while rows < ROWS_AT_A_TIME {
+        let (mut rows, mut bytes) = (0, 0);
+        while rows < ROWS_AT_A_TIME && bytes < BYTES_AT_A_TIME {
             let Some(row) = self.row()? else { break };
             let width = match &row {
                 Row::Texts(fields) => fields.len(),
                 Row::Values(fields) => fields.len(),
+            };
+            bytes += match &row {
+                Row::Texts(fields) => fields.iter().flatten().map(String::len).sum::<usize>(),
+                Row::Values(fields) => fields.iter().flatten().map(Bytes::len).sum(),
             };
             if width != self.columns.len() {
                 let wanted = self.columns.len();
@@ -604,27 +616,32 @@ impl RecordBatchReader for Incoming {
 }
 
 /// The fields of a line in the text format.
-fn text_fields(line: &str, copy: &Copy) -> Vec<Option<String>> {
+fn text_fields(line: &str, copy: &Copy) -> Result<Vec<Option<String>>, String> {
     let (mut fields, mut start, mut escaped) = (Vec::new(), 0, false);
-    let mut finish = |raw: &str| fields.push(if raw == copy.null { None } else { Some(unescaped(raw)) });
+    let mut finish = |raw: &str| {
+        fields.push(if raw == copy.null { None } else { Some(unescaped(raw)?) });
+        Ok::<(), String>(())
+    };
     for (at, byte) in line.bytes().enumerate() {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
             byte if byte == copy.delimiter => {
-                finish(&line[start..at]);
+                finish(&line[start..at])?;
                 start = at + 1;
             }
             _ => {}
         }
     }
-    finish(&line[start..]);
-    fields
+    finish(&line[start..])?;
+    Ok(fields)
 }
 
-fn unescaped(raw: &str) -> String {
+/// # Errors
+/// Why numbered bytes make no text.
+fn unescaped(raw: &str) -> Result<String, String> {
     if !raw.contains('\\') {
-        return raw.to_string();
+        return Ok(raw.to_string());
     }
     let mut bytes = raw.bytes().peekable();
     let mut plain = Vec::with_capacity(raw.len());
@@ -648,8 +665,7 @@ fn unescaped(raw: &str) -> String {
             None => plain.push(b'\\'),
         }
     }
-    // Numbered bytes may make what is no UTF-8.
-    String::from_utf8_lossy(&plain).into_owned()
+    String::from_utf8(plain).map_err(|error| format!("not UTF-8: {error}"))
 }
 
 /// A byte by its number, of which some digits follow.
@@ -718,6 +734,7 @@ mod tests {
         let text = copy("t TO STDOUT");
         let csv = copy("t TO STDOUT CSV");
         let fields = [Some("a\tb\\"), None, Some(""), Some("c\nd\",é"), Some("\\N")];
+        let text_fields = |line: &str, copy: &Copy| text_fields(line, copy).unwrap();
         for (copy, split) in [(&text, text_fields as fn(&str, &Copy) -> _), (&csv, csv_fields)] {
             let mut line = BytesMut::new();
             put_line(&mut line, fields.iter().map(|field| field.map(str::as_bytes)), copy);
@@ -725,6 +742,8 @@ mod tests {
             let back: Vec<Option<String>> = split(line, copy);
             assert_eq!(back.iter().map(Option::as_deref).collect::<Vec<_>>(), fields, "{line}");
         }
-        assert_eq!(unescaped("\\101\\x42\\q\\"), "ABq\\");
+        assert_eq!(unescaped("\\101\\x42\\q\\").unwrap(), "ABq\\");
+        assert_eq!(unescaped("\\xc3\\xa9").unwrap(), "é");
+        assert!(unescaped("\\xff").unwrap_err().contains("not UTF-8"));
     }
 }

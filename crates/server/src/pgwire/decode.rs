@@ -18,6 +18,7 @@ use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
 const UUID_BYTES: usize = 16;
+const DAY_MICROSECONDS: i64 = 86_400_000_000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_DIGITS_MAX: usize = 76;
 
@@ -398,13 +399,19 @@ pub(super) fn binary_scalar(value: Bytes, scalar: PostgresType) -> Result<Scalar
         oid if oid == pg::NUMERIC.oid => numeric(&numeric_text(value.clone()).ok_or_else(wrong)?)?,
         oid if oid == pg::BYTEA.oid => ScalarValue::LargeBinary(Some(value.to_vec())),
         oid if oid == pg::DATE.oid => {
-            let days = fixed(&value).map(i32::from_be_bytes).and_then(|days| days.checked_add(EPOCH_DAYS));
+            let given = fixed(&value).map(i32::from_be_bytes).filter(|days| *days != i32::MIN);
+            let days = given.and_then(|days| days.checked_add(EPOCH_DAYS));
             ScalarValue::Date32(Some(days.ok_or_else(wrong)?))
         }
-        oid if oid == pg::TIME.oid => ScalarValue::Time64Microsecond(Some(i64_of()?)),
+        oid if oid == pg::TIME.oid => {
+            let microseconds = Some(i64_of()?).filter(|time| (0..=DAY_MICROSECONDS).contains(time));
+            ScalarValue::Time64Microsecond(Some(microseconds.ok_or_else(wrong)?))
+        }
         oid if oid == pg::TIMESTAMP.oid || oid == pg::TIMESTAMPTZ.oid => {
             let zone = (oid == pg::TIMESTAMPTZ.oid).then(|| "UTC".into());
-            let microseconds = i64_of()?.checked_add(EPOCH_MICROSECONDS).ok_or_else(wrong)?;
+            // There is no infinity: the greatest number overflows.
+            let given = Some(i64_of()?).filter(|microseconds| *microseconds != i64::MIN).ok_or_else(wrong)?;
+            let microseconds = given.checked_add(EPOCH_MICROSECONDS).ok_or_else(wrong)?;
             ScalarValue::TimestampMicrosecond(Some(microseconds), zone)
         }
         oid if oid == pg::INTERVAL.oid => {

@@ -7,7 +7,6 @@ use hypostyle_types::{Error, Result};
 
 /// Before authentication, as in PostgreSQL.
 pub(super) const STARTUP_BYTES_MAX: usize = 10_000;
-const PASSWORD_BYTES_MAX: usize = 10_000;
 
 /// Of any message of a session.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
@@ -59,8 +58,17 @@ pub(super) enum Message {
 /// # Errors
 /// `08P01` for what is no message; nothing that follows can be understood then.
 pub(super) fn take(received: &mut BytesMut) -> Result<Option<Message>> {
+    take_up_to(received, MESSAGE_BYTES_MAX)
+}
+
+/// [`take`] from somebody who has not been let in.
+pub(super) fn take_in_startup(received: &mut BytesMut) -> Result<Option<Message>> {
+    take_up_to(received, STARTUP_BYTES_MAX)
+}
+
+fn take_up_to(received: &mut BytesMut, max: usize) -> Result<Option<Message>> {
     let Some((kind, length)) = head(received) else { return Ok(None) };
-    let max = if kind == b'p' { PASSWORD_BYTES_MAX } else { MESSAGE_BYTES_MAX };
+    let max = if kind == b'p' { STARTUP_BYTES_MAX } else { max };
     if !(LENGTH_BYTES..=max).contains(&length) {
         return Err(Error::protocol(format!(
             "a message of type '{}' has a length of {length} bytes; 4 to {max} are allowed",

@@ -23,7 +23,8 @@ mod startup;
 mod words;
 
 use crate::Server;
-use crate::server::Identity;
+use crate::listen::{ACCEPT_INTERVAL, STACK_BYTES};
+use crate::server::{Arrival, Identity, Place};
 use bytes::{Bytes, BytesMut};
 use cancel::Registered;
 use channel::{Input, Output};
@@ -32,10 +33,10 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use message::{Message, take};
 use reply::{Replies, Severity};
 use session::Session;
-use startup::{Client, Socket, Start, authenticate, begin, write};
+use startup::{Client, Socket, Start, authenticate, begin};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadHalf};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
@@ -43,54 +44,62 @@ use tokio::sync::mpsc::{Sender, channel};
 /// For everything up to the end of the authentication.
 const STARTUP_TIME: Duration = Duration::from_secs(60);
 
+/// A client that takes nothing for so long is given up.
+const STALL_TIME: Duration = Duration::from_secs(120);
+
+/// Between two looks whether a session has to end.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+
 /// Reads that wait for the session, and buffers that wait for the socket.
 const READS_IN_FLIGHT: usize = 4;
 const WRITES_IN_FLIGHT: usize = 4;
-
-/// Stack of a session's thread: the parser recurses.
-const STACK_BYTES: usize = 8 << 20;
 
 /// Names in a startup that stand for the server's own database, beside the user's: those that clients take when they are
 /// told none.
 const OWN_DATABASE_NAMES: [&str; 3] = ["hypostyle", "postgres", "template1"];
 
 impl Server {
-    /// Serves PostgreSQL's clients on a socket, until the socket fails.
-    ///
-    /// # Errors
-    /// `Io`, when no more connections can be accepted.
-    pub async fn serve_postgres(self: Arc<Self>, listener: TcpListener) -> Result<()> {
+    /// Serves PostgreSQL's clients on a socket.
+    pub async fn serve_postgres(self: Arc<Self>, listener: TcpListener) {
         loop {
-            let (socket, peer) =
-                listener.accept().await.map_err(|error| Error::from_io(&error, "cannot accept"))?;
-            let _slow_at_worst = socket.set_nodelay(true);
-            let server = self.clone();
-            // One too many is let go without a word: nothing is read of who has no place.
-            let Some(place) = server.enter() else { continue };
-            tokio::spawn(async move {
-                serve(socket, peer.to_string(), server).await;
-                drop(place);
-            });
+            match listener.accept().await {
+                Ok((socket, peer)) => {
+                    let _slow_at_worst = socket.set_nodelay(true);
+                    // One too many is let go without a word: nothing is read of it.
+                    let Some(arrival) = self.arrive() else { continue };
+                    tokio::spawn(serve(socket, peer.to_string(), self.clone(), arrival));
+                }
+                Err(error) => {
+                    // No descriptors are left, mostly; those who are here will go.
+                    tracing::error!(%error, "a PostgreSQL client could not be accepted");
+                    tokio::time::sleep(ACCEPT_INTERVAL).await;
+                }
+            }
         }
     }
 }
 
 /// Serves one connection to its end. What goes wrong is told to the client.
-pub(crate) async fn serve<S>(socket: S, peer: String, server: Arc<Server>)
+async fn serve<S>(socket: S, peer: String, server: Arc<Server>, arrival: Arrival)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let started = tokio::time::timeout(STARTUP_TIME, start(Box::new(socket), &peer, &server));
-    if let Ok(Some((client, identity))) = started.await {
+    let started = tokio::time::timeout(STARTUP_TIME, start(Box::new(socket), &peer, &server)).await;
+    drop(arrival);
+    if let Ok(Some((client, identity, _place))) = started {
         let user = identity.user.clone();
-        tracing::debug!(peer, user, "a PostgreSQL session begins");
+        tracing::info!(peer, user, "a PostgreSQL session begins");
         run(client, identity, &server).await;
-        tracing::debug!(peer, user, "a PostgreSQL session ends");
+        tracing::info!(peer, user, "a PostgreSQL session ends");
     }
 }
 
 /// Everything before the session.
-async fn start(socket: Box<dyn Socket>, peer: &str, server: &Server) -> Option<(Client, Identity)> {
+async fn start(
+    socket: Box<dyn Socket>,
+    peer: &str,
+    server: &Arc<Server>,
+) -> Option<(Client, Identity, Place)> {
     // Before the startup packet, nobody is there to be told.
     let mut client = match begin(socket, server).await.ok()? {
         Start::Session(client) => *client,
@@ -100,10 +109,15 @@ async fn start(socket: Box<dyn Socket>, peer: &str, server: &Server) -> Option<(
         }
         Start::Nothing => return None,
     };
-    match authenticate(&mut client, server, peer).await {
-        Ok(identity) => Some((client, identity)),
+    let entered = match authenticate(&mut client, server, peer).await {
+        Ok(identity) => server.enter().map(|place| (identity, place)),
+        Err(error) => Err(error),
+    };
+    match entered {
+        Ok((identity, place)) => Some((client, identity, place)),
         Err(error) => {
-            tracing::warn!(peer, user = client.user(), "authentication failed: {error}");
+            tracing::warn!(peer, user = client.user(), "a PostgreSQL client was not let in: {error}");
+            server.metrics.refused.inc();
             refuse(&mut client, &error).await;
             None
         }
@@ -125,7 +139,7 @@ async fn refuse(client: &mut Client, error: &Error) {
 }
 
 /// Opens a connection to the database for a client that has been let in.
-fn open(client: &Client, identity: &Identity, server: &Server) -> Result<(Connection, Registered)> {
+fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(Connection, Registered)> {
     let connection = server.connect(identity)?;
     if let Some(database) = client.parameters.get("database")
         && database != client.user()
@@ -141,18 +155,19 @@ fn open(client: &Client, identity: &Identity, server: &Server) -> Result<(Connec
     let settings = connection.postgres_settings()?;
     settings.set_process(registered.key.process);
     settings.force("session_authorization", &identity.user);
-    limit_time(&connection, server.limits.statement_time)?;
+    limit_time(&connection, server)?;
     Ok((connection, registered))
 }
 
-/// Has a statement interrupted that takes longer than the server or the session allows.
-fn limit_time(connection: &Connection, most: Option<Duration>) -> Result<()> {
-    let settings = connection.postgres_settings()?;
+/// Has a statement interrupted that takes longer than the server or the session allows, or than a server that stops can wait.
+fn limit_time(connection: &Connection, server: &Arc<Server>) -> Result<()> {
+    let (settings, server) = (connection.postgres_settings()?, server.clone());
     connection.set_poll(Some(Arc::new(move |progress| {
         let own = settings.time("statement_timeout");
-        match [most, own].into_iter().flatten().min() {
-            Some(limit) if progress.elapsed > limit => Poll::Interrupt,
-            _ => Poll::Continue,
+        let limit = [server.limits.statement_time, own].into_iter().flatten().min();
+        match server.must_end() || limit.is_some_and(|limit| progress.elapsed > limit) {
+            true => Poll::Interrupt,
+            false => Poll::Continue,
         }
     })));
     Ok(())
@@ -173,16 +188,16 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
         Ok(opened) => opened,
         Err(error) => return refuse(&mut client, &error).await,
     };
-    let Client { socket, received, parameters, newer } = client;
+    let Client { socket, received, parameters, newer, .. } = client;
     let (reader, mut writer) = tokio::io::split(socket);
     let (message_sender, message_receiver) = channel(READS_IN_FLIGHT);
     let (reply_sender, mut reply_receiver) = channel::<Bytes>(WRITES_IN_FLIGHT);
-    let input = Input::new(message_receiver, Handle::current(), server.limits.idle_time);
+    let input = Input::new(message_receiver, Handle::current(), server.clone(), connection.clone());
     let output = Output::new(reply_sender);
-    let session_connection = connection.clone();
+    let (session_server, session_connection) = (server.clone(), connection.clone());
     let key = registered.key;
     let thread = std::thread::Builder::new().name("pgwire".into()).stack_size(STACK_BYTES).spawn(move || {
-        if let Ok(mut session) = Session::new(session_connection, input, output) {
+        if let Ok(mut session) = Session::new(session_server, session_connection, input, output) {
             session.run(key, &parameters, newer);
         }
     });
@@ -192,15 +207,32 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
     }
     let reading = tokio::spawn(read(reader, received, message_sender, connection.clone()));
     while let Some(bytes) = reply_receiver.recv().await {
-        if write(&mut writer, &bytes).await.is_err() {
+        if !pass_on(&mut writer, &bytes, &connection).await {
             break;
         }
     }
     // The session has ended, or its client cannot be told anything any more.
     connection.interrupt();
     reading.abort();
-    let _gone = tokio::io::AsyncWriteExt::shutdown(&mut writer).await;
+    let _gone = writer.shutdown().await;
     drop(registered);
+}
+
+/// Writes to the client; false when it is gone, takes nothing for too long, or its session is ended.
+async fn pass_on(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8], connection: &Connection) -> bool {
+    let (mut left, mut since) = (bytes, Instant::now());
+    while !left.is_empty() {
+        match tokio::time::timeout(LOOK_INTERVAL, writer.write(left)).await {
+            Ok(Ok(0) | Err(_)) => return false,
+            Ok(Ok(length)) => {
+                left = &left[length..];
+                since = Instant::now();
+            }
+            Err(_) if connection.is_killed() || since.elapsed() > STALL_TIME => return false,
+            Err(_) => {}
+        }
+    }
+    matches!(tokio::time::timeout(STALL_TIME, writer.flush()).await, Ok(Ok(())))
 }
 
 /// Cuts what the client says into messages. When it says no more, what it has asked for is of no use.

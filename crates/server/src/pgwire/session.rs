@@ -14,6 +14,7 @@ use super::prepared::{Portal, State, Statement};
 use super::reply::{Severity, Status};
 use super::rows::Rows;
 use super::setting::{REPORTED, Setting};
+use crate::Server;
 use arrow::array::timezone::Tz;
 use bytes::Bytes;
 use hypostyle::postgres::Settings;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 const OF_ENGINE: [&str; 5] = ["threads", "memory_limit", "temp_directory", "batch_size", "synchronous"];
 
 pub(super) struct Session {
+    server: Arc<Server>,
     pub connection: Connection,
     /// Shared with the engine while it reads the rows of COPY.
     pub input: Arc<Mutex<Input>>,
@@ -59,10 +61,11 @@ enum Performed {
 }
 
 impl Session {
-    pub fn new(connection: Connection, input: Input, output: Output) -> Result<Self> {
+    pub fn new(server: Arc<Server>, connection: Connection, input: Input, output: Output) -> Result<Self> {
         let settings = connection.postgres_settings()?;
         let zone = zone("UTC")?;
         Ok(Self {
+            server,
             connection,
             input: Arc::new(Mutex::new(input)),
             output,
@@ -203,6 +206,7 @@ impl Session {
 
     /// Tells the client of an error, which aborts its transaction.
     fn report(&mut self, error: &Error, statement: Option<(&str, &str)>) {
+        self.server.metrics.errors.inc();
         self.connection.abort_transaction(error.message());
         let position = statement.and_then(|(text, sql)| position(error.message(), text, sql));
         self.output.replies.error(Severity::Error, error, position);
@@ -257,6 +261,7 @@ impl Session {
     }
 
     fn complete(&mut self, command: &Command, rows: u64) {
+        self.server.metrics.rows_sent.inc_by(rows);
         let tag = match command {
             Command::Run { tag, .. } => completion(tag, Some(rows)),
             Command::Fetch { moves: true, .. } => completion("MOVE", Some(rows)),
@@ -340,6 +345,7 @@ impl Session {
         values: Vec<ScalarValue>,
         told: Option<Vec<Column>>,
     ) -> Result<Performed, Failure> {
+        self.server.metrics.statements.inc();
         let ends = matches!(command, Command::End { .. } | Command::Empty)
             || matches!(command, Command::Run { tag, .. } if tag == "ROLLBACK");
         if self.connection.is_transaction_failed() && !ends {

@@ -2,7 +2,7 @@
 //!
 //! Nothing is believed here: what comes is short, and there is little time for it.
 
-use super::message::{Body, Message, STARTUP_BYTES_MAX, take};
+use super::message::{Body, Message, STARTUP_BYTES_MAX, take_in_startup};
 use super::reply::Replies;
 use crate::Server;
 use crate::pgwire::cancel::Key;
@@ -42,6 +42,7 @@ pub(super) struct Client {
     /// What has been received and not yet been read.
     pub received: BytesMut,
     pub parameters: BTreeMap<String, String>,
+    pub encrypted: bool,
     /// Of the protocol, where it is one that the server does not know.
     pub newer: Option<(u32, Vec<String>)>,
 }
@@ -53,7 +54,7 @@ impl Client {
 
     async fn next(&mut self) -> Result<Message> {
         loop {
-            if let Some(message) = take(&mut self.received)? {
+            if let Some(message) = take_in_startup(&mut self.received)? {
                 return Ok(message);
             }
             if read_some(&mut self.socket, &mut self.received).await? == 0 {
@@ -126,7 +127,13 @@ pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<St
                 let unknown: Vec<String> =
                     parameters.keys().filter(|name| name.starts_with("_pq_.")).cloned().collect();
                 let newer = (version & 0xffff > 0 || !unknown.is_empty()).then_some((0, unknown));
-                return Ok(Start::Session(Box::new(Client { socket, received, parameters, newer })));
+                return Ok(Start::Session(Box::new(Client {
+                    socket,
+                    received,
+                    parameters,
+                    encrypted,
+                    newer,
+                })));
             }
             other => {
                 return Err(Error::protocol(format!(
@@ -169,6 +176,10 @@ pub(super) async fn authenticate(client: &mut Client, server: &Server, peer: &st
         return Err(
             Error::protocol("no PostgreSQL user name specified in startup packet").with_sqlstate("28000")
         );
+    }
+    if server.tls.is_some() && !client.encrypted {
+        let message = "this server wants TLS; connect with sslmode=require";
+        return Err(Error::protocol(message).with_sqlstate("28000"));
     }
     let role = match server.credentials(&user) {
         None => Role::Admin,

@@ -105,7 +105,10 @@ impl<'a> Words<'a> {
     /// A name, a number or a text.
     pub fn value(&mut self) -> Result<String> {
         if self.accept_symbol('-') {
-            return Ok(format!("-{}", self.value()?));
+            return match self.next() {
+                Some(Word::Bare(word)) => Ok(format!("-{word}")),
+                other => Err(unexpected("a number", other.as_ref())),
+            };
         }
         match self.next() {
             Some(Word::Bare(word)) => Ok(word.to_string()),

@@ -15,8 +15,15 @@ use std::time::{Duration, Instant};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A client that takes nothing for so long is given up.
-const STALL_TIME: Duration = Duration::from_secs(120);
+/// What a client may have sent ahead of the running statement's end: more than its window of rows.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+const WAITING_FRAMES_MAX: usize = 1024;
+
+/// For a client when the server stops.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Frames that are taken before the statement goes on.
+const FRAMES_AT_ONCE: usize = 64;
 
 /// Why a running statement has to end.
 #[derive(Clone, Debug)]
@@ -24,6 +31,7 @@ pub enum Reason {
     Cancelled,
     TooLong(Duration),
     Stopping,
+    Killed,
     /// The connection is of no use any more.
     Gone(Error),
 }
@@ -31,8 +39,12 @@ pub enum Reason {
 pub struct Link {
     server: Arc<Server>,
     pub channel: Channel,
+    /// The session's, which KILL and KILL QUERY act upon.
+    connection: Option<Connection>,
     /// Frames for the running statement that came before they were asked for, and requests sent ahead.
     waiting: VecDeque<Frame>,
+    /// Bytes of their bodies.
+    waiting_bytes: usize,
     /// The running statement.
     query: u32,
     credit: i64,
@@ -47,6 +59,7 @@ pub struct Link {
 
 /// Has the connection look at the link while it waits.
 pub fn install(link: &Arc<Mutex<Link>>, connection: &Connection) {
+    link.lock().connection = Some(connection.clone());
     let link = Arc::downgrade(link);
     connection.set_poll(Some(Arc::new(move |progress| {
         let Some(link) = link.upgrade() else { return Poll::Interrupt };
@@ -57,11 +70,15 @@ pub fn install(link: &Arc<Mutex<Link>>, connection: &Connection) {
 }
 
 impl Link {
-    pub fn new(server: Arc<Server>, channel: Channel) -> Self {
+    pub fn new(server: Arc<Server>, mut channel: Channel) -> Self {
+        // A client may leave a result unread for as long as it may say nothing.
+        channel.set_stall_time(server.limits.idle_time);
         Self {
             server,
             channel,
+            connection: None,
             waiting: VecDeque::new(),
+            waiting_bytes: 0,
             query: 0,
             credit: 0,
             reason: None,
@@ -74,13 +91,16 @@ impl Link {
 
     /// The client's next request; waits as long as a session may be idle.
     pub fn next_request(&mut self) -> Result<Frame> {
-        if let Some(frame) = self.waiting.pop_front() {
+        if let Some(frame) = self.next_waiting() {
             return Ok(frame);
         }
-        let (server, since) = (self.server.clone(), Instant::now());
+        let (server, since, connection) = (self.server.clone(), Instant::now(), self.connection.clone());
         self.channel.receive(&mut || {
             if server.is_stopping() {
                 return Err(stopping());
+            }
+            if connection.as_ref().is_some_and(Connection::is_killed) {
+                return Err(killed());
             }
             match server.limits.idle_time.filter(|limit| since.elapsed() > *limit) {
                 Some(limit) => Err(Error::new(
@@ -118,14 +138,9 @@ impl Link {
             return Err(error);
         }
         Err(match &self.reason {
-            Some(Reason::TooLong(limit)) => Error::new(
-                ErrorKind::Interrupted,
-                format!(
-                    "the statement ran longer than the {} s that this server allows",
-                    limit.as_secs_f64()
-                ),
-            ),
+            Some(Reason::TooLong(limit)) => too_long(*limit),
             Some(Reason::Stopping) => stopping(),
+            Some(Reason::Killed) => killed(),
             Some(Reason::Gone(error)) => error.clone(),
             Some(Reason::Cancelled) | None => error,
         })
@@ -146,15 +161,59 @@ impl Link {
         if let Some(limit) = limit {
             self.reason.get_or_insert(Reason::TooLong(limit));
         }
-        if self.server.is_stopping() {
+        if self.server.must_end() {
             self.reason.get_or_insert(Reason::Stopping);
+        }
+        // As far as the engine does not look at it, because it has nothing to do.
+        let connection = self.connection.as_ref();
+        if connection.is_some_and(Connection::is_killed) {
+            self.reason.get_or_insert(Reason::Killed);
+        } else if connection.is_some_and(Connection::is_interrupted) {
+            self.reason.get_or_insert(Reason::Cancelled);
         }
     }
 
-    /// Takes what has come.
+    /// What is looked at while the client is waited for.
+    fn hook(&self) -> impl FnMut() -> Result<()> + use<> {
+        let (server, connection) = (self.server.clone(), self.connection.clone());
+        move || {
+            if connection.as_ref().is_some_and(Connection::is_killed) {
+                return Err(killed());
+            }
+            if server.must_end() { Err(stopping()) } else { Ok(()) }
+        }
+    }
+
+    /// [`Self::hook`] where the statement may end by itself: between two frames.
+    fn statement_hook(&self) -> impl FnMut() -> Result<()> + use<> {
+        let (mut hook, connection) = (self.hook(), self.connection.clone());
+        let (server, since, started) = (self.server.clone(), Instant::now(), self.started);
+        move || {
+            if connection.as_ref().is_some_and(Connection::is_interrupted) {
+                return Err(cancelled());
+            }
+            if let Some(limit) = server.limits.statement_time.filter(|limit| started.elapsed() > *limit) {
+                return Err(too_long(limit));
+            }
+            // A client that does not go on must not hold a server that stops.
+            match server.is_stopping() && since.elapsed() > PATIENCE {
+                true => Err(stopping()),
+                false => hook(),
+            }
+        }
+    }
+
+    fn next_waiting(&mut self) -> Option<Frame> {
+        let frame = self.waiting.pop_front()?;
+        self.waiting_bytes -= frame.body.len();
+        Some(frame)
+    }
+
+    /// Takes what has come; not for ever, when ever more comes.
     pub fn look(&mut self) -> Result<()> {
-        let (server, since) = (self.server.clone(), Instant::now());
-        while let Some(frame) = self.channel.try_receive(&mut || stall(&server, since))? {
+        let mut hook = self.hook();
+        for _ in 0..FRAMES_AT_ONCE {
+            let Some(frame) = self.channel.try_receive(&mut hook)? else { break };
             self.take(frame)?;
         }
         Ok(())
@@ -167,13 +226,27 @@ impl Link {
                     self.reason = Some(Reason::Cancelled);
                 }
             }
+            FrameType::Bye => {
+                self.channel.close();
+                let error = Error::new(ErrorKind::Closed, "the client said goodbye");
+                self.reason = Some(Reason::Gone(error));
+            }
             FrameType::Credit => {
                 let credit = wire::Credit::decode(&frame.body)?;
                 if credit.query == self.query {
                     self.credit = self.credit.saturating_add_unsigned(credit.bytes);
                 }
             }
-            _ => self.waiting.push_back(frame),
+            // One request of any size may be sent ahead; rows come as credit is given.
+            _ if !self.waiting.is_empty() && self.waiting_bytes + frame.body.len() > WAITING_BYTES_MAX
+                || self.waiting.len() >= WAITING_FRAMES_MAX =>
+            {
+                return Err(Error::protocol("the client sends more than it may while a statement runs"));
+            }
+            _ => {
+                self.waiting_bytes += frame.body.len();
+                self.waiting.push_back(frame);
+            }
         }
         Ok(())
     }
@@ -196,11 +269,11 @@ impl Link {
     pub fn next_of_statement(&mut self) -> Result<Frame> {
         loop {
             self.interrupted()?;
-            if let Some(frame) = self.waiting.pop_front() {
+            if let Some(frame) = self.next_waiting() {
                 return Ok(frame);
             }
-            let (server, since) = (self.server.clone(), Instant::now());
-            let frame = self.channel.receive(&mut || stall(&server, since))?;
+            let mut hook = self.statement_hook();
+            let frame = self.channel.receive(&mut hook)?;
             self.take(frame)?;
         }
     }
@@ -212,7 +285,7 @@ impl Link {
         match &self.reason {
             None => Ok(()),
             Some(Reason::Gone(error)) => Err(error.clone()),
-            Some(_) => self.explained(Err(Error::new(ErrorKind::Interrupted, "the statement was cancelled"))),
+            Some(_) => self.explained(Err(cancelled())),
         }
     }
 
@@ -226,8 +299,8 @@ impl Link {
         let since = Instant::now();
         while self.credit <= 0 {
             self.interrupted()?;
-            let server = self.server.clone();
-            let frame = self.channel.receive(&mut || stall(&server, since))?;
+            let mut hook = self.statement_hook();
+            let frame = self.channel.receive(&mut hook)?;
             self.take(frame)?;
         }
         self.for_credit += since.elapsed();
@@ -264,8 +337,8 @@ impl Link {
         bytes: usize,
         send: impl FnOnce(&mut Channel, Hook<'_>) -> Result<()>,
     ) -> Result<()> {
-        let (server, since) = (self.server.clone(), Instant::now());
-        let result = send(&mut self.channel, &mut || stall(&server, since));
+        let (since, mut hook) = (Instant::now(), self.hook());
+        let result = send(&mut self.channel, &mut hook);
         self.in_socket += since.elapsed();
         self.server.metrics.bytes_sent.inc_by(bytes as u64);
         if let Err(error) = &result {
@@ -276,15 +349,18 @@ impl Link {
     }
 }
 
-fn stall(server: &Server, since: Instant) -> Result<()> {
-    if server.is_stopping() && since.elapsed() > server.limits.stop_time {
-        return Err(stopping());
-    }
-    if since.elapsed() > STALL_TIME {
-        let message = format!("the client has taken nothing for {} s", STALL_TIME.as_secs());
-        return Err(Error::new(ErrorKind::Connection, message));
-    }
-    Ok(())
+fn too_long(limit: Duration) -> Error {
+    let message =
+        format!("the statement ran longer than the {} s that this server allows", limit.as_secs_f64());
+    Error::new(ErrorKind::Interrupted, message)
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Interrupted, "the statement was cancelled")
+}
+
+fn killed() -> Error {
+    Error::new(ErrorKind::Closed, "the session was ended by KILL").with_sqlstate("57P01")
 }
 
 fn stopping() -> Error {

@@ -9,9 +9,9 @@ use hypostyle_io::File;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    CHUNK_BYTES, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame, FRAME_HEADER_BYTES,
-    FileNode, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader, StreamEncoder, Writer,
-    rows_that_fit,
+    CHUNK_BYTES, CHUNK_BYTES_MAX, Capabilities, Codec, DESCRIPTORS_MAX, EncodeJob, Encoded, EncodedFrame,
+    FRAME_HEADER_BYTES, FileNode, FrameHeader, FrameType, OnLink, Place, Region, ResultHeader, StreamEncoder,
+    Writer, rows_that_fit,
 };
 use parking_lot::MutexGuard;
 use std::collections::VecDeque;
@@ -142,7 +142,7 @@ impl Session {
                 .with_link(self.link_speed.get()),
             ready: header.frame(),
             encoding: VecDeque::new(),
-            chunk_bytes: chunk_bytes(query),
+            chunk_bytes: chunk_bytes(query, self.frame_bytes_max),
             in_memory: descriptors,
             flight: match self.is_direct || self.link_speed.get().is_some() {
                 true => Flight::Judged,
@@ -283,7 +283,7 @@ impl Sending<'_> {
             let length = frame.body_bytes();
             if length > self.session.frame_bytes_max as usize {
                 return Err(Error::invalid_input(format!(
-                    "a row takes {length} bytes, more than the {} that the client accepts; raise frame_bytes_max",
+                    "a row takes {length} bytes, more than the {} that the client accepts",
                     self.session.frame_bytes_max
                 ))
                 .with_sqlstate("54000"));
@@ -398,12 +398,10 @@ impl Sending<'_> {
     }
 }
 
-/// Bytes of a chunk before codecs that the client wants.
-pub(super) fn chunk_bytes(query: &wire::Query) -> usize {
-    match query.chunk_bytes {
-        0 => CHUNK_BYTES as usize,
-        bytes => bytes as usize,
-    }
+/// Bytes of a chunk before codecs that the client wants, and that its frames have room for.
+pub(super) fn chunk_bytes(query: &wire::Query, frame_bytes_max: u32) -> usize {
+    let wanted = if query.chunk_bytes == 0 { CHUNK_BYTES } else { query.chunk_bytes };
+    wanted.min(CHUNK_BYTES_MAX).min(frame_bytes_max / 2) as usize
 }
 
 fn encode(job: EncodeJob, in_memory: bool) -> Result<Ready> {
