@@ -237,10 +237,8 @@ impl Link {
                     self.credit = self.credit.saturating_add_unsigned(credit.bytes);
                 }
             }
-            // One request of any size may be sent ahead; rows come as credit is given.
-            _ if !self.waiting.is_empty() && self.waiting_bytes + frame.body.len() > WAITING_BYTES_MAX
-                || self.waiting.len() >= WAITING_FRAMES_MAX =>
-            {
+            // The last of them may be of any size: a row, or a request.
+            _ if self.waiting_bytes > WAITING_BYTES_MAX || self.waiting.len() >= WAITING_FRAMES_MAX => {
                 return Err(Error::protocol("the client sends more than it may while a statement runs"));
             }
             _ => {
