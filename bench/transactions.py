@@ -204,7 +204,9 @@ def held_snapshot(report: Report, options: Namespace, scratch: Path) -> None:
             samples[held].append(timed(insert_rows, writer, 0, COMMITS)[0] / COMMITS)
             reader.close()
             writer.close()
-    report.add(Measurement("commit, a reader holds a snapshot", samples[True], {"no reader": samples[False]}))
+    free = Bar(ratio_min=0.9, peer="no reader")
+    what = "commit, a reader holds a snapshot"
+    report.add(Measurement(what, samples[True], {"no reader": samples[False]}, free))
 
 
 def reader_process(path: Path, runs: int, core: int) -> None:
@@ -229,16 +231,21 @@ def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
     path = copy_of(tpch(options.sf).hypostyle, scratch / "beside")
     command = [sys.executable, __file__, "reader", str(path), "3", "1"]
 
-    def rounds(writer: Any | None = None) -> tuple[list[float], int]:
+    def rounds(writer: Any | None = None, seconds: float = 0.0) -> tuple[list[float], int]:
+        """Seconds of each round, and the commits meanwhile: as many in all of them as they take `seconds`."""
         commits = 0
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             lines: list[str] = []
             assert process.stdout is not None
+            if process.stdout.readline() != "ready\n":
+                raise RuntimeError("the reader did not begin")
+            begin = time.perf_counter()
             collect = threading.Thread(target=lambda: lines.extend(process.stdout))  # type: ignore[arg-type]
             collect.start()
             while process.poll() is None:
-                if writer is None or commits >= COMMITS:
-                    time.sleep(0.05)
+                early = begin + commits * seconds / COMMITS - time.perf_counter()
+                if writer is None or commits >= COMMITS or early > 0:
+                    time.sleep(0.05 if writer is None or commits >= COMMITS else min(early, 0.05))
                     continue
                 insert_rows(writer, commits, 1)
                 writer.execute("UPDATE orders SET o_comment = 'x' WHERE o_orderkey = ?", (commits * 32 + 1,))
@@ -246,7 +253,7 @@ def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
             collect.join()
             if process.returncode != 0:
                 raise RuntimeError("the reader failed")
-        return [json.loads(line) for line in lines if line != "ready\n"], commits
+        return [json.loads(line) for line in lines], commits
 
     alone, _ = rounds()
     # What the machine itself makes of a busy neighbour: nothing is shared with it but caches and clocks.
@@ -258,7 +265,7 @@ def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
     os.sched_setaffinity(0, {0})
     with hypostyle.connect(path, threads=1) as writer:
         writer.execute(CREATE)
-        beside, commits = rounds(writer)
+        beside, commits = rounds(writer, sum(alone))
     os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
     what = f"TPC-H beside {2 * commits} commits"
     peers = {"alone": alone, "an empty loop": beside_loop}
