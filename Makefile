@@ -10,7 +10,7 @@ export RUNS ?= 5
 ROUNDS ?= 20
 BENCHES ?= export append tpch open transactions
 
-.PHONY: help setup build demo test test-long bench bench-protocol bench-design-space fuzz lint format clean
+.PHONY: help setup build demo test test-long test-drivers bench bench-protocol bench-design-space fuzz lint format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -45,6 +45,9 @@ bench-design-space: build ## Measure what the protocol could have been: the chap
 test-long: setup ## Crash, fault, isolation and model campaigns, ROUNDS (20) times as long; HYPOSTYLE_TEST_SEED repeats one
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) cargo test --locked -p hypostyle-storage \
 		--test crash --test images --test faults --test isolation --test model -- --nocapture --test-threads 1
+
+test-drivers: setup ## psql, pgbench, and PostgreSQL's JDBC and ODBC drivers against the server
+	@scripts/pg_drivers.sh
 
 fuzz: setup ## Fuzz what parses bytes, each target for FUZZ_SECONDS (30)
 	@scripts/fuzz.sh

@@ -1,12 +1,23 @@
 #!/usr/bin/env bash
-# PostgreSQL's JDBC and ODBC drivers, psql and pgbench against a server: `scripts/pg_drivers.sh PROGRAM`, where PROGRAM is
-# given an address to serve a database in memory at (crates/server/examples/pgwire.rs). Fetches the JDBC driver with
-# Maven and needs java, odbc-postgresql, unixodbc and postgresql-client; about 30 s, most of it the first fetch.
+# PostgreSQL's JDBC and ODBC drivers, psql and pgbench against a server, which is started for them. Installs what is missing,
+# and fetches the JDBC driver with Maven; about 30 s, most of it the first fetch.
 set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/env.sh
+. scripts/install.sh
 
-program=$1
-here=$(cd "$(dirname "$0")/.." && pwd)
+here=$PWD
 version=42.7.4
+packages=()
+command -v isql >/dev/null || packages+=(unixodbc)
+find /usr/lib -name psqlodbcw.so | grep -q . || packages+=(odbc-postgresql)
+command -v psql >/dev/null || packages+=(postgresql-client)
+command -v pgbench >/dev/null || [[ -x /usr/lib/postgresql/15/bin/pgbench ]] || packages+=(postgresql-15)
+command -v java >/dev/null || packages+=(default-jdk-headless)
+command -v mvn >/dev/null || packages+=(maven)
+install_packages "${packages[@]}"
+cargo build --locked --release -q -p hypostyle-server --example pgwire
+program=$CARGO_TARGET_DIR/release/examples/pgwire
 drivers=${XDG_CACHE_HOME:-$HOME/.cache}/hypostyle/drivers
 work=$(mktemp -d)
 port=$((20000 + RANDOM % 20000))
@@ -56,6 +67,7 @@ pgbench=$(command -v pgbench || find /usr/lib/postgresql -name pgbench | head -1
 psql -X -q "$connection" -c "CREATE TABLE accounts AS SELECT value AS aid, 0 AS abalance FROM generate_series(1, 1000)"
 printf '%s\n' '\set aid random(1, 1000)' 'SELECT abalance FROM accounts WHERE aid = :aid;' > "$work/select.sql"
 for mode in simple extended prepared; do
-    "$pgbench" -h 127.0.0.1 -p "$port" -U ada -n -M $mode -f "$work/select.sql" -c 2 -T 2 hypostyle 2>&1 |
-        grep -E '^tps|failed transactions'
+    "$pgbench" -h 127.0.0.1 -p "$port" -U ada -n -M $mode -f "$work/select.sql" -c 2 -T 2 hypostyle > "$work/pgbench.out" 2>&1
+    grep -E '^tps|failed transactions' "$work/pgbench.out"
+    grep -q 'number of failed transactions: 0 ' "$work/pgbench.out"
 done

@@ -40,9 +40,15 @@ pub struct Statement {
 
 /// What an execution gives.
 enum Ran {
-    Rows(Results),
+    Rows(Box<Results>),
     /// The number of rows that were written, where it is known.
     Written(Option<i64>),
+}
+
+impl Ran {
+    fn rows(results: Results) -> Self {
+        Self::Rows(Box::new(results))
+    }
 }
 
 impl Statement {
@@ -76,7 +82,7 @@ impl Statement {
         if reads_only(&sql, &scanned) {
             let result = self.session.step(|| self.session.execute(&self.mark, &sql, first))?;
             let (session, mark) = (self.session.clone(), self.mark.clone());
-            return Ok(Ran::Rows(Results::of_many(session, mark, result, sql, rows)));
+            return Ok(Ran::rows(Results::of_many(session, mark, result, sql, rows)));
         }
         match scanned.row_insert(&sql).filter(|insert| insert.parameters == rows.width()) {
             Some(insert) => self.insert_rows(&insert, first, rows),
@@ -87,7 +93,7 @@ impl Statement {
     fn once(&self, sql: &str, parameters: Parameters) -> Result<Ran> {
         let result = self.session.step(|| self.session.execute(&self.mark, sql, parameters))?;
         Ok(match result.is_query() {
-            true => Ran::Rows(Results::of(self.session.clone(), self.mark.clone(), result)),
+            true => Ran::rows(Results::of(self.session.clone(), self.mark.clone(), result)),
             false => Ran::Written(written(&result)),
         })
     }
@@ -135,7 +141,7 @@ impl Statement {
                 next = rows.next()?;
             }
             Ok(match schema {
-                Some(schema) => Ran::Rows(Results::kept(session.clone(), mark.clone(), schema, batches)),
+                Some(schema) => Ran::rows(Results::kept(session.clone(), mark.clone(), schema, batches)),
                 None => Ran::Written(sum),
             })
         })
@@ -148,7 +154,7 @@ impl Statement {
         }
         let nulls = rows.nulls()?;
         let result = self.session.step(|| self.session.execute(&self.mark, sql, nulls))?;
-        Ok(Ran::Rows(Results::kept(self.session.clone(), self.mark.clone(), result.schema(), Vec::new())))
+        Ok(Ran::rows(Results::kept(self.session.clone(), self.mark.clone(), result.schema(), Vec::new())))
     }
 
     /// What the database can tell of the statement.
@@ -238,7 +244,7 @@ impl adbc_core::Statement for Statement {
 
     fn execute(&mut self) -> Result<Reader> {
         let (results, written) = match caught(|| self.run())? {
-            Ran::Rows(results) => (results, None),
+            Ran::Rows(results) => (*results, None),
             Ran::Written(rows) => (Results::empty(self.session.clone(), self.mark.clone()), rows),
         };
         export::hand_over(written, results.failure());

@@ -56,7 +56,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     let listening = listen(&server, &addresses)?;
     announce(options, &listening);
     runtime.block_on(wait(&server, options.users.as_deref(), &mut signals));
-    tracing::info!("stopping; a second signal ends what still runs at once");
+    tracing::info!(hint = "a second signal ends what still runs at once", "stopping");
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     runtime.block_on(async {
         let stopped = tokio::task::spawn_blocking(move || listening.stop());
