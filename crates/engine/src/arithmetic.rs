@@ -14,7 +14,7 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
@@ -27,7 +27,6 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_expr_common::datum::apply;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// The analyzer rules of DataFusion with ours in their places.
@@ -39,11 +38,8 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules
 }
 
-/// Rewrites the expressions of a plan by a function that may ask for types.
-fn rewrite(
-    plan: LogicalPlan,
-    rewrite: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
-) -> Result<LogicalPlan> {
+/// Rewrites every expression of a plan by a function that may ask for types.
+fn rewrite(plan: LogicalPlan, rewrite: impl Fn(Expr, &DFSchema) -> Transformed<Expr>) -> Result<LogicalPlan> {
     let mut changed = false;
     let plan = plan.transform_up_with_subqueries(|plan| {
         let mut schema = merge_schema(&plan.inputs());
@@ -54,7 +50,7 @@ fn rewrite(
         let preserver = NamePreserver::new(&plan);
         let plan = plan.map_expressions(|expression| {
             let name = preserver.save(&expression);
-            let expression = rewrite(expression, &schema)?;
+            let expression = expression.transform_up(|expression| Ok(rewrite(expression, &schema)))?;
             Ok(expression.update_data(|expression| name.restore(expression)))
         })?;
         changed |= plan.transformed;
@@ -63,9 +59,6 @@ fn rewrite(
     })?;
     Ok(plan.data)
 }
-
-/// Longer names within a plan are told by their hash; those of a result's columns are kept whole.
-const NAME_BYTES_MAX: usize = 256;
 
 #[derive(Debug)]
 struct DecimalDivision {
@@ -84,7 +77,7 @@ impl AnalyzerRule for DecimalDivision {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let divided = |expression, schema: &DFSchema| match expression {
+        rewrite(plan, |expression, schema| match expression {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
                 if exact_quotient(&left, &right, schema) =>
             {
@@ -92,8 +85,7 @@ impl AnalyzerRule for DecimalDivision {
                 Transformed::yes(Expr::ScalarFunction(function))
             }
             other => Transformed::no(other),
-        };
-        rewrite(plan, |expression, schema| expression.transform_up(|part| Ok(divided(part, schema))))
+        })
     }
 }
 
@@ -123,64 +115,32 @@ impl CheckedArithmetic {
         }
     }
 
-    fn checked(&self, expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-        expression.transform_down(|part| match part {
-            Expr::BinaryExpr(BinaryExpr { op, .. }) if self.function(op).is_some() => {
-                let (part, _) = self.checked_tree(part, schema)?;
-                Ok(Transformed::new(part.data, part.transformed, TreeNodeRecursion::Jump))
-            }
-            other => Ok(Transformed::no(other)),
-        })
-    }
-
-    /// Also its type, where that can be told: asking each part of a long sum anew takes time by the cube of its length.
-    fn checked_tree(
-        &self,
-        expression: Expr,
-        schema: &DFSchema,
-    ) -> Result<(Transformed<Expr>, Option<DataType>)> {
-        let (left, op, right, function) = match expression {
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) if let Some(function) = self.function(op) => {
-                (left, op, right, function)
-            }
-            other => {
-                let other = self.checked(other, schema)?;
-                let data_type = other.data.get_type(schema).ok();
-                return Ok((other, data_type));
-            }
+    fn checked(&self, expression: Expr, schema: &DFSchema) -> Transformed<Expr> {
+        let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expression else {
+            return Transformed::no(expression);
         };
-        let (left, left_type) = self.checked_tree(*left, schema)?;
-        let (right, right_type) = self.checked_tree(*right, schema)?;
+        let function = match op {
+            Operator::Plus => &self.functions[0],
+            Operator::Minus => &self.functions[1],
+            Operator::Multiply => &self.functions[2],
+            _ => return Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })),
+        };
         // An expression whose type cannot be told is one that planning refuses.
-        let (exact, result) = match (&left_type, &right_type) {
-            (Some(left), Some(right)) => {
-                let exact = [left, right].iter().all(|one| one.is_decimal() || one.is_integer());
-                (exact, result_type(op, left, right).ok())
-            }
-            _ => (false, None),
-        };
-        let may_overflow = exact
-            && result.as_ref().is_some_and(|result| match result {
-                DataType::Decimal128(precision, _) => *precision == DECIMAL128_MAX_PRECISION,
-                DataType::Decimal256(precision, _) => *precision == DECIMAL256_MAX_PRECISION,
-                other => other.is_integer(),
-            });
-        let changed = left.transformed || right.transformed || may_overflow;
-        let whole = if may_overflow {
-            let function = ScalarFunction::new_udf(function.clone(), vec![left.data, right.data]);
-            Expr::ScalarFunction(function)
-        } else {
-            Expr::BinaryExpr(BinaryExpr { left: Box::new(left.data), op, right: Box::new(right.data) })
-        };
-        Ok((Transformed::new(whole, changed, TreeNodeRecursion::Continue), result))
-    }
-
-    fn function(&self, operator: Operator) -> Option<&Arc<ScalarUDF>> {
-        match operator {
-            Operator::Plus => Some(&self.functions[0]),
-            Operator::Minus => Some(&self.functions[1]),
-            Operator::Multiply => Some(&self.functions[2]),
+        let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
+        let result = match (left.get_type(schema), right.get_type(schema)) {
+            (Ok(left), Ok(right)) if exact(&left) && exact(&right) => result_type(op, &left, &right).ok(),
             _ => None,
+        };
+        let may_overflow = result.is_some_and(|result| match result {
+            DataType::Decimal128(precision, _) => precision == DECIMAL128_MAX_PRECISION,
+            DataType::Decimal256(precision, _) => precision == DECIMAL256_MAX_PRECISION,
+            other => other.is_integer(),
+        });
+        if may_overflow {
+            let function = ScalarFunction::new_udf(function.clone(), vec![*left, *right]);
+            Transformed::yes(Expr::ScalarFunction(function))
+        } else {
+            Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))
         }
     }
 }
@@ -220,18 +180,7 @@ impl ScalarUDFImpl for Arithmetic {
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
-            [left, right] => {
-                let name = format!("{} {} {}", left.schema_name(), self.operator, right.schema_name());
-                // The planner asks each part of a long sum for its name, again and again.
-                match name.len() <= NAME_BYTES_MAX {
-                    true => Ok(name),
-                    false => {
-                        let mut hasher = DefaultHasher::new();
-                        name.hash(&mut hasher);
-                        Ok(format!("{} {:016x}", self.name, hasher.finish()))
-                    }
-                }
-            }
+            [left, right] => Ok(format!("{} {} {}", left.schema_name(), self.operator, right.schema_name())),
             _ => Err(plan_datafusion_err!("{} takes two arguments", self.name)),
         }
     }

@@ -6,10 +6,9 @@
 //! one before: no file that the old catalog names is changed before the new one is there, so that a backup that is
 //! interrupted leaves the one before.
 
-use crate::column::{
-    ColumnData, GenerationFiles, committed_files, committed_files_of_column, table_directory,
-};
+use crate::column::{ColumnData, GenerationFiles, committed_files_of_column, table_directory};
 use crate::database::{Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name};
+use crate::leftovers::remove_files;
 use crate::rows::{encode_deleted_file, encode_positions, encode_rows, positions_before};
 use crate::snapshot::{Snapshot, deleted_file_name};
 use hypostyle_format::{Catalog, Change, ColumnEntry, Commit, DeletedEntry, TableEntry};
@@ -332,21 +331,5 @@ fn remove_others(store: &Store, catalog: &Catalog) -> Result<()> {
             store.remove(&name)?;
         }
     }
-    for directory in store.list("columns")? {
-        let table = directory.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
-        let path = format!("columns/{directory}");
-        let Some(table) = table else {
-            store.remove_directory(&path)?;
-            continue;
-        };
-        let kept = committed_files(table);
-        let deleted = deleted_file_name(table.id, version);
-        for name in store.list(&path)? {
-            let file = format!("{path}/{name}");
-            if !kept.contains_key(&name) && file != deleted {
-                store.remove(&file)?;
-            }
-        }
-    }
-    Ok(())
+    remove_files(store, catalog, |_, _| Ok(()))
 }

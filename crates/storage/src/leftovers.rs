@@ -20,6 +20,19 @@ pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
     }
     remove_old_checkpoints(store, checkpoint)?;
     store.create_directory("columns")?;
+    remove_files(store, catalog, |file, length| {
+        // A file that is too short is for its readers to report.
+        let file = store.open(file)?;
+        if file.length()? > length { file.truncate(length) } else { Ok(()) }
+    })
+}
+
+/// Removes what a catalog does not name in `columns/`; `kept` gets what it names, and the committed bytes of each.
+pub(crate) fn remove_files(
+    store: &Store,
+    catalog: &Catalog,
+    kept: impl Fn(&str, u64) -> Result<()>,
+) -> Result<()> {
     for directory in store.list("columns")? {
         let table = directory.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
         let path = format!("columns/{directory}");
@@ -34,13 +47,7 @@ pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
             match committed.get(&name) {
                 None if Some(&file) == deleted.as_ref() => {}
                 None => store.remove(&file)?,
-                // A file that is too short is for its readers to report.
-                Some(length) => {
-                    let file = store.open(&file)?;
-                    if file.length()? > *length {
-                        file.truncate(*length)?;
-                    }
-                }
+                Some(length) => kept(&file, *length)?,
             }
         }
     }
