@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// Between two attempts to accept when the system has no descriptors left.
-pub(crate) const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
+const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Between two looks whether all sessions have ended.
 const STOP_INTERVAL: Duration = Duration::from_millis(2);
@@ -227,6 +227,22 @@ fn cannot_listen(error: &std::io::Error, address: &str) -> Error {
         return Error::new(ErrorKind::Busy, format!("{address} is in use; another server may run"));
     }
     Error::from_io(error, format_args!("cannot listen on {address}"))
+}
+
+/// The next connection, also after some that could not be accepted.
+pub(crate) async fn next_connection(
+    listener: &tokio::net::TcpListener,
+) -> (tokio::net::TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(connection) => return connection,
+            Err(error) => {
+                // As in `accept`.
+                tracing::error!(%error, "a client could not be accepted");
+                tokio::time::sleep(ACCEPT_INTERVAL).await;
+            }
+        }
+    }
 }
 
 fn runtime() -> Result<Runtime> {

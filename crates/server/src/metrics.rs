@@ -1,6 +1,6 @@
 //! What a server counts, as Prometheus reads it, and whether it is well.
 
-use crate::listen::ACCEPT_INTERVAL;
+use crate::listen::next_connection;
 use crate::server::Server;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -79,14 +79,7 @@ impl Metrics {
 /// Answers `GET /metrics` and `GET /health` until the server stops.
 pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
     loop {
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::error!(%error, "a connection for metrics could not be accepted");
-                tokio::time::sleep(ACCEPT_INTERVAL).await;
-                continue;
-            }
-        };
+        let (stream, _) = next_connection(&listener).await;
         let server = server.clone();
         tokio::spawn(async move {
             let service = service_fn(move |request| {

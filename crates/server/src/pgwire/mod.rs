@@ -23,7 +23,7 @@ mod startup;
 mod words;
 
 use crate::Server;
-use crate::listen::{ACCEPT_INTERVAL, STACK_BYTES};
+use crate::listen::{STACK_BYTES, next_connection};
 use crate::server::{Arrival, Identity, Place};
 use bytes::{Bytes, BytesMut};
 use cancel::Registered;
@@ -62,19 +62,11 @@ impl Server {
     /// Serves PostgreSQL's clients on a socket.
     pub async fn serve_postgres(self: Arc<Self>, listener: TcpListener) {
         loop {
-            match listener.accept().await {
-                Ok((socket, peer)) => {
-                    let _slow_at_worst = socket.set_nodelay(true);
-                    // One too many is let go without a word: nothing is read of it.
-                    let Some(arrival) = self.arrive() else { continue };
-                    tokio::spawn(serve(socket, peer.to_string(), self.clone(), arrival));
-                }
-                Err(error) => {
-                    // No descriptors are left, mostly; those who are here will go.
-                    tracing::error!(%error, "a PostgreSQL client could not be accepted");
-                    tokio::time::sleep(ACCEPT_INTERVAL).await;
-                }
-            }
+            let (socket, peer) = next_connection(&listener).await;
+            let _slow_at_worst = socket.set_nodelay(true);
+            // One too many is let go without a word: nothing is read of it.
+            let Some(arrival) = self.arrive() else { continue };
+            tokio::spawn(serve(socket, peer.to_string(), self.clone(), arrival));
         }
     }
 }
