@@ -1,6 +1,6 @@
 //! The product's own chunks (protocol.md §10, §11), through the public API of `hypostyle-wire`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -22,7 +22,7 @@ impl Format for Chunks {
         let schema = canonical_schema(schema)?;
         let encoder = StreamEncoder::new(QUERY, schema, COMPRESSIONS, self.0, 1);
         let encoder = encoder.on_this_machine(link.is_local());
-        Ok(Box::new(Encoder { encoder, last: Instant::now() }))
+        Ok(Box::new(Encoder(encoder)))
     }
 
     fn receiver(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkReceiver + '_>> {
@@ -30,22 +30,18 @@ impl Format for Chunks {
     }
 }
 
-struct Encoder {
-    encoder: StreamEncoder,
-    last: Instant,
-}
+struct Encoder(StreamEncoder);
 
 impl ChunkSender for Encoder {
     fn send(&mut self, chunk: RecordBatch, outgoing: &mut Outgoing) -> Result<()> {
-        let encoded = self.encoder.plan(chunk)?.encode()?;
-        let mut waited = Duration::ZERO;
+        let encoded = self.0.plan(chunk)?.encode()?;
+        let mut time = Duration::ZERO;
         for frame in &encoded.frames {
             let mut pieces = vec![frame.head.as_slice()];
             pieces.extend(frame.payload.iter().map(|piece| piece.as_slice()));
-            waited += outgoing.send(frame.frame_type, &pieces)?;
+            time += outgoing.send(frame.frame_type, &pieces)?;
         }
-        let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
-        self.encoder.sent(&encoded, Some(OnLink { waited, elapsed }));
+        self.0.sent(&encoded, Some(OnLink::full(encoded.body_bytes() as u64, time)));
         Ok(())
     }
 }

@@ -340,15 +340,14 @@ impl Sending {
             let rows = rows_that_fit(batch, start, wire::CHUNK_BYTES as usize);
             let encoded = self.encoder.plan(batch.slice(start, rows))?.encode()?;
             start += rows;
-            let mut waited = Duration::ZERO;
+            let before = link.channel.full();
             for frame in &encoded.frames {
                 self.pay(link, frame.body_bytes())?;
-                let since = Instant::now();
                 send_frame(link, frame)?;
-                waited += since.elapsed();
             }
             let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
-            self.encoder.sent(&encoded, Some(wire::OnLink { waited, elapsed }));
+            let full = link.channel.full().since(before);
+            self.encoder.sent(&encoded, Some(wire::OnLink { elapsed, full }));
         }
         Ok(())
     }

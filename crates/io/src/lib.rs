@@ -1,4 +1,4 @@
-//! Files, locks, fsync, memfd, and the only mmap: of files, and of memory for what is large.
+//! Files, locks, fsync, memfd, what the kernel knows of a socket, and the only mmap: of files, and of memory for what is large.
 //!
 //! A [`Store`] is a flat name space of files: a directory on disk, or memfds for an in-memory
 //! database. Both run the same code above this crate. Invariants kept here:
@@ -14,10 +14,12 @@ mod arena;
 mod file;
 mod mapping;
 mod observer;
+mod socket;
 mod store;
 
 pub use arena::{Arena, Piece};
 pub use file::File;
 pub use mapping::Mapping;
 pub use observer::{Observer, Operation};
+pub use socket::unsent_bytes;
 pub use store::{Lock, LockFile, LockFileGuard, Store, boot_id};

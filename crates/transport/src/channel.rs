@@ -10,7 +10,7 @@ use crate::socket::{Socket, closed};
 use crate::streams::{Incoming, Numbered, Outgoing};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};
-use hypostyle_wire::{Elsewhere, FRAME_HEADER_BYTES, FrameType, Received};
+use hypostyle_wire::{Elsewhere, FRAME_HEADER_BYTES, FrameType, Full, Received};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -18,9 +18,8 @@ use std::time::{Duration, Instant};
 /// The peer is told what has arrived whenever so much has come since the last time.
 const TOLD_BYTES: u64 = 1 << 20;
 
-/// After a pause it is told earlier: by how soon that comes back the peer judges the link.
+/// Before a wait it is told earlier: by how soon that comes back the peer judges the link.
 const TOLD_EARLY_BYTES: u64 = 16 << 10;
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// A peer that has not said it has so many bytes cannot resume any more: memory is bounded.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
@@ -79,7 +78,6 @@ struct Resumption {
     /// Bytes of the peer's stream that have been given out, and as the peer knows it.
     received: u64,
     told: u64,
-    told_at: Option<Instant>,
     /// Bytes of our stream that the peer is known to have.
     acknowledged: u64,
     /// Sockets since something came through last, and what had come then.
@@ -104,7 +102,6 @@ impl Channel {
             sent: 0,
             received: 0,
             told: 0,
-            told_at: None,
             acknowledged: 0,
             fruitless: 0,
             progress: (0, 0),
@@ -132,6 +129,11 @@ impl Channel {
     /// Bytes that were sent and that the peer is known to have; `None` where it does not tell.
     pub fn sent_and_acknowledged(&self) -> Option<(u64, u64)> {
         self.resumption.as_ref().map(|resumption| (resumption.sent, resumption.acknowledged))
+    }
+
+    /// What was sent over the present socket while it was full, and how long that took.
+    pub fn full(&self) -> Full {
+        self.transport.full()
     }
 
     /// Bytes that were sent over further connections of the session: nobody waited for them.
@@ -178,6 +180,9 @@ impl Channel {
             if let Some(frame) = self.try_receive(hook)? {
                 return Ok(frame);
             }
+            if self.resumption.as_ref().is_some_and(|resumption| resumption.untold() >= TOLD_EARLY_BYTES) {
+                self.tell(hook)?;
+            }
             let waited = match self.resumption.as_mut().and_then(|resumption| resumption.incoming.current()) {
                 // When the first connection breaks meanwhile, that is found when it has its turn again.
                 Some(stream) => stream.wait(hook),
@@ -222,7 +227,8 @@ impl Channel {
                 self.unless_broken(found, hook)?;
                 continue;
             }
-            if resumption.count(&frame) {
+            resumption.count(&frame);
+            if resumption.untold() >= TOLD_BYTES {
                 self.tell(hook)?;
             }
             return Ok(Some(frame));
@@ -232,7 +238,6 @@ impl Channel {
     fn tell(&mut self, hook: Hook<'_>) -> Result<()> {
         let Some(resumption) = &mut self.resumption else { return Ok(()) };
         resumption.told = resumption.received;
-        resumption.told_at = Some(Instant::now());
         let frame = Received(resumption.received).frame();
         let sent = self.transport.send(&frame, &mut watched(self.resumption.as_ref(), hook));
         self.unless_broken(sent, hook).map(drop)
@@ -420,12 +425,14 @@ impl Resumption {
         Ok(())
     }
 
-    /// Counts a frame that is given out; whether the peer should be told.
-    fn count(&mut self, frame: &Frame) -> bool {
+    /// Counts a frame that is given out.
+    fn count(&mut self, frame: &Frame) {
         self.received += (FRAME_HEADER_BYTES + frame.body.len()) as u64;
-        let untold = self.received - self.told;
-        let paused = || self.told_at.is_none_or(|told| told.elapsed() > PAUSE);
-        untold >= TOLD_BYTES || (untold >= TOLD_EARLY_BYTES && paused())
+    }
+
+    /// Bytes of the peer's stream that have been given out and that it does not know of.
+    fn untold(&self) -> u64 {
+        self.received - self.told
     }
 
     /// Whether sockets come and go and nothing gets through.

@@ -6,7 +6,7 @@ use crate::socket::{Socket, Stop, closed, failed, unasked};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{
-    FRAME_HEADER_BYTES, FrameHeader, FrameType, HANDSHAKE_BYTES_MAX, PREFACE_BYTES, Preface,
+    FRAME_HEADER_BYTES, FrameHeader, FrameType, Full, HANDSHAKE_BYTES_MAX, PREFACE_BYTES, Preface,
 };
 use rustix::event::PollFlags;
 use rustls::Connection;
@@ -42,6 +42,13 @@ pub struct Frame {
     pub descriptors_sent: usize,
 }
 
+/// A link that is full.
+struct Filled {
+    since: Instant,
+    /// What it has to carry since then.
+    bytes: u64,
+}
+
 /// A connection that speaks frames.
 pub struct Transport {
     socket: Socket,
@@ -64,6 +71,9 @@ pub struct Transport {
     moved: Instant,
     /// A write that moves nothing for so long has failed.
     stall_time: Option<Duration>,
+    /// What was sent while the link was full, and since when it is.
+    full: Full,
+    filled: Option<Filled>,
     /// The socket has ended or failed: nothing comes and goes any more.
     broken: bool,
 }
@@ -84,6 +94,8 @@ impl Transport {
             heard: Instant::now(),
             moved: Instant::now(),
             stall_time: None,
+            full: Full::default(),
+            filled: None,
             broken: false,
         }
     }
@@ -126,6 +138,11 @@ impl Transport {
     /// A write of which the peer takes nothing for so long breaks the connection; without this it waits as long as there is one.
     pub(crate) fn set_stall_time(&mut self, time: Option<Duration>) {
         self.stall_time = time;
+    }
+
+    /// What was sent while the socket was full, and how long that took.
+    pub(crate) fn full(&self) -> Full {
+        self.full
     }
 
     pub fn has_tls(&self) -> bool {
@@ -301,15 +318,50 @@ impl Transport {
         hook: Hook<'_>,
     ) -> Result<()> {
         self.moved = Instant::now();
+        self.judge_link();
+        let sent = self.write_pieces(pieces, descriptors, hook);
+        self.filled = self.judge_link();
+        sent
+    }
+
+    /// Counts what the link has carried since it was full, if it still is.
+    fn judge_link(&mut self) -> Option<Filled> {
+        let (before, now) = (self.filled.take(), self.filled()?);
+        if let Some(before) = before {
+            self.full.bytes += before.bytes.saturating_sub(now.bytes);
+            self.full.time += now.since.duration_since(before.since);
+        }
+        Some(now)
+    }
+
+    /// Whether the link has more to carry at once than it can.
+    fn filled(&self) -> Option<Filled> {
+        let bytes = self.socket.unsent_bytes().filter(|bytes| *bytes > 0)?;
+        Some(Filled { since: Instant::now(), bytes })
+    }
+
+    fn write_pieces(
+        &mut self,
+        pieces: &[&[u8]],
+        mut descriptors: &[BorrowedFd<'_>],
+        hook: Hook<'_>,
+    ) -> Result<()> {
         if self.tls.is_some() {
             return self.send_through_tls(pieces, hook);
         }
-        let mut descriptors = descriptors;
         if !descriptors.is_empty() {
             self.write_all(&pieces[..1], &mut &[][..], hook)?;
             return self.write_all(&pieces[1..], &mut descriptors, hook);
         }
         self.write_all(pieces, &mut descriptors, hook)
+    }
+
+    /// The socket has taken so many bytes.
+    fn wrote(&mut self, length: usize) {
+        self.moved = Instant::now();
+        if let Some(filled) = &mut self.filled {
+            filled.bytes += length as u64;
+        }
     }
 
     fn write_all(
@@ -324,7 +376,7 @@ impl Transport {
         while !left.is_empty() {
             match self.socket.write(&left[..left.len().min(SLICES_MAX)], descriptors) {
                 Ok(length) => {
-                    self.moved = Instant::now();
+                    self.wrote(length);
                     *descriptors = &[];
                     IoSlice::advance_slices(&mut left, length);
                 }
@@ -348,7 +400,7 @@ impl Transport {
     fn flush_tls(&mut self, hook: Hook<'_>) -> Result<()> {
         while let Some(tls) = self.tls.as_mut().filter(|tls| tls.wants_write()) {
             match tls.write_tls(&mut Ready(&self.socket)) {
-                Ok(_) => self.moved = Instant::now(),
+                Ok(length) => self.wrote(length),
                 Err(error) if error.kind() == IoErrorKind::WouldBlock => self.wait_to_write(hook)?,
                 Err(error) => return Err(self.stopped(Stop::Failed(failed(&error)))),
             }
@@ -358,6 +410,9 @@ impl Transport {
 
     /// While the peer takes nothing, what it sends is taken, so that it can go on.
     fn wait_to_write(&mut self, hook: Hook<'_>) -> Result<()> {
+        if self.filled.is_none() {
+            self.filled = self.filled();
+        }
         let wanted = if self.has_room() { PollFlags::IN | PollFlags::OUT } else { PollFlags::OUT };
         self.socket.wait(wanted)?;
         hook()?;

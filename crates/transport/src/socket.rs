@@ -115,6 +115,14 @@ impl Socket {
         }
     }
 
+    /// Bytes that the kernel could not send yet; `None` where it does not tell.
+    pub(crate) fn unsent_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Tcp(stream) => hypostyle_io::unsent_bytes(stream),
+            Self::Unix(_) => None,
+        }
+    }
+
     /// Ends both directions, for every thread that uses the socket.
     pub fn shut_down(&self) {
         // Fails only when the peer was faster.

@@ -2,9 +2,11 @@
 
 use hypostyle_transport::{Channel, Hook, Numbered, Reconnect, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
-use hypostyle_wire::{Elsewhere, FRAME_BYTES_MAX, FrameHeader, FrameType, Received};
+use hypostyle_wire::{
+    Elsewhere, FRAME_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, FrameType, Full, Received,
+};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -119,7 +121,10 @@ fn frame(number: u32) -> Vec<u8> {
 }
 
 /// Sends all frames, and takes as many, each as soon as it is there.
-fn exchange(mut channel: Channel) -> Result<Channel> {
+///
+/// Goes on serving the peer until `finished` counts both: what was sent last may be lost with its socket, and is then
+/// asked for again.
+fn exchange(mut channel: Channel, finished: &AtomicUsize) -> Result<Channel> {
     let deadline = Instant::now() + PATIENCE;
     let mut hook = || match Instant::now() < deadline {
         true => Ok(()),
@@ -136,6 +141,16 @@ fn exchange(mut channel: Channel) -> Result<Channel> {
     while next < FRAMES {
         assert_eq!(channel.receive(&mut hook)?.body.as_slice(), &frame(next)[8..]);
         next += 1;
+    }
+    finished.fetch_add(1, Ordering::AcqRel);
+    let both_finished = || finished.load(Ordering::Acquire) == 2;
+    while !both_finished() {
+        match channel.try_receive(&mut hook) {
+            Ok(frame) => assert!(frame.is_none(), "more frames came than were sent"),
+            Err(error) if !both_finished() => return Err(error),
+            Err(_) => break,
+        }
+        thread::sleep(Duration::from_millis(1));
     }
     Ok(channel)
 }
@@ -188,17 +203,42 @@ fn exchange_while_sockets_break(streams: u32) -> u64 {
             cuts
         })
     };
+    let finished = AtomicUsize::new(0);
     let (one, other) = thread::scope(|scope| {
-        let one = scope.spawn(|| exchange(one));
-        let other = scope.spawn(|| exchange(other));
+        let one = scope.spawn(|| exchange(one, &finished));
+        let other = scope.spawn(|| exchange(other, &finished));
         (one.join().unwrap(), other.join().unwrap())
     });
-    // What one side has sent last may still be on the way when it is dropped.
-    let (_one, other) = (one.unwrap(), other.unwrap());
+    one.unwrap();
+    let other = other.unwrap();
     over.store(true, Ordering::Release);
     let cuts = cutter.join().unwrap();
     assert!(cuts > 5, "only {cuts} sockets were broken: nothing was tested");
     other.sent_elsewhere()
+}
+
+#[test]
+fn only_what_goes_out_while_the_peer_is_slow_shows_the_link() {
+    const SENT: u64 = 96 << 20;
+    let (mut one, mut other, _sockets) = pair(0);
+    let body = vec![7; 1 << 20];
+    let header = FrameHeader { length: body.len() as u32, frame_type: FrameType::Chunk, descriptors: 0 };
+    let frame = [header.encode().as_slice(), &body].concat();
+    let frames = SENT / frame.len() as u64;
+    one.send(&frame[..FRAME_HEADER_BYTES], &mut || Ok(())).unwrap();
+    assert_eq!(one.full(), Full::default(), "that the kernel took at once");
+    let taking = thread::spawn(move || {
+        for _ in 0..frames {
+            thread::sleep(Duration::from_millis(2));
+            other.receive(&mut || Ok(())).unwrap();
+        }
+    });
+    one.send(&body, &mut || Ok(())).unwrap();
+    (1..frames).for_each(|_| one.send(&frame, &mut || Ok(())).unwrap());
+    let full = one.full();
+    assert!((SENT / 4..=SENT).contains(&full.bytes), "{full:?} of {SENT}");
+    assert!(full.time > Duration::from_millis(frames), "{full:?}");
+    taking.join().unwrap();
 }
 
 #[test]

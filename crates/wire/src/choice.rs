@@ -54,6 +54,9 @@ const PRICE_FIRST: f32 = 1.0 / 64.0;
 const PRICES: usize = 27;
 const PRICES_APART: usize = 3;
 
+/// So much longer than expected a column's encoding is believed to have taken at most.
+const LONGER_MAX: f32 = 2.0;
+
 /// How much all stages' work counts beside the slowest's: others want the processors, too, and what they do not get makes the
 /// link look slow.
 const WORK: f32 = 0.25;
@@ -64,14 +67,26 @@ const KINDS: usize = 8;
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
 
-/// Measurements of less than this say nothing of a link.
-const LINK_BYTES: u64 = 128 << 10;
+/// So many chunks at first are chosen for one by one; then a choice holds for some: it takes time, too.
+const CHOSEN_ALWAYS: u64 = 16;
+const CHOSEN_FOR: u64 = 4;
 
-/// A link that seems to have become faster may have become idle, so that it is believed slowly,
+/// Measurements of less than this say little of a link: kernels and routers move some hundred KiB at a time.
+const LINK_BYTES: u64 = 512 << 10;
+
+/// A link that is never full may be faster than it is known to be, so that a faster one is tried step by step,
 const LINK_RISE: f64 = 1.5;
 
-/// and not before so many measurements after the last one of a link that was full.
-const LINK_TRUSTED: u32 = 64;
+/// not before so many times after the last measurement, and not faster than so many times what passes: then nothing waits
+/// for the link.
+const LINK_TRUSTED: u32 = 4;
+const LINK_SPARE: f64 = 2.0;
+
+/// What is tried first where nothing is known, and the link is never full.
+const LINK_GUESS: f64 = 100e6;
+
+/// No link is taken for a faster or slower one, in bytes a second.
+const LINK_RANGE: (f64, f64) = (1e3, 2e10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Rate {
@@ -204,19 +219,38 @@ fn cheapest(options: &[Choice], price: f32) -> &Choice {
     best
 }
 
-/// What a sender has seen of the link.
+/// What a sender has seen of the link while it sent a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnLink {
-    /// It waited for the socket.
-    pub waited: Duration,
-    /// Between the ends of sending what came before and of sending this.
+    /// Since the chunk before was sent.
     pub elapsed: Duration,
+    pub full: Full,
 }
 
 impl OnLink {
-    /// It had to wait all the time.
-    pub fn full(time: Duration) -> Self {
-        Self { waited: time, elapsed: time }
+    /// It was full all the time.
+    pub fn full(bytes: u64, time: Duration) -> Self {
+        Self { elapsed: time, full: Full { bytes, time } }
+    }
+}
+
+/// What went out while the link was full, so that the sender had to wait: that alone shows how fast it is. What kernels and
+/// routers take at once does not, nor does what a link could have carried while the sender was busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Full {
+    pub bytes: u64,
+    pub time: Duration,
+}
+
+impl Full {
+    /// Of sums, what has come to them since.
+    pub fn since(self, before: Self) -> Self {
+        Self { bytes: self.bytes.saturating_sub(before.bytes), time: self.time.saturating_sub(before.time) }
+    }
+
+    /// With `connections` that have carried as much each meanwhile.
+    pub fn times(self, connections: u32) -> Self {
+        Self { bytes: self.bytes * u64::from(connections), ..self }
     }
 }
 
@@ -231,10 +265,13 @@ pub(crate) struct Chooser {
     kinds: [Rates; KINDS],
     /// Bytes a second; unknown at first.
     pub link: Option<f64>,
-    /// For so many measurements yet.
+    /// A link that is not full is believed to be no faster for so many times yet.
     trusted: u32,
+    /// What was sent since the link was judged, and what of it while it was full.
     unjudged: (u64, OnLink),
     chunks: u64,
+    /// The last choice.
+    chosen: Vec<Settings>,
 }
 
 impl Chooser {
@@ -257,6 +294,7 @@ impl Chooser {
             trusted: 0,
             unjudged: Default::default(),
             chunks: 0,
+            chosen: Vec::new(),
         }
     }
 
@@ -283,7 +321,11 @@ impl Chooser {
         if self.chunks.is_multiple_of(FORGET_CHUNKS) {
             self.forget((self.chunks / FORGET_CHUNKS) as usize);
         }
-        self.best(1e9 / link as f32).into_iter().map(|candidate| CANDIDATES[candidate].settings).collect()
+        if self.chunks <= CHOSEN_ALWAYS || self.chunks.is_multiple_of(CHOSEN_FOR) {
+            let best = self.best(1e9 / link as f32);
+            self.chosen = best.into_iter().map(|candidate| CANDIDATES[candidate].settings).collect();
+        }
+        self.chosen.clone()
     }
 
     fn fixed(&self) -> Settings {
@@ -358,8 +400,11 @@ impl Chooser {
         let Measured { settings, raw, bytes, time, encoding, .. } = *measured;
         let candidate = CANDIDATES.iter().position(|candidate| candidate.settings == settings);
         let (Some(candidate), 1..) = (candidate, raw) else { return };
-        let new = Rate { ratio: bytes as f32 / raw as f32, time: time.as_nanos() as f32 / raw as f32 };
         let column = &mut self.columns[column];
+        // What takes much longer than it should had to wait for a processor.
+        let longest = column.expect(candidate, &self.kinds).time * LONGER_MAX;
+        let time = (time.as_nanos() as f32 / raw as f32).min(longest);
+        let new = Rate { ratio: bytes as f32 / raw as f32, time };
         let without_symbols = candidate == SYMBOLS && encoding != text::SYMBOLS;
         for candidate in [Some(candidate), without_symbols.then_some(QUICK)].into_iter().flatten() {
             column.rates.add(candidate, new);
@@ -367,29 +412,29 @@ impl Chooser {
         }
     }
 
-    /// What the link took. A full link shows its speed. One that waits for the sender shows only that it is no slower: it may
-    /// be faster, but that is not worth finding out again and again.
+    /// What was sent, and what the link has shown meanwhile.
     pub fn sent(&mut self, bytes: u64, seen: OnLink) {
-        self.unjudged.0 += bytes;
-        self.unjudged.1.waited += seen.waited;
-        self.unjudged.1.elapsed += seen.elapsed;
-        let (bytes, OnLink { waited, elapsed }) = self.unjudged;
-        if bytes < LINK_BYTES && self.link.is_some() {
+        let (sent, OnLink { elapsed, full }) = &mut self.unjudged;
+        *sent += bytes;
+        *elapsed += seen.elapsed;
+        full.bytes += seen.full.bytes;
+        full.time += seen.full.time;
+        let speed = |bytes: u64, time: Duration| bytes as f64 / time.as_secs_f64().max(1e-9);
+        if *sent < LINK_BYTES {
             return;
         }
-        let in_time = |time: Duration| (bytes as f64 / time.as_secs_f64().max(1e-9)).clamp(1e3, 2e10);
-        self.link = Some(match self.link {
-            None => in_time(waited),
-            Some(link) if waited >= elapsed / 2 => {
-                self.trusted = LINK_TRUSTED;
-                2.0 / (1.0 / link + 1.0 / in_time(elapsed))
-            }
-            Some(link) if self.trusted > 0 => {
-                self.trusted -= 1;
-                link.max(in_time(elapsed))
-            }
-            Some(link) => in_time(waited).min(link * LINK_RISE).max(link),
-        });
+        let judged = if full.bytes >= *sent / 2 {
+            self.trusted = LINK_TRUSTED;
+            let speed = speed(full.bytes, full.time);
+            self.link.map_or(speed, |link| 2.0 / (1.0 / link + 1.0 / speed))
+        } else {
+            let link = self.link.unwrap_or(LINK_GUESS);
+            let is_trusted = self.trusted > 0;
+            self.trusted = self.trusted.saturating_sub(1);
+            let faster = (link * LINK_RISE).min(speed(*sent, *elapsed) * LINK_SPARE);
+            if is_trusted { link } else { link.max(faster) }
+        };
+        self.link = Some(judged.clamp(LINK_RANGE.0, LINK_RANGE.1));
         self.unjudged = Default::default();
     }
 }
@@ -430,7 +475,8 @@ mod tests {
             let (compression, setup, symbols) = (0, Duration::ZERO, None);
             chooser
                 .encoded(0, &Measured { settings, raw, bytes, encoding, compression, time, setup, symbols });
-            chooser.sent(bytes as u64, OnLink::full(Duration::from_secs_f64(bytes as f64 / link)));
+            let bytes = bytes as u64;
+            chooser.sent(bytes, OnLink::full(bytes, Duration::from_secs_f64(bytes as f64 / link)));
             match counts.iter_mut().find(|(found, _)| *found == settings) {
                 Some((_, count)) => *count += 1,
                 None => counts.push((settings, 1)),
@@ -455,22 +501,24 @@ mod tests {
     }
 
     #[test]
-    fn a_link_that_waits_is_not_taken_for_a_fast_one_soon() {
+    fn only_a_full_link_shows_its_speed() {
         let mut chooser = Chooser::new(Codec::Auto, COMPRESSIONS, 2, &[]);
-        let mut send = |waited: u64, elapsed: u64| {
-            let (waited, elapsed) = (Duration::from_millis(waited), Duration::from_millis(elapsed));
-            chooser.sent(1 << 20, OnLink { waited, elapsed });
+        let millis = Duration::from_millis;
+        chooser.sent(100_000, OnLink::full(100_000, millis(1)));
+        assert_eq!(chooser.link, None, "so little shows nothing");
+        // Of a MB, how much was sent while the link was full.
+        let mut send = |elapsed: u64, bytes: u64, time: u64| {
+            let full = Full { bytes, time: millis(time) };
+            chooser.sent(1_000_000, OnLink { elapsed: millis(elapsed), full });
             chooser.link.unwrap() / 1e6
         };
-        (0..10).for_each(|_| _ = send(10, 11));
-        let full = send(10, 11);
-        assert!((90.0..100.0).contains(&full), "{full}");
-        let idle: Vec<f64> = (0..LINK_TRUSTED + 20).map(|_| send(1, 40)).collect();
-        assert!(idle[..LINK_TRUSTED as usize].iter().all(|link| *link == full));
-        assert!(idle.is_sorted() && *idle.last().unwrap() > 1000.0, "it may have become faster");
-        (0..10).for_each(|_| _ = send(100, 100));
-        assert!(send(100, 100) < 11.0, "a slower one is believed at once");
-        assert!(send(1, 50) > 20.0, "it is no slower than what has passed");
+        assert_eq!(send(9, 900_000, 9), 100.0);
+        let idle: Vec<f64> = (0..LINK_TRUSTED + 20).map(|_| send(2, 0, 0)).collect();
+        assert!(idle[..LINK_TRUSTED as usize].iter().all(|link| *link == 100.0));
+        assert!(idle.is_sorted(), "it may have become faster");
+        assert_eq!(idle.last(), Some(&1000.0), "of one that is faster than what passes nothing is known");
+        (0..10).for_each(|_| _ = send(100, 1_000_000, 100));
+        assert!(send(100, 1_000_000, 100) < 11.0, "a slower one is believed at once");
     }
 
     #[test]

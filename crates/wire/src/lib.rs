@@ -42,7 +42,7 @@ mod text_decode;
 mod word;
 
 pub use builder::ColumnBuilder;
-pub use choice::OnLink;
+pub use choice::{Full, OnLink};
 pub use codec::{COMPRESSIONS, Codec};
 pub use columns::{FileNode, Region, read_file_nodes, write_file_nodes};
 pub use cursor::{Reader, Writer};

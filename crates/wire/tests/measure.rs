@@ -93,8 +93,8 @@ fn measure(batch: &RecordBatch, codec: Codec, link: f64) -> Measured {
         let begin = Instant::now();
         let encoded = encoder.plan(chunk).unwrap().encode().unwrap();
         encode += begin.elapsed();
-        encoder
-            .sent(&encoded, Some(OnLink::full(Duration::from_secs_f64(encoded.body_bytes() as f64 / link))));
+        let time = Duration::from_secs_f64(encoded.body_bytes() as f64 / link);
+        encoder.sent(&encoded, Some(OnLink::full(encoded.body_bytes() as u64, time)));
         bytes += encoded.body_bytes();
         for frame in &encoded.frames {
             let body = body(frame);

@@ -37,7 +37,7 @@ const FIRST_CHUNK_BYTES: usize = 256 << 10;
 const LINK_BYTES_MIN: u64 = 4 << 20;
 
 /// So long the first chunk's arrival is waited for: enough for a network of this house.
-const FLIGHT_TIME: Duration = Duration::from_micros(1500);
+const FLIGHT_TIME: Duration = Duration::from_millis(3);
 
 /// Of it two processes take so much to wake up and answer, however fast the link.
 const LATENCY: Duration = Duration::from_micros(500);
@@ -113,7 +113,7 @@ struct Sending<'a> {
     /// Whether chunks go into memory files.
     in_memory: bool,
     flight: Flight,
-    /// The end of sending what showed the link last.
+    /// The end of sending the last chunk.
     last: Instant,
 }
 
@@ -277,7 +277,7 @@ impl Sending<'_> {
     /// Sends a chunk.
     fn encoded(&mut self, ready: Result<Ready>) -> Result<()> {
         let Ready { encoded, file } = ready?;
-        let (before, begin) = (self.link().in_socket, Instant::now());
+        let (before, begin) = (self.link().channel.full(), Instant::now());
         let elsewhere = self.link().channel.sent_elsewhere();
         for frame in &encoded.frames {
             let length = frame.body_bytes();
@@ -294,14 +294,13 @@ impl Sending<'_> {
                 _ => self.frame(frame)?,
             }
         }
-        let in_socket = self.link().in_socket - before;
         // What goes over another connection is waited for by nobody, and says nothing of the link.
         let is_measured = !self.flight.is_open() && self.link().channel.sent_elsewhere() == elsewhere;
+        let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
         let on_link = is_measured.then(|| {
+            let channel = &self.link().channel;
             // The others have carried about as much meanwhile.
-            let connections = self.link().channel.connections();
-            let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
-            OnLink { waited: in_socket / connections, elapsed: elapsed / connections }
+            OnLink { elapsed, full: channel.full().since(before).times(channel.connections()) }
         });
         self.encoder.sent(&encoded, on_link);
         if matches!(self.flight, Flight::None) {

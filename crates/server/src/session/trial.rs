@@ -77,9 +77,9 @@ impl TransferTrial for Encoding {
         while start < rows.num_rows() {
             let count = rows_that_fit(&rows, start, self.chunk_bytes);
             let encoded = self.encoder.plan(rows.slice(start, count))?.encode()?;
-            let on_link = self
-                .link
-                .map(|link| OnLink::full(Duration::from_secs_f64(encoded.body_bytes() as f64 / link)));
+            let bytes = encoded.body_bytes() as u64;
+            let time = |link: f64| Duration::from_secs_f64(bytes as f64 / link);
+            let on_link = self.link.map(|link| OnLink::full(bytes, time(link)));
             self.encoder.sent(&encoded, on_link);
             start += count;
             self.chunks += 1;

@@ -291,7 +291,8 @@ pub fn decode_frames(decoder: &mut StreamDecoder, encoded: &Encoded) -> Result<R
 }
 
 pub fn sent(encoder: &mut StreamEncoder, encoded: &Encoded) {
-    encoder.sent(encoded, Some(OnLink::full(Duration::from_micros(100))));
+    let bytes = encoded.body_bytes() as u64;
+    encoder.sent(encoded, Some(OnLink::full(bytes, Duration::from_micros(100))));
 }
 
 /// The encodings of [`made_for_each`], in order. The first is what another differs from.
