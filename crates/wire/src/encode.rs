@@ -4,11 +4,11 @@
 
 use crate::floats::{Float, encode_decimals};
 use crate::integers::{Earlier, PLAIN, encode_inner, encode_integers, encode_narrower};
-use crate::sink::{Settings, Sink, too_long};
+use crate::sink::{Sink, too_long};
 use crate::text::{OFFSETS, Text, encode_text};
 use crate::word::{Word, words};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, downcast_primitive_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use hypostyle_types::{Error, Result};
@@ -47,8 +47,13 @@ pub(crate) fn fixed_bytes(data_type: &DataType) -> Option<usize> {
 
 /// The one buffer of values of an array of fixed width.
 fn values_of(array: &dyn Array, bytes: usize) -> Buffer {
-    let data = array.to_data();
-    data.buffers()[0].slice_with_length(data.offset() * bytes, data.len() * bytes)
+    downcast_primitive_array!(
+        array => array.values().inner().clone(),
+        _ => {
+            let data = array.to_data();
+            data.buffers()[0].slice_with_length(data.offset() * bytes, data.len() * bytes)
+        }
+    )
 }
 
 /// Arrow's errors where an array is not what its type says.
@@ -84,31 +89,36 @@ pub(crate) fn canonical(array: &ArrayRef, data_type: &DataType) -> Result<ArrayR
     arrow_cast::cast(array, data_type).map_err(arrow_error)
 }
 
-/// Columns of a chunk, in order.
-pub(crate) struct Columns<'a> {
-    /// Those before the one that is encoded.
-    pub earlier: &'a [ArrayRef],
-    pub types: &'a [DataType],
+/// Columns of a chunk that later ones may differ from: of integers, without NULLs.
+#[derive(Default)]
+pub(crate) struct Columns {
+    /// Places and values of those of four and of eight bytes.
+    four: Vec<(u32, Buffer)>,
+    eight: Vec<(u32, Buffer)>,
 }
 
-impl Columns<'_> {
-    fn as_wide<T: Word>(&self, settings: Settings) -> Vec<Earlier<T>> {
-        if !settings.light {
-            return Vec::new();
+impl Columns {
+    /// Adds the next column, if it is one of them.
+    pub fn add(&mut self, column: u32, array: &ArrayRef, data_type: &DataType) {
+        let (same, bytes) = match integer_type(data_type) {
+            Some((4, _)) => (&mut self.four, 4),
+            Some((8, _)) => (&mut self.eight, 8),
+            _ => return,
+        };
+        if array.null_count() == 0 && array.data_type() == data_type {
+            same.push((column, values_of(array, bytes)));
         }
-        let earlier = self.earlier.iter().zip(self.types).enumerate().rev();
-        earlier
-            .filter(|(_, (array, data_type))| {
-                integer_type(data_type).is_some_and(|(bytes, _)| bytes == T::BYTES)
-                    && array.data_type() == *data_type
-                    && array.null_count() == 0
-            })
-            .take(EARLIER_MAX)
-            .map(|(column, (array, _))| Earlier {
-                column: column as u32,
-                values: words(values_of(array, T::BYTES)),
-            })
-            .collect()
+    }
+
+    /// The last ones that are as wide.
+    fn last<T: Word>(&self) -> Vec<Earlier<T>> {
+        let same = match T::BYTES {
+            4 => &self.four,
+            8 => &self.eight,
+            _ => return Vec::new(),
+        };
+        let last = same.iter().rev().take(EARLIER_MAX);
+        last.map(|(column, values)| Earlier { column: *column, values: words(values.clone()) }).collect()
     }
 }
 
@@ -117,7 +127,7 @@ pub(crate) fn encode_array(
     sink: &mut Sink,
     array: &ArrayRef,
     data_type: &DataType,
-    columns: &Columns<'_>,
+    columns: &Columns,
 ) -> Result<u8> {
     let array = &canonical(array, data_type)?;
     let all_null = array.null_count() == array.len() && !array.is_empty();
@@ -192,7 +202,7 @@ fn unknown(data_type: &DataType) -> Error {
 
 /// An array that is no column of a chunk.
 pub(crate) fn encode_alone(sink: &mut Sink, array: &ArrayRef, data_type: &DataType) -> Result<u8> {
-    encode_array(sink, array, data_type, &Columns { earlier: &[], types: &[] })
+    encode_array(sink, array, data_type, &Columns::default())
 }
 
 fn encode_words<T: Word>(
@@ -200,23 +210,34 @@ fn encode_words<T: Word>(
     array: &ArrayRef,
     signed: bool,
     nulls: Option<&NullBuffer>,
-    columns: &Columns<'_>,
+    columns: &Columns,
 ) -> Result<u8> {
     let mut values = words::<T>(values_of(array, T::BYTES));
     if let (Some(nulls), true) = (nulls, sink.settings.light) {
         values = fill(&values, nulls);
     }
-    encode_integers(sink, &values, signed, nulls, &columns.as_wide(sink.settings))
+    encode_integers(sink, &values, signed, nulls, || columns.last())
 }
 
 /// The values, each under a NULL replaced by the one before it, which packs better than what an engine left.
 fn fill<T: Word>(values: &[T], nulls: &NullBuffer) -> ScalarBuffer<T> {
+    const BITS: usize = u64::BITS as usize;
     let mut last = nulls.valid_indices().next().map_or(T::from_u64(0), |index| values[index]);
-    let filled = values.iter().zip(nulls).map(|(value, valid)| {
-        last = if valid { *value } else { last };
-        last
-    });
-    filled.collect::<Vec<T>>().into()
+    let mut filled = Vec::with_capacity(values.len());
+    let masks = nulls.inner().bit_chunks();
+    for (some, mut mask) in values.chunks(BITS).zip(masks.iter_padded()) {
+        if mask == u64::MAX {
+            filled.extend_from_slice(some);
+            last = some[some.len() - 1];
+            continue;
+        }
+        filled.extend(some.iter().map(|value| {
+            last = if mask & 1 == 1 { *value } else { last };
+            mask >>= 1;
+            last
+        }));
+    }
+    filled.into()
 }
 
 fn encode_floats<F: Float>(sink: &mut Sink, array: &ArrayRef, nulls: Option<&NullBuffer>) -> Result<u8> {
@@ -242,7 +263,7 @@ fn encode_wide_decimals(sink: &mut Sink, array: &ArrayRef, nulls: Option<&NullBu
         });
         if let Some(narrow) = narrow.collect::<Option<Vec<u64>>>() {
             let narrow = nulls.map_or_else(|| narrow.clone().into(), |nulls| fill(&narrow, nulls));
-            if let Some(encoding) = encode_narrower(sink, &narrow, true, nulls, &[])? {
+            if let Some(encoding) = encode_narrower(sink, &narrow, true, nulls, Vec::new)? {
                 return Ok(encoding);
             }
         }
@@ -302,5 +323,5 @@ fn encode_code_words<T: Word>(sink: &mut Sink, array: &ArrayRef) -> Result<u8> {
             codes = marked.collect::<Vec<T>>().into();
         }
     }
-    encode_integers(sink, &codes, true, nulls, &[])
+    encode_integers(sink, &codes, true, nulls, Vec::new)
 }

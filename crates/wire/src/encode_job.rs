@@ -132,9 +132,12 @@ impl EncodeJob {
         let raw_bytes = self.plans.iter().map(|plan| plan.raw as u64).sum();
         let mut frames = Vec::new();
         let mut sink = Sink::new(if place == Place::Frame { Settings::PLAIN } else { Settings::IN_PLACE });
-        let plans = std::mem::take(&mut self.plans).into_iter().enumerate();
-        let columns = plans.map(|(column, plan)| self.encode_column(&mut sink, &mut frames, column, plan));
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let mut columns = Vec::with_capacity(self.plans.len());
+        let mut earlier = Columns::default();
+        for (column, plan) in std::mem::take(&mut self.plans).into_iter().enumerate() {
+            columns.push(self.encode_column(&mut sink, &mut frames, column, plan, &earlier)?);
+            earlier.add(column as u32, self.batch.column(column), &self.types[column]);
+        }
         let (mut head, payload) = sink.finish();
         pad_head(&mut head, CHUNK_FIELDS);
         let checksum = if place == Place::Frame { checksum(&payload) } else { 0 };
@@ -153,6 +156,7 @@ impl EncodeJob {
         frames: &mut Vec<EncodedFrame>,
         column: usize,
         plan: ColumnPlan,
+        earlier: &Columns,
     ) -> Result<Measured> {
         let (start, before) = (Instant::now(), sink.bytes());
         let mut setup = Duration::ZERO;
@@ -170,8 +174,7 @@ impl EncodeJob {
                 encode_codes(sink, &array, code.primitive_width().unwrap_or(4))?
             }
             (data_type, _) => {
-                let earlier = Columns { earlier: &self.batch.columns()[..column], types: &self.types };
-                encode_array(sink, self.batch.column(column), data_type, &earlier)?
+                encode_array(sink, self.batch.column(column), data_type, earlier)?
             }
         };
         setup += sink.setup;

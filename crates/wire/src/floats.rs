@@ -94,7 +94,7 @@ pub(crate) fn encode_decimals<F: Float>(
     }
     sink.array(DECIMAL, nulls)?;
     sink.head.u8(exponent as u8);
-    encode_integers(sink, &integers.into(), true, None, &[])?;
+    encode_integers(sink, &integers.into(), true, None, Vec::new)?;
     sink.head.u32(positions.len() as u32);
     sink.buffer(positions.into())?;
     sink.buffer(exceptions.into())?;

@@ -45,13 +45,13 @@ enum Shape<T: Word> {
     Dictionary { values: Vec<T>, codes: Vec<u32> },
 }
 
-/// Writes an array. `nulls` are neither none nor all; `earlier` are columns of the same width without NULLs.
+/// Writes an array. `nulls` are neither none nor all; `earlier` gives columns of the same width without NULLs.
 pub(crate) fn encode_integers<T: Word>(
     sink: &mut Sink,
     values: &ScalarBuffer<T>,
     signed: bool,
     nulls: Option<&NullBuffer>,
-    earlier: &[Earlier<T>],
+    earlier: impl FnOnce() -> Vec<Earlier<T>>,
 ) -> Result<u8> {
     match encode_narrower(sink, values, signed, nulls, earlier)? {
         Some(encoding) => Ok(encoding),
@@ -101,7 +101,7 @@ pub(crate) fn encode_narrower<T: Word>(
     values: &ScalarBuffer<T>,
     signed: bool,
     nulls: Option<&NullBuffer>,
-    earlier: &[Earlier<T>],
+    earlier: impl FnOnce() -> Vec<Earlier<T>>,
 ) -> Result<Option<u8>> {
     if !sink.settings.light {
         return Ok(None);
@@ -169,7 +169,12 @@ fn choose_inner<T: Word>(values: &[T], signed: bool, rounded: bool) -> Shape<T> 
     simple(values).unwrap_or_else(|| blocks_or_plain(choose_blocks(values, signed, rounded), values))
 }
 
-fn choose<T: Word>(values: &[T], signed: bool, rounded: bool, earlier: &[Earlier<T>]) -> Shape<T> {
+fn choose<T: Word>(
+    values: &[T],
+    signed: bool,
+    rounded: bool,
+    earlier: impl FnOnce() -> Vec<Earlier<T>>,
+) -> Shape<T> {
     if let Some(shape) = simple(values) {
         return shape;
     }
@@ -184,7 +189,9 @@ fn choose<T: Word>(values: &[T], signed: bool, rounded: bool, earlier: &[Earlier
             return to_runs(values, runs);
         }
     }
-    if let Some((column, left, left_bytes)) = best_difference(values, earlier, bytes) {
+    // Differences of narrow columns gain too little, and looking for them costs more than they do.
+    let earlier = if T::BYTES < size_of::<u32>() { Vec::new() } else { earlier() };
+    if let Some((column, left, left_bytes)) = best_difference(values, &earlier, bytes) {
         bytes = left_bytes;
         if blocks.bytes() > bytes {
             return Shape::Difference { column, left };
@@ -224,10 +231,6 @@ fn best_difference<T: Word>(
     earlier: &[Earlier<T>],
     bytes: usize,
 ) -> Option<(u32, Vec<T>, usize)> {
-    // Differences of narrow columns gain too little, and looking for them costs more than they do.
-    if T::BYTES < size_of::<u32>() {
-        return None;
-    }
     let step = (values.len() / SAMPLE).max(SAMPLE_STEP_MIN);
     let width_of = |earlier: &Earlier<T>| {
         let pairs = values.iter().zip(earlier.values.iter()).step_by(step);
@@ -250,10 +253,8 @@ fn best_difference<T: Word>(
 fn to_dictionary<T: Word>(values: &[T], width: usize) -> Option<(Vec<T>, Vec<u32>)> {
     let most = (values.len() / 8).min(DICTIONARY_MAX).min(1 << (width - 1).min(16));
     let step = (values.len() / SAMPLE).max(1);
-    let mut sample: Vec<T> = values.iter().step_by(step).copied().collect();
-    sample.sort_unstable();
-    sample.dedup();
-    if sample.len() > most || sample.len() > SAMPLE / 2 {
+    let mut sample = Table::new(most.min(SAMPLE / 2));
+    if values.iter().step_by(step).any(|value| sample.code(*value).is_none()) {
         return None;
     }
     let mut table = Table::new(most);
