@@ -67,7 +67,8 @@ const KINDS: usize = 8;
 /// After so many chunks something that was measured is forgotten, to be tried again if it may pay.
 const FORGET_CHUNKS: u64 = 32;
 
-/// So many chunks at first are chosen for one by one; then a choice holds for some: it takes time, too.
+/// So many chunks at first are chosen for one by one, and all of a link that is full; else a choice holds for some: it
+/// takes time, too.
 const CHOSEN_ALWAYS: u64 = 16;
 const CHOSEN_FOR: u64 = 4;
 
@@ -265,6 +266,8 @@ pub(crate) struct Chooser {
     kinds: [Rates; KINDS],
     /// Bytes a second; unknown at first.
     pub link: Option<f64>,
+    /// Whether it was, when it was judged last.
+    is_full: bool,
     /// A link that is not full is believed to be no faster for so many times yet.
     trusted: u32,
     /// What was sent since the link was judged, and what of it while it was full.
@@ -291,6 +294,7 @@ impl Chooser {
             columns: columns.iter().map(Column::new).collect(),
             kinds: [Rates::default(); KINDS],
             link: None,
+            is_full: false,
             trusted: 0,
             unjudged: Default::default(),
             chunks: 0,
@@ -321,7 +325,7 @@ impl Chooser {
         if self.chunks.is_multiple_of(FORGET_CHUNKS) {
             self.forget((self.chunks / FORGET_CHUNKS) as usize);
         }
-        if self.chunks <= CHOSEN_ALWAYS || self.chunks.is_multiple_of(CHOSEN_FOR) {
+        if self.is_full || self.chunks <= CHOSEN_ALWAYS || self.chunks.is_multiple_of(CHOSEN_FOR) {
             let best = self.best(1e9 / link as f32);
             self.chosen = best.into_iter().map(|candidate| CANDIDATES[candidate].settings).collect();
         }
@@ -423,7 +427,8 @@ impl Chooser {
         if *sent < LINK_BYTES {
             return;
         }
-        let judged = if full.bytes >= *sent / 2 {
+        self.is_full = full.bytes >= *sent / 2;
+        let judged = if self.is_full {
             self.trusted = LINK_TRUSTED;
             let speed = speed(full.bytes, full.time);
             self.link.map_or(speed, |link| 2.0 / (1.0 / link + 1.0 / speed))

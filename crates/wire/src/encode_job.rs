@@ -173,9 +173,7 @@ impl EncodeJob {
                 sink.head.u32(number);
                 encode_codes(sink, &array, code.primitive_width().unwrap_or(4))?
             }
-            (data_type, _) => {
-                encode_array(sink, self.batch.column(column), data_type, earlier)?
-            }
+            (data_type, _) => encode_array(sink, self.batch.column(column), data_type, earlier)?,
         };
         setup += sink.setup;
         Ok(Measured {
