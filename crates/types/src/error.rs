@@ -141,7 +141,7 @@ impl Error {
             std::io::ErrorKind::OutOfMemory => ErrorKind::OutOfMemory,
             _ => ErrorKind::Io,
         };
-        Self::new(kind, format!("{doing}: {error}"))
+        Self::new(kind, format!("{doing}: {error}{}", advice(error)))
     }
 
     pub fn invalid_input(message: impl Into<String>) -> Self {
@@ -161,6 +161,32 @@ impl Error {
     }
 }
 
+/// What a person can do about an error of the operating system.
+fn advice(error: &std::io::Error) -> &'static str {
+    /// Of Linux: too many open files, in this process or in all.
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    const EIO: i32 = 5;
+    match (error.kind(), error.raw_os_error()) {
+        (std::io::ErrorKind::StorageFull, _) => {
+            "; what was committed is there: make room, or give rows back with DELETE and VACUUM, and try again"
+        }
+        (std::io::ErrorKind::QuotaExceeded, _) => {
+            "; what was committed is there: raise the quota, and try again"
+        }
+        (std::io::ErrorKind::FileTooLarge, _) => {
+            "; what was committed is there: raise the limit of a file's size (ulimit -f), and try again"
+        }
+        (std::io::ErrorKind::ReadOnlyFilesystem, _) => {
+            "; mount it for writing, or open the database read-only"
+        }
+        (std::io::ErrorKind::PermissionDenied, _) => "; see to the permissions of the file and its directory",
+        (_, Some(EMFILE | ENFILE)) => "; raise the limit of open files (ulimit -n)",
+        (_, Some(EIO)) => "; the device or its file system fails: see the system's log, and have a backup",
+        _ => "",
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -174,3 +200,28 @@ impl fmt::Debug for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_system_say_what_to_do() {
+        let of = |errno: i32| Error::from_io(&std::io::Error::from_raw_os_error(errno), "writing \"a\"");
+        for (errno, kind, advice) in [
+            (28, ErrorKind::DiskFull, "make room"),
+            (122, ErrorKind::DiskFull, "raise the quota"),
+            (27, ErrorKind::DiskFull, "ulimit -f"),
+            (30, ErrorKind::ReadOnly, "open the database read-only"),
+            (13, ErrorKind::Io, "permissions"),
+            (24, ErrorKind::Io, "ulimit -n"),
+            (5, ErrorKind::Io, "backup"),
+        ] {
+            let error = of(errno);
+            assert_eq!(error.kind(), kind, "{error}");
+            let message = error.message();
+            assert!(message.starts_with("writing \"a\": ") && message.contains(advice), "{message}");
+        }
+        assert_eq!(of(2).kind(), ErrorKind::NotFound);
+    }
+}
