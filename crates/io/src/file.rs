@@ -160,11 +160,23 @@ impl File {
         Ok(())
     }
 
-    /// A new memory file with these bytes, one piece behind the other, which nobody can change any more.
-    pub fn sealed(pieces: &[&[u8]]) -> Result<OwnedFd> {
-        let create = || -> std::io::Result<OwnedFd> {
-            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-            let mut file = std::fs::File::from(rustix::fs::memfd_create("hypostyle result", flags)?);
+    /// A new memory file, for [`Self::sealed`].
+    ///
+    /// # Errors
+    /// `Io`: this process may open no more files.
+    pub fn unsealed() -> Result<OwnedFd> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        rustix::fs::memfd_create("hypostyle result", flags)
+            .map_err(|errno| Error::from_io(&errno.into(), "cannot make a memory file"))
+    }
+
+    /// A memory file with these bytes, one piece behind the other, which nobody can change any more.
+    ///
+    /// # Errors
+    /// `OutOfMemory` or `DiskFull`: there is no room for them.
+    pub fn sealed(file: OwnedFd, pieces: &[&[u8]]) -> Result<OwnedFd> {
+        let fill = || -> std::io::Result<OwnedFd> {
+            let mut file = std::fs::File::from(file);
             let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
             let mut left = slices.as_mut_slice();
             IoSlice::advance_slices(&mut left, 0);
@@ -176,7 +188,7 @@ impl File {
             rustix::fs::fcntl_add_seals(&file, seals)?;
             Ok(file.into())
         };
-        create().map_err(|error| Error::from_io(&error, "cannot make a memory file"))
+        fill().map_err(|error| Error::from_io(&error, "cannot fill a memory file"))
     }
 
     fn error(&self, doing: &str, error: &std::io::Error) -> Error {

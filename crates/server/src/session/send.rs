@@ -407,10 +407,17 @@ fn encode(job: EncodeJob, in_memory: bool) -> Result<Ready> {
     if !in_memory || (job.raw_bytes() as u64) < MAPPED_BYTES_MIN {
         return Ok(Ready { encoded: job.encode()?, file: None });
     }
+    let file = match File::unsealed() {
+        Ok(file) => file,
+        Err(error) => {
+            tracing::warn!(%error, "a chunk goes as bytes");
+            return Ok(Ready { encoded: job.encode()?, file: None });
+        }
+    };
     let encoded = job.encode_for_memory()?;
     let chunk = encoded.frames.iter().find(|frame| frame.frame_type == FrameType::Chunk);
     let pieces: Vec<&[u8]> = chunk.iter().flat_map(|frame| &frame.payload).map(Buffer::as_slice).collect();
-    let file = File::sealed(&pieces)?;
+    let file = File::sealed(file, &pieces)?;
     Ok(Ready { encoded, file: Some(file) })
 }
 
