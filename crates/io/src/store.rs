@@ -398,19 +398,26 @@ impl Store {
 
     /// Whether the store is on a network file system, whose locks and mappings cannot be relied on; its name.
     pub fn network_file_system(&self) -> Option<&'static str> {
-        /// Magic numbers of statfs(2).
-        const NETWORK: [(u32, &str); 7] = [
-            (0x6969, "NFS"),
-            (0xFF53_4D42, "CIFS"),
-            (0xFE53_4D42, "SMB"),
-            (0x517B, "SMB"),
-            (0x0102_1997, "9P"),
-            (0x00C3_6400, "Ceph"),
-            (0x6573_5546, "FUSE"),
-        ];
-        let found = rustix::fs::statfs(self.path()?).ok()?.f_type as u32;
-        NETWORK.iter().find(|(magic, _)| *magic == found).map(|(_, name)| *name)
+        network_name(rustix::fs::statfs(self.path()?).ok()?.f_type as u32)
     }
+}
+
+/// The name of a network file system, by its magic number of statfs(2).
+fn network_name(magic: u32) -> Option<&'static str> {
+    Some(match magic {
+        0x6969 => "NFS",
+        0xFF53_4D42 => "CIFS",
+        0xFE53_4D42 | 0x517B => "SMB",
+        0x0102_1997 => "9P",
+        0x00C3_6400 => "Ceph",
+        0x6573_5546 => "FUSE",
+        0x0BD0_0BD0 => "Lustre",
+        0x4750_4653 => "GPFS",
+        0x5346_414F => "AFS",
+        0x1983_0326 => "BeeGFS",
+        0x786F_4256 => "a folder of VirtualBox",
+        _ => return None,
+    })
 }
 
 /// Who may not write has a database for reading.
@@ -450,6 +457,19 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let on_disk = Store::directory(directory.path(), false);
         (directory, [on_disk, Store::memory()])
+    }
+
+    #[test]
+    fn network_file_systems_are_known_by_their_numbers() {
+        for (magic, name) in
+            [(0x6969, "NFS"), (0xFE53_4D42, "SMB"), (0x0102_1997, "9P"), (0x6573_5546, "FUSE")]
+        {
+            assert_eq!(network_name(magic), Some(name));
+        }
+        // ext4, XFS, Btrfs, tmpfs, overlay.
+        for local in [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0x794C_7630] {
+            assert_eq!(network_name(local), None);
+        }
     }
 
     #[test]
