@@ -2,6 +2,7 @@
 
 use crate::{array_at, u32_at, u64_at};
 use hypostyle_types::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64;
 
 pub const BLOCK_RECORD_BYTES: usize = 64;
 
@@ -9,6 +10,14 @@ const HAS_BOUNDS: u32 = 1;
 const MINIMUM_TRUNCATED: u32 = 2;
 const MAXIMUM_TRUNCATED: u32 = 4;
 const HAS_NAN: u32 = 8;
+
+/// Where a record's own checksum is.
+const OWN_CHECKSUM: usize = 60;
+
+/// The lower half of the hash, never 0: that is what releases before had there.
+fn own_checksum(record: &[u8]) -> u32 {
+    (xxh3_64(&record[..OWN_CHECKSUM]) as u32).max(1)
+}
 
 /// Checksum and synopsis of one block. The bounds' bytes are read according to the column's type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,11 +55,13 @@ impl BlockRecord {
         }
         bytes[48..56].copy_from_slice(&self.imprint.to_le_bytes());
         bytes[56..60].copy_from_slice(&flags.to_le_bytes());
+        let checksum = own_checksum(&bytes);
+        bytes[OWN_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
         bytes
     }
 
     /// # Errors
-    /// `Corrupt` when the length or a flag is not as §4 has it.
+    /// `Corrupt` when the length, a flag or the record's own checksum is not as §4 has it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if bytes.len() != BLOCK_RECORD_BYTES {
             return Err(Error::corrupt(format!("a block record of {} bytes", bytes.len())));
@@ -58,7 +69,11 @@ impl BlockRecord {
         let flags = u32_at(bytes, 56);
         let elements = u32_at(bytes, 8);
         let nulls = u32_at(bytes, 12);
-        if flags & !(HAS_BOUNDS | MINIMUM_TRUNCATED | MAXIMUM_TRUNCATED | HAS_NAN) != 0 || nulls > elements {
+        let own = u32_at(bytes, OWN_CHECKSUM);
+        if flags & !(HAS_BOUNDS | MINIMUM_TRUNCATED | MAXIMUM_TRUNCATED | HAS_NAN) != 0
+            || nulls > elements
+            || own != 0 && own != own_checksum(bytes)
+        {
             return Err(Error::corrupt("a block record is damaged"));
         }
         Ok(Self {
