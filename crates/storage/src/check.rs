@@ -1,7 +1,7 @@
 //! CHECK DATABASE: reads every block, the log, and what a checkpoint has written, and compares the checksums.
 
 use crate::Snapshot;
-use crate::database::{check_log, checkpoint_in_use, lost, read_catalog};
+use crate::database::{OpenMode, check_log, check_superblock, checkpoint_in_use, lost, read_catalog};
 use crate::snapshot::read_deleted_file;
 use hypostyle_format::TableEntry;
 use hypostyle_types::{Error, Result, Version};
@@ -40,7 +40,7 @@ pub struct CheckProgress {
 }
 
 impl Snapshot {
-    /// Checks what the next one to open the database will read: the catalog, the log, the files of deleted rows, and
+    /// Checks what the next one to open the database will read: the superblock, the catalog, the log, the files of deleted rows, and
     /// every block of every column; lists what is damaged. `progress` is told after each block, and may stop it by
     /// returning false; the damage found so far is then returned.
     pub fn check(&self, mut progress: impl FnMut(CheckProgress) -> bool) -> Vec<Damage> {
@@ -48,6 +48,8 @@ impl Snapshot {
         let rows_total = columns.map(|column| column.rows()).sum();
         let mut state = CheckProgress { rows_done: 0, rows_total };
         let mut damages = self.check_log().unwrap_or_else(|error| vec![Damage::of_database(error)]);
+        let superblock = check_superblock(self.store(), OpenMode::ReadOnly).map_err(lost);
+        damages.extend(superblock.err().map(Damage::of_database));
         for table in self.tables() {
             for column in table.columns() {
                 let checked = column.check(|node, block, rows, result| {

@@ -522,14 +522,32 @@ impl Database {
         build: impl FnOnce(&Snapshot) -> Result<(Commit, Vec<RecordBatch>)>,
     ) -> Result<Arc<Snapshot>> {
         self.check_writable()?;
-        let (view, garbage, waits) = {
+        let written = {
             let mut committer = self.committer.lock();
             let _lock = self.commit_lock()?;
             let mut shared = self.catch_up(&mut committer.view)?;
-            let (commit, inserted) = build(&committer.view.snapshot)?;
-            let (garbage, waits) =
-                self.write_commit(&mut committer, &mut shared, commit, inserted, Visible::WhenDone)?;
-            (committer.view.clone(), garbage, waits)
+            match build(&committer.view.snapshot) {
+                Ok((commit, inserted)) => {
+                    let visible = Visible::WhenDone;
+                    let (garbage, waits) =
+                        self.write_commit(&mut committer, &mut shared, commit, inserted, visible)?;
+                    Ok((committer.view.clone(), garbage, waits))
+                }
+                Err(error) => {
+                    let is_hidden = shared.published < shared.written;
+                    Err((error, is_hidden.then(|| committer.view.clone())))
+                }
+            }
+        };
+        let (view, garbage, waits) = match written {
+            Ok(written) => written,
+            Err((error, hidden)) => {
+                // Who tries again must see what this one conflicts with; its writer may be slow, or gone.
+                if let Some(view) = hidden.filter(|_| error.kind() == ErrorKind::Conflict) {
+                    self.make_durable(&view)?;
+                }
+                return Err(error);
+            }
         };
         if waits {
             self.make_durable(&view)?;
@@ -978,7 +996,9 @@ pub(crate) fn check_log(store: &Store, checkpoint: Version, end: Option<u64>) ->
 }
 
 pub(crate) fn read_catalog(store: &Store, checkpoint: Version) -> Result<Catalog> {
-    Catalog::decode_checkpoint(&store.open(&catalog_name(checkpoint))?.read_all()?)
+    let name = catalog_name(checkpoint);
+    Catalog::decode_checkpoint(&store.open(&name)?.read_all()?)
+        .map_err(|error| error.context(format!("file \"{name}\"")))
 }
 
 /// The view of a checkpoint and its log, up to an offset or as far as it is whole.
