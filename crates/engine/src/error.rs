@@ -24,10 +24,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         DataFusionError::SchemaError(inner, _) => schema_error(inner),
         DataFusionError::Plan(message) => plan_error(message),
         DataFusionError::NotImplemented(message) => Error::unsupported(format!("not supported: {message}")),
-        DataFusionError::ResourcesExhausted(message) => {
-            let raise = if message.contains("query_memory_limit") { "" } else { "; raise memory_limit" };
-            Error::new(ErrorKind::OutOfMemory, format!("{message}{raise} or make the query smaller"))
-        }
+        DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
         DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
         DataFusionError::Execution(_) | DataFusionError::ParquetError(_) => of(ErrorKind::InvalidInput),
@@ -57,11 +54,16 @@ fn inner_of(error: &DataFusionError) -> Error {
         DataFusionError::SchemaError(inner, _) => schema_error(inner),
         DataFusionError::Plan(message) => plan_error(message),
         DataFusionError::NotImplemented(message) => Error::unsupported(format!("not supported: {message}")),
-        DataFusionError::ResourcesExhausted(message) => Error::new(ErrorKind::OutOfMemory, message.clone()),
+        DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::SQL(inner, _) => Error::new(ErrorKind::Syntax, syntax_message(&inner.to_string())),
         DataFusionError::Internal(message) => Error::internal(message.clone()),
         other => Error::invalid_input(other.strip_backtrace()),
     }
+}
+
+fn out_of_memory(message: &str) -> Error {
+    let raise = if message.contains("query_memory_limit") { "" } else { "; raise memory_limit" };
+    Error::new(ErrorKind::OutOfMemory, format!("{message}{raise} or make the query smaller"))
 }
 
 fn from_arrow(error: &ArrowError) -> Error {

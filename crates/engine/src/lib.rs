@@ -23,6 +23,7 @@ mod statement;
 pub mod tpch;
 mod transfer;
 mod unnest;
+mod yielding;
 
 pub use catalog::{ExternalTable, TableResolver};
 pub use error::from_datafusion;

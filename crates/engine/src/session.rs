@@ -15,6 +15,7 @@ use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
+use crate::yielding::Yielding;
 use crate::{aggregate, arithmetic, function};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -34,7 +35,7 @@ use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -299,6 +300,8 @@ pub struct Session {
     /// The state of an earlier statement, as good as a new copy of the context's.
     pub(crate) spare_state: Mutex<Option<SessionState>>,
     running: Mutex<()>,
+    /// Calls that wait for rows of results.
+    fetches: AtomicUsize,
     started: Mutex<Instant>,
     pub(crate) id: u64,
     pub(crate) identity: Identity,
@@ -343,6 +346,7 @@ impl Session {
             .with_default_features()
             .with_analyzer_rules(arithmetic::analyzer_rules())
             .with_type_planner(Arc::new(TypeNames))
+            .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
         let mut context = SessionContext::new_with_state(state);
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
@@ -371,6 +375,7 @@ impl Session {
             killed: AtomicBool::new(false),
             poll: RwLock::new(None),
             running: Mutex::new(()),
+            fetches: AtomicUsize::new(0),
             spare_state: Mutex::new(None),
             started: Mutex::new(Instant::now()),
             id,
@@ -432,12 +437,14 @@ impl Session {
 
     fn activity(&self) -> Activity {
         let statement = self.statement.lock().clone();
-        let state =
-            match (self.running.is_locked(), self.transaction.try_lock().is_none_or(|open| open.is_some())) {
-                (true, _) => "active",
-                (false, true) => "idle in transaction",
-                (false, false) => "idle",
-            };
+        let state = match (
+            self.running.is_locked() || self.fetches.load(Ordering::Relaxed) > 0,
+            self.transaction.try_lock().is_none_or(|open| open.is_some()),
+        ) {
+            (true, _) => "active",
+            (false, true) => "idle in transaction",
+            (false, false) => "idle",
+        };
         Activity {
             session: self.id,
             identity: self.identity.clone(),
@@ -692,9 +699,11 @@ impl Session {
 
     /// Waits for the next rows. An error aborts the transaction that they are of, if it is still open.
     pub fn next_batch(&self, rows: &Rows) -> Result<Option<RecordBatch>> {
+        self.fetches.fetch_add(1, Ordering::Relaxed);
         let stream = rows.stream.clone();
         let next =
             self.wait(async move { stream.lock().await.next().await.transpose().map_err(from_datafusion) });
+        self.fetches.fetch_sub(1, Ordering::Relaxed);
         next.inspect_err(|error| {
             if let Some(explicit) = self.transaction.lock().as_mut()
                 && rows.transaction == Some(explicit.number)
@@ -748,8 +757,16 @@ impl StoredResult {
     /// # Errors
     /// `Corrupt`, naming the column and the block.
     pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
+        (0..self.columns.len()).try_for_each(|column| self.verify_column(column, rows.clone()))
+    }
+
+    /// [`Self::verify_rows`] of one column.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block.
+    pub fn verify_column(&self, column: usize, rows: Range<u64>) -> Result<()> {
         let rows = self.offset + rows.start..self.offset + rows.end.min(self.rows);
-        self.columns.iter().try_for_each(|(_, column)| column.verify_rows(rows.clone()))
+        self.columns[column].1.verify_rows(rows)
     }
 }
 

@@ -152,6 +152,14 @@ impl QueryResult {
         self.stored().map_or(Ok(()), |stored| stored.verify_rows(rows))
     }
 
+    /// [`Self::verify_rows`] of one column.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block.
+    pub fn verify_column(&self, column: usize, rows: Range<u64>) -> Result<()> {
+        self.stored().map_or(Ok(()), |stored| stored.verify_column(column, rows))
+    }
+
     /// The files of a result that is a mapping of stored columns; `None` of a computed one.
     pub fn stored_files(&self) -> Option<Result<StoredFiles>> {
         let stored = self.stored()?;

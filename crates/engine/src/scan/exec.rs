@@ -217,6 +217,8 @@ impl ScanExec {
 /// One partition on its way through its windows.
 struct Partition {
     opened: Arc<Opened>,
+    /// Keeps the files, which the plan, that may be gone, has pinned till then.
+    _snapshot: Arc<Snapshot>,
     table: Arc<TableData>,
     projection: Vec<usize>,
     for_result: bool,
@@ -419,6 +421,7 @@ impl ExecutionPlan for ScanExec {
             starts.map(move |start| start..range.end.min(start + batch_rows as u64))
         });
         let partition = Partition {
+            _snapshot: self.snapshot.clone(),
             table: self.table.clone(),
             projection: self.projection.clone(),
             for_result: self.for_result,
