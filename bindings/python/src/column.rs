@@ -8,6 +8,7 @@ use crate::export::{numpy, string_dtype, widen};
 use arrow::array::{Array, ArrayRef, make_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
+use hypostyle::QueryResult;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::sync::Arc;
@@ -23,11 +24,31 @@ pub struct Column {
     /// missing value (NaN, NaT, -1); in a computed array they hold anything.
     pub stored: bool,
     pub threads: usize,
+    /// The result that the array is a column of, and which one, where it is a mapping.
+    source: Option<(Arc<QueryResult>, usize)>,
 }
 
 impl Column {
     pub fn new(array: ArrayRef, field: FieldRef, stored: bool, threads: usize) -> Self {
-        Self { array, field, stored, threads }
+        Self { array, field, stored, threads, source: None }
+    }
+
+    /// A column of a result, whose rows nobody may have read yet.
+    pub fn of_result(result: &Arc<QueryResult>, index: usize, array: ArrayRef, threads: usize) -> Self {
+        let field = result.schema().field(index).clone().with_data_type(array.data_type().clone());
+        let stored = result.is_stored();
+        let source = stored.then(|| (result.clone(), index));
+        Self { array, field: Arc::new(field), stored, threads, source }
+    }
+
+    /// Checks all rows before they are read here: a mapping may be of damaged bytes.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block.
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        let Some((result, index)) = &self.source else { return Ok(()) };
+        py.detach(|| result.verify_column(*index, 0..self.array.len() as u64))
+            .map_err(|error| error::to_exception(py, error))
     }
 
     fn with_array(&self, array: ArrayRef) -> Self {
@@ -116,6 +137,7 @@ impl Column {
 
     /// Values as Python objects.
     fn objects<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.verify(py)?;
         let mut converter = Converter::new(py, self.array.clone(), &self.field)?;
         let list = PyList::empty(py);
         for start in (0..self.array.len()).step_by(OBJECTS_PER_BLOCK) {
@@ -132,6 +154,11 @@ impl Column {
     /// is the number of values per row. `None` for types NumPy has no fixed-width dtype for.
     /// `scaled` gives a decimal's integers instead of its values.
     fn numpy(&self, py: Python<'_>, scaled: bool) -> PyResult<Option<NumpyParts>> {
+        let is_converted =
+            matches!(self.kind(), "boolean" | "interval") || self.kind() == "decimal" && !scaled;
+        if is_converted {
+            self.verify(py)?;
+        }
         let parts = py
             .detach(|| numpy::parts(&self.array, self.stored, self.threads, scaled))
             .map_err(|error| error::from_arrow(py, &error))?;
@@ -142,6 +169,7 @@ impl Column {
 
     /// `(dtype of the codes, codes, categories)` of a dictionary, -1 where the value is NULL.
     fn dictionary(&self, py: Python<'_>) -> PyResult<(&'static str, WritableBuffer, Self)> {
+        self.verify(py)?;
         let (dtype, codes, categories) = py
             .detach(|| numpy::dictionary(&self.array, self.stored))
             .map_err(|error| error::from_arrow(py, &error))?;
@@ -156,6 +184,7 @@ impl Column {
         item_bytes: usize,
         dtype: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
+        self.verify(py)?;
         string_dtype::pack(py, &self.array, address, item_bytes, dtype)
     }
 
@@ -169,6 +198,7 @@ impl Column {
         let array = if *self.array.data_type() == target {
             self.array.clone()
         } else {
+            self.verify(py)?;
             py.detach(|| cast(&self.array, &target)).map_err(|error| error::from_arrow(py, &error))?
         };
         let field = Field::new(self.field.name(), target, self.field.is_nullable());
@@ -177,6 +207,9 @@ impl Column {
 
     /// The column in a layout that readers of fewer Arrow types understand.
     fn widely_readable(&self, py: Python<'_>) -> PyResult<Self> {
+        if !self.array.data_type().is_primitive() {
+            self.verify(py)?;
+        }
         let (array, field) = py
             .detach(|| widen::readable(&self.array, &self.field, self.threads))
             .map_err(|error| error::from_arrow(py, &error))?;

@@ -145,11 +145,11 @@ impl QueryResult {
             if start == 0 {
                 converters = None;
             }
+            self.verify(py, start, count)?;
             let converters = match &mut converters {
                 Some(converters) => converters,
                 none => none.insert(Converter::for_batch(py, &batch)?),
             };
-            self.verify(py, start, count)?;
             rows_to_list(converters, start..start + count, &rows)?;
             left -= count;
             py.check_signals()?;
@@ -213,8 +213,7 @@ impl QueryResult {
     }
 
     fn wrap(&self, index: usize, array: arrow::array::ArrayRef) -> Column {
-        let field = self.inner.schema().field(index).clone().with_data_type(array.data_type().clone());
-        Column::new(array, Arc::new(field), self.inner.is_stored(), self.threads)
+        Column::of_result(&self.inner, index, array, self.threads)
     }
 }
 

@@ -1,0 +1,161 @@
+"""The real program as a server, for the tests of its flags and of what it does when something fails."""
+
+import contextlib
+import http.client
+import os
+import re
+import subprocess
+import threading
+import time
+from concurrent.futures import Future
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import hypostyle
+import pytest
+
+PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hypostyle"
+needs_program = pytest.mark.skipif(not PROGRAM.exists(), reason=f"there is no {PROGRAM}")
+
+# For what takes milliseconds on a machine that has nothing else to do.
+DEADLINE = 30
+
+# Never ends, and keeps little in memory.
+ENDLESS = (
+    "with recursive n as (select 1 as x union all select x + 1 from n where x > 0) select count(*) from n"
+)
+
+
+def later(work) -> Future:
+    """Does work on a thread that may hang without holding the tests; ask its result with a timeout."""
+    future = Future()
+
+    def run():
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return future
+
+
+def promptly(work):
+    """What the work gives or raises, which it must within the deadline."""
+    return later(work).result(timeout=DEADLINE)
+
+
+def until(condition):
+    """Waits for a condition, and gives what it gave."""
+    deadline = time.monotonic() + DEADLINE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it has not come about"
+        time.sleep(0.005)
+    return found
+
+
+class Served:
+    """A running `hypostyle serve`.
+
+    Attributes:
+        places: where it listens, by the scheme of its address.
+    """
+
+    def __init__(self, process: subprocess.Popen, log: Path) -> None:
+        self.process = process
+        self._log = log
+        line = self.await_log(r"(?m)^hypostyle serves .* on (.*)\n")[1]
+        self.places = {urlsplit(address).scheme: address for address in line.split(" ")}
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def await_log(self, pattern: str, count: int = 1) -> re.Match:
+        """Waits until the log has so many lines of a pattern, and gives the last."""
+
+        def look():
+            is_over = self.process.poll() is not None
+            found = list(re.finditer(pattern, self.log))
+            assert len(found) >= count or not is_over, f"the server has ended:\n{self.log}"
+            return found[-1] if len(found) >= count else None
+
+        return until(look)
+
+    def port(self, scheme: str) -> int:
+        return urlsplit(self.places[scheme]).port
+
+    @property
+    def tcp(self) -> str:
+        return self.places["hypostyle"]
+
+    @property
+    def unix(self) -> str:
+        return self.places["hypostyle+unix"]
+
+    def connect(self, scheme: str = "hypostyle") -> hypostyle.Connection:
+        return hypostyle.connect(self.places[scheme])
+
+    def get(self, path: str, method: str = "GET") -> tuple[int, str]:
+        """Status and text of an answer of its metrics' address."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port("http"), timeout=DEADLINE)
+        with contextlib.closing(connection):
+            connection.request(method, path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    def metric(self, name: str) -> int:
+        return int(re.search(rf"(?m)^hypostyle_{name} (\d+)$", self.get("/metrics")[1])[1])
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def wait(self) -> int:
+        return self.process.wait(timeout=DEADLINE)
+
+
+@contextlib.contextmanager
+def serve(directory: Path, *options: object, database: object = ":memory:", before: tuple[str, ...] = ()):
+    """Serves a database until the block's end, at the latest; `before` stands in front of the command."""
+    log = directory / f"server-{time.monotonic_ns()}.log"
+    command = [*before, PROGRAM, "serve", database, "--log-level", "info", *options]
+    with (
+        log.open("w") as errors,
+        subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stderr=errors) as process,
+    ):
+        try:
+            yield Served(process, log)
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def start(*command: object, **options):
+    """Another process, which is killed at the block's end if it is still there."""
+    pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
+    with subprocess.Popen([*map(str, command)], text=True, **pipes, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def run(*arguments: object, text: str = "", **options) -> subprocess.CompletedProcess[str]:
+    """Runs the program to its end, with a text on its standard input."""
+    command = [*map(str, (PROGRAM, *arguments))]
+    return subprocess.run(command, input=text, capture_output=True, text=True, timeout=DEADLINE, **options)
+
+
+def sessions(con: hypostyle.Connection) -> list[tuple[str, str | None]]:
+    """State and last statement of each session but the one that asks."""
+    own = ("active", "show sessions")
+    return [row[4:6] for row in con.sql("show sessions").fetchall() if row[4:6] != own]
+
+
+def is_running(con: hypostyle.Connection, statement: str) -> bool:
+    """Whether a session has come to a statement."""
+    return any(found == statement for _, found in sessions(con))

@@ -1,0 +1,494 @@
+"""What `hypostyle serve` does by its flags and signals, and the shell that is connected to it."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+
+import hypostyle
+import pytest
+from served import (
+    DEADLINE,
+    ENDLESS,
+    PROGRAM,
+    is_running,
+    later,
+    needs_program,
+    promptly,
+    run,
+    serve,
+    sessions,
+    start,
+    until,
+)
+
+pytestmark = needs_program
+
+LISTEN = ("--listen", "127.0.0.1:0")
+PGWIRE = ("--pgwire", "127.0.0.1:0")
+METRICS = ("--metrics", "127.0.0.1:0")
+
+
+@pytest.fixture
+def psycopg():
+    return pytest.importorskip("psycopg")
+
+
+def postgres(served, more=""):
+    """What psycopg needs to connect."""
+    return f"host=127.0.0.1 port={served.port('postgresql')} user=ada connect_timeout={DEADLINE} {more}"
+
+
+def user(name, role, password):
+    """A line of the users' file."""
+    done = run("user", name, "--role", role, text=f"{password}\n")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# PostgreSQL's protocol
+
+
+def test_pgwire_serves_the_same_database(tmp_path, psycopg):
+    with (
+        serve(tmp_path, *LISTEN, *PGWIRE) as served,
+        psycopg.connect(postgres(served), autocommit=True) as pg,
+        served.connect() as con,
+    ):
+        pg.execute("create table t (a integer, b varchar)")
+        pg.execute("insert into t values (%s, %s)", [1, "one"])
+        con.append("t", {"a": [2], "b": ["two"]})
+        assert pg.execute("select * from t order by a").fetchall() == [(1, "one"), (2, "two")]
+        assert con.sql("select count(*) as n from t").fetchone() == (2,)
+
+
+# TLS
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """A directory with an authority, and certificates of it that are good, expired, and another's."""
+    directory = tmp_path_factory.mktemp("certificates")
+
+    def openssl(*arguments):
+        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
+
+    new = ["req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+    openssl(*new, "-x509", "-days", "2", "-subj", "/CN=authority", "-keyout", "ca.key", "-out", "ca.crt")
+    ours = "DNS:localhost,IP:127.0.0.1"
+    (directory / "index").touch()
+    (directory / "ca.conf").write_text(
+        "[ca]\ndefault_ca = own\n"
+        "[own]\ndatabase = index\nrand_serial = yes\ndefault_md = sha256\npolicy = any\nunique_subject = no\n"
+        "certificate = ca.crt\nprivate_key = ca.key\nnew_certs_dir = .\n"
+        "[any]\ncommonName = supplied\n"
+        f"[ours]\nsubjectAltName = {ours}\n"
+        "[theirs]\nsubjectAltName = DNS:elsewhere.example\n"
+    )
+    for name, section, year in (("good", "ours", 2090), ("expired", "ours", 2020), ("other", "theirs", 2090)):
+        openssl(*new, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.csr")
+        sign = ["ca", "-batch", "-notext", "-config", "ca.conf", "-extensions", section]
+        sign += ["-startdate", "20190101000000Z", "-enddate", f"{year}0101000000Z"]
+        openssl(*sign, "-in", f"{name}.csr", "-out", f"{name}.crt")
+    return directory
+
+
+def tls(certificates, name, key=None):
+    return (
+        "--tls-cert",
+        certificates / f"{name}.crt",
+        "--tls-key",
+        certificates / f"{key or name}.key",
+    )
+
+
+def test_clients_verify_the_certificate(tmp_path, certificates, psycopg):
+    with serve(tmp_path, *LISTEN, *PGWIRE, *tls(certificates, "good")) as served:
+        trusting = f"tls=on&tls_ca={certificates / 'ca.crt'}"
+        for host in ("127.0.0.1", "localhost"):
+            address = f"hypostyle://{host}:{served.port('hypostyle')}/?{trusting}"
+            with promptly(lambda address=address: hypostyle.connect(address)) as con:
+                result = con.sql("select value from generate_series(1, 300000) as g (value)")
+                assert sum(value for (value,) in result.fetchall()) == 300_000 * 300_001 // 2
+        with psycopg.connect(
+            postgres(served, f"sslmode=verify-full sslrootcert={certificates / 'ca.crt'}")
+        ) as pg:
+            assert pg.pgconn.ssl_in_use
+            assert pg.execute("select 7 as x").fetchone() == (7,)
+        for options, why in (("tls=on", "UnknownIssuer"), ("", "wants TLS"), ("tls=off", "wants TLS")):
+            with pytest.raises(hypostyle.ServerConnectionError, match=why):
+                promptly(lambda options=options: hypostyle.connect(f"{served.tcp}?{options}"))
+        with pytest.raises(psycopg.OperationalError, match="wants TLS"):
+            psycopg.connect(postgres(served, "sslmode=disable"))
+
+
+@pytest.mark.parametrize(
+    ("name", "why", "to_psycopg"),
+    [
+        ("expired", "[Ee]xpired", "certificate verify failed"),
+        ("other", "elsewhere.example|not valid for name", "does not match"),
+    ],
+    ids=["expired", "of another name"],
+)
+def test_a_certificate_that_does_not_hold_is_a_clear_error(
+    tmp_path, certificates, psycopg, name, why, to_psycopg
+):
+    places = (*LISTEN, *PGWIRE, "--unix", tmp_path / "socket")
+    with serve(tmp_path, *places, *tls(certificates, name)) as served:
+        address = f"{served.tcp}?tls=on&tls_ca={certificates / 'ca.crt'}"
+        with pytest.raises(hypostyle.ServerConnectionError, match=why) as error:
+            promptly(lambda: hypostyle.connect(address))
+        assert error.value.sqlstate.startswith("08")
+        shell = run(address, "-c", "select 1 as x")
+        assert (shell.returncode, shell.stdout) == (1, "")
+        assert shell.stderr.startswith("Error [08") and "ertificate" in shell.stderr
+        with pytest.raises(psycopg.OperationalError, match=to_psycopg):
+            psycopg.connect(postgres(served, f"sslmode=verify-full sslrootcert={certificates / 'ca.crt'}"))
+        with served.connect("hypostyle+unix") as con:
+            assert con.sql("select 1 as x").fetchone() == (1,)
+
+
+def test_certificates_that_cannot_be_used_are_refused_at_the_start(tmp_path, certificates):
+    for options, status, why in (
+        (tls(certificates, "good")[:2], 2, "--tls-key"),
+        (tls(certificates, "good")[2:], 2, "--tls-cert"),
+        (tls(certificates, "good", "other"), 1, "good.crt"),
+        (tls(certificates, "nothing"), 1, "nothing.crt"),
+        (("--tls-cert", certificates / "ca.conf", "--tls-key", certificates / "ca.key"), 1, "ca.conf"),
+    ):
+        done = run("serve", ":memory:", *LISTEN, *options)
+        assert (done.returncode, done.stdout) == (status, ""), done.stderr
+        assert why in done.stderr
+
+
+# Who may come from where
+
+
+@pytest.mark.parametrize(
+    "options", [("--listen", "0.0.0.0:0"), ("--listen", "[::]:0"), ("--pgwire", "0.0.0.0:0")]
+)
+def test_the_network_needs_users(tmp_path, options):
+    done = run("serve", ":memory:", *options)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error [42501 Denied]: ") and "give --users FILE" in done.stderr
+    if options[1].startswith("0."):
+        (tmp_path / "users").write_text(user("ada", "admin", "secret"))
+        with serve(tmp_path, *options, "--users", tmp_path / "users") as served:
+            assert "0.0.0.0" in "".join(served.places.values())
+
+
+def test_an_address_that_is_taken_stays_with_its_owner(tmp_path):
+    path = tmp_path / "socket"
+    with serve(tmp_path, *LISTEN, "--unix", path) as served:
+        for options in (("--listen", f"127.0.0.1:{served.port('hypostyle')}"), ("--unix", path)):
+            done = run("serve", ":memory:", *options)
+            assert done.returncode == 1
+            assert "is in use; another server may run" in done.stderr
+        for scheme in served.places:
+            with served.connect(scheme) as con:
+                assert con.sql("select 1 as x").fetchone() == (1,)
+        served.kill()
+    assert path.is_socket()
+    with serve(tmp_path, "--unix", path) as served, served.connect("hypostyle+unix") as con:
+        assert con.sql("select 2 as x").fetchone() == (2,)
+
+
+def test_a_hangup_reads_the_users_again(tmp_path, psycopg):
+    file = tmp_path / "users"
+    ada, bob = user("ada", "admin", "first"), user("bob", "read", "b")
+    file.write_text(ada + bob)
+    with serve(tmp_path, *LISTEN, *PGWIRE, "--users", file) as served:
+
+        def login(who):
+            return hypostyle.connect(served.tcp.replace("://", f"://{who}@"))
+
+        with login("bob:b") as stays, login("ada:first") as con:
+            con.execute("create table t as select 1 as x")
+            file.write_text(user("ada", "admin", "second") + user("eve", "write", "e"))
+            served.signal(signal.SIGHUP)
+            served.await_log("the users' file was read again")
+            for who in ("ada:first", "bob:b"):
+                with pytest.raises(hypostyle.DeniedError) as error:
+                    login(who)
+                assert error.value.sqlstate == "28P01"
+            with login("eve:e") as writer:
+                assert writer.sql("insert into t values (2)").rows_affected == 1
+            with psycopg.connect(postgres(served, "password=second")) as pg:
+                assert pg.execute("select count(*) from t").fetchone() == (2,)
+            assert stays.sql("select count(*) as n from t").fetchone() == (2,)
+            file.write_text("ada raed x\n")
+            served.signal(signal.SIGHUP)
+            served.await_log("the users stay as they were")
+            assert 'did you mean "read"' in served.log
+            with login("ada:second") as again:
+                assert again.sql("select count(*) as n from t").fetchone() == (2,)
+
+
+def test_a_hangup_without_users_changes_nothing(tmp_path):
+    with serve(tmp_path, *LISTEN) as served, served.connect() as con:
+        con.execute("create table t as select 1 as x")
+        served.signal(signal.SIGHUP)
+        with served.connect() as other:
+            assert other.table("t").fetchall() == [(1,)]
+        assert con.table("t").fetchall() == [(1,)]
+        assert served.process.poll() is None
+
+
+# Metrics
+
+
+def test_metrics_count_what_is_done(tmp_path):
+    options = (*LISTEN, *METRICS, "--clients-max", "1")
+    with serve(tmp_path, *options) as served:
+        assert served.get("/health") == (200, "ok\n")
+        with served.connect() as con:
+            con.append("t", {"x": range(1000)}, create=True)
+            assert len(con.sql("select x from t where x >= 10")) == 990
+            with pytest.raises(hypostyle.UnknownNameError):
+                con.sql("select * from nowhere")
+            with pytest.raises(hypostyle.BusyError):
+                served.connect()
+            assert served.metric("sessions") == 1
+            assert served.metric("connections_total") == 1
+            assert served.metric("connections_refused_total") == 1
+            assert served.metric("statements_total") == 2
+            assert served.metric("statement_errors_total") == 1
+            assert served.metric("rows_received_total") == 1000
+            assert served.metric("rows_sent_total") == 990
+            assert served.metric("bytes_sent_total") > 990
+        until(lambda: served.metric("sessions") == 0)
+        assert served.get("/metrics")[1].endswith("# EOF\n")
+        assert [served.get(*what)[0] for what in (("/else",), ("/metrics", "POST"))] == [404, 405]
+
+
+# Limits
+
+
+def test_one_client_too_many_is_told_so(tmp_path, psycopg):
+    with serve(tmp_path, *LISTEN, *PGWIRE, *METRICS, "--clients-max", "2") as served:
+        with served.connect() as first, psycopg.connect(postgres(served)):
+            with pytest.raises(hypostyle.BusyError, match="all 2 places") as error:
+                served.connect()
+            assert error.value.sqlstate == "53300"
+            with pytest.raises(psycopg.OperationalError, match="all 2 places"):
+                psycopg.connect(postgres(served))
+            assert first.sql("select 1 as x").fetchone() == (1,)
+        until(lambda: served.metric("sessions") == 0)
+        with served.connect() as con:
+            assert con.sql("select 1 as x").fetchone() == (1,)
+
+
+def test_a_statement_that_takes_too_long_is_interrupted(tmp_path, psycopg):
+    with serve(tmp_path, *LISTEN, *PGWIRE, "--statement-timeout", "0.3") as served:
+        with served.connect() as con:
+            with pytest.raises(hypostyle.QueryInterrupted, match=r"longer than the 0\.3 s") as error:
+                con.sql(ENDLESS).fetchall()
+            assert error.value.sqlstate == "57014"
+            assert con.sql("select 1 as x").fetchone() == (1,)
+        with psycopg.connect(postgres(served), autocommit=True) as pg:
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                pg.execute(ENDLESS)
+            assert pg.execute("select 1 as x").fetchone() == (1,)
+
+
+def test_an_idle_session_is_ended_and_its_transaction_with_it(tmp_path, psycopg):
+    options = ("--unix", tmp_path / "socket", *METRICS, "--idle-timeout", "0.3")
+    with (
+        serve(tmp_path, *LISTEN, *PGWIRE, *options) as served,
+        served.connect() as con,
+        served.connect("hypostyle+unix") as local,
+        contextlib.closing(psycopg.connect(postgres(served))) as pg,
+    ):
+        con.execute("create table t as select 1 as x")
+        con.execute("begin")
+        con.execute("delete from t")
+        until(lambda: served.metric("sessions") == 0)
+        for idle in (con, local):
+            with pytest.raises(hypostyle.ClosedError, match=r"idle for 0\.3 s") as error:
+                idle.sql("select 1 as x")
+            assert error.value.sqlstate == "57P05"
+        with pytest.raises(psycopg.OperationalError, match="said nothing"):
+            pg.execute("select 1")
+        with served.connect() as con:
+            assert con.table("t").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("limit", ["query_memory_limit", "memory_limit"])
+def test_memory_is_limited(tmp_path, limit):
+    flag = "--" + limit.replace("_", "-")
+    with serve(tmp_path, *LISTEN, flag, "2MB") as served, served.connect() as con:
+        con.execute(
+            "create table t as select value as a, 'text number ' || value as s "
+            "from generate_series(1, 200000) as g (value)"
+        )
+        join = "select count(*) from t a join t b on a.s = b.s and a.a <> b.a + 1 full join t c on c.s = a.s"
+        with pytest.raises(hypostyle.OutOfMemoryError, match=f"raise {limit}") as error:
+            con.sql(join).fetchall()
+        assert error.value.sqlstate == "53200"
+        assert con.sql("select count(*) as n from t").fetchone() == (200_000,)
+
+
+# Sessions
+
+
+def test_a_session_is_shown_as_active_while_its_rows_are_computed(tmp_path):
+    with serve(tmp_path, *LISTEN) as served, served.connect() as con, served.connect() as other:
+        running = later(lambda: con.sql(ENDLESS).fetchall())
+        until(lambda: is_running(other, ENDLESS))
+        states = {state for _ in range(50) for state, found in sessions(other) if found == ENDLESS}
+        assert not running.done()
+        con.interrupt()
+        with pytest.raises(hypostyle.QueryInterrupted):
+            running.result(timeout=DEADLINE)
+        assert states == {"active"}
+
+
+# The end
+
+
+def test_the_first_signal_lets_statements_end(tmp_path):
+    options = (*LISTEN, *METRICS, "--unix", tmp_path / "socket", "--stop-timeout", "600")
+    with serve(tmp_path, *options, database=tmp_path / "t.hypo") as served:
+        with served.connect() as con, served.connect("hypostyle+unix") as idle:
+            con.execute("create table t as select value as i from generate_series(1, 20000) as g (value)")
+            slow = "create table n as select count(*) as n from t a, t b where a.i * b.i = 7"
+            running = later(lambda: con.sql(slow).rows_affected)
+            until(lambda: is_running(idle, slow))
+            served.signal(signal.SIGTERM)
+            served.await_log("stopping")
+            with pytest.raises(hypostyle.ClosedError, match="the server is stopping") as error:
+                until(lambda: idle.sql("select 1 as x") and None)
+            assert error.value.sqlstate == "57P01"
+            with pytest.raises(hypostyle.Error):
+                promptly(served.connect)
+            assert running.result(timeout=DEADLINE) == 1
+            assert served.wait() == 0
+        assert not (tmp_path / "socket").exists()
+    with hypostyle.connect(tmp_path / "t.hypo") as con:
+        assert con.table("n").fetchall() == [(2,)]
+
+
+def test_what_runs_when_the_time_to_stop_is_over_is_interrupted(tmp_path):
+    options = (*LISTEN, "--stop-timeout", "0")
+    with serve(tmp_path, *options) as served, served.connect() as con, served.connect() as other:
+        running = later(lambda: con.sql(ENDLESS).fetchall())
+        until(lambda: is_running(other, ENDLESS))
+        served.signal(signal.SIGINT)
+        with pytest.raises(hypostyle.ClosedError, match="the server is stopping") as error:
+            running.result(timeout=DEADLINE)
+        assert error.value.sqlstate == "57P01"
+        assert served.wait() == 0
+
+
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT], ids=lambda signal: signal.name)
+def test_the_second_signal_ends_the_server_at_once(tmp_path, second):
+    options = (*LISTEN, *METRICS, "--stop-timeout", "600")
+    with (
+        serve(tmp_path, *options, database=tmp_path / "t.hypo") as served,
+        served.connect() as con,
+        served.connect() as other,
+    ):
+        con.execute("create table t as select 1 as x")
+        running = later(lambda: con.sql(ENDLESS).fetchall())
+        until(lambda: is_running(other, ENDLESS))
+        served.signal(signal.SIGTERM)
+        served.await_log("stopping")
+        until(lambda: served.get("/health") == (503, "the server is stopping\n"))
+        assert not running.done() and served.process.poll() is None
+        served.signal(second)
+        assert served.wait() == 0
+        with pytest.raises((hypostyle.ServerConnectionError, hypostyle.ClosedError)):
+            running.result(timeout=DEADLINE)
+    with hypostyle.connect(tmp_path / "t.hypo") as con:
+        assert con.table("t").fetchall() == [(1,)]
+
+
+# The shell
+
+
+SCRIPTS = {
+    "rows": "create table t (a integer, b varchar);\ninsert into t values (1, 'x;y'), (2, null);\n"
+    "select * from t order by a;\n.tables\nselect count(*) as n\n  from t",
+    "unknown": "select 1 as a;\n\nselect * from nowhere;\nselect 2 as b;\n",
+    "syntax": "selec 1;\n",
+    "value": "select 1 as a;\nselect cast('x' as integer) as b;\n",
+    "while rows come": "select 1 / (value - 5000) as x from generate_series(1, 5000) as g (value);\n",
+    "command": "select 1 as a;\n.tabels\n",
+    "quit": "select 1 as a;\n.quit\nselect * from nowhere;\n",
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize("scheme", ["hypostyle", "hypostyle+unix"])
+def test_a_remote_shell_prints_and_fails_as_a_local_one(tmp_path, script, scheme):
+    local = run("--csv", text=SCRIPTS[script])
+    assert local.returncode == (0 if script in ("rows", "quit") else 1)
+    with serve(tmp_path, *LISTEN, "--unix", tmp_path / "socket") as served:
+        remote = run(served.places[scheme], "--csv", text=SCRIPTS[script])
+    assert (remote.returncode, remote.stdout) == (local.returncode, local.stdout)
+    assert remote.stderr == local.stderr
+
+
+def test_a_remote_shell_has_a_user(tmp_path):
+    (tmp_path / "users").write_text(user("rita", "read", "r"))
+    with serve(tmp_path, *LISTEN, "--users", tmp_path / "users") as served:
+        address = served.tcp.replace("://", "://rita@")
+
+        def shell(text, password):
+            return run(address, "--csv", text=text, env={**os.environ, "HYPOSTYLE_PASSWORD": password})
+
+        done = shell("select 1 as a;", "r")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "a\n1\n", "")
+        done = shell("create table t (a integer);", "r")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("standard input:1: Error [42501 Denied]: ")
+        done = shell("select 1 as a;", "wrong")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith("Error [28P01 Denied]: ")
+
+
+def test_a_remote_shell_without_a_server_says_so(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        for address in (f"hypostyle://127.0.0.1:{port}/", f"hypostyle+unix://{tmp_path}/nothing"):
+            done = run(address, text="select 1;")
+            assert (done.returncode, done.stdout) == (1, "")
+            assert done.stderr.startswith("Error [08") and "cannot connect to" in done.stderr
+
+
+def shell(address):
+    """A remote shell whose statements can be given one by one."""
+    return start(PROGRAM, address, "--csv", "--no-header")
+
+
+@pytest.mark.parametrize("scheme", ["hypostyle", "hypostyle+unix"])
+def test_a_remote_shell_whose_server_is_killed_fails(tmp_path, scheme):
+    with (
+        serve(tmp_path, *LISTEN, "--unix", tmp_path / "socket") as served,
+        shell(served.places[scheme]) as child,
+    ):
+        child.stdin.write("select 1;\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "1\n"
+        served.kill()
+        output, errors = child.communicate("select 2;\n", timeout=DEADLINE)
+        assert (child.returncode, output) == (1, "")
+        assert errors.startswith("standard input:2: Error [08"), errors
+
+
+def test_control_c_ends_a_remote_shell_and_its_statement(tmp_path):
+    with (
+        serve(tmp_path, *LISTEN) as served,
+        served.connect() as con,
+        shell(served.tcp) as child,
+    ):
+        child.stdin.write(f"{ENDLESS};\n")
+        child.stdin.flush()
+        until(lambda: is_running(con, ENDLESS))
+        child.send_signal(signal.SIGINT)
+        _, errors = child.communicate(timeout=DEADLINE)
+        assert child.returncode == 130
+        assert "57014 Interrupted" in errors
+        until(lambda: not sessions(con))
