@@ -219,25 +219,30 @@ fn exchange_while_sockets_break(streams: u32) -> u64 {
 
 #[test]
 fn only_what_goes_out_while_the_peer_is_slow_shows_the_link() {
-    const SENT: u64 = 96 << 20;
+    const WANTED: u64 = 8 << 20;
     let (mut one, mut other, _sockets) = pair(0);
     let body = vec![7; 1 << 20];
     let header = FrameHeader { length: body.len() as u32, frame_type: FrameType::Chunk, descriptors: 0 };
     let frame = [header.encode().as_slice(), &body].concat();
-    let frames = SENT / frame.len() as u64;
     one.send(&frame[..FRAME_HEADER_BYTES], &mut || Ok(())).unwrap();
     assert_eq!(one.full(), Full::default(), "that the kernel took at once");
     let taking = thread::spawn(move || {
-        for _ in 0..frames {
+        while other.receive(&mut || Ok(())).is_ok() {
             thread::sleep(Duration::from_millis(2));
-            other.receive(&mut || Ok(())).unwrap();
         }
     });
     one.send(&body, &mut || Ok(())).unwrap();
-    (1..frames).for_each(|_| one.send(&frame, &mut || Ok(())).unwrap());
+    let deadline = Instant::now() + PATIENCE;
+    let mut sent = frame.len() as u64;
+    // How much of it finds the link full depends on who has a processor when.
+    while one.full().bytes < WANTED {
+        assert!(Instant::now() < deadline, "{:?} of {sent} bytes", one.full());
+        one.send(&frame, &mut || Ok(())).unwrap();
+        sent += frame.len() as u64;
+    }
     let full = one.full();
-    assert!((SENT / 4..=SENT).contains(&full.bytes), "{full:?} of {SENT}");
-    assert!(full.time > Duration::from_millis(frames), "{full:?}");
+    assert!(full.bytes <= sent && full.time > Duration::ZERO, "{full:?} of {sent} bytes");
+    one.close();
     taking.join().unwrap();
 }
 
