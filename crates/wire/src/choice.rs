@@ -266,8 +266,6 @@ pub(crate) struct Chooser {
     kinds: [Rates; KINDS],
     /// Bytes a second; unknown at first.
     pub link: Option<f64>,
-    /// Whether it was, when it was judged last.
-    is_full: bool,
     /// A link that is not full is believed to be no faster for so many times yet.
     trusted: u32,
     /// What was sent since the link was judged, and what of it while it was full.
@@ -294,7 +292,6 @@ impl Chooser {
             columns: columns.iter().map(Column::new).collect(),
             kinds: [Rates::default(); KINDS],
             link: None,
-            is_full: false,
             trusted: 0,
             unjudged: Default::default(),
             chunks: 0,
@@ -325,7 +322,8 @@ impl Chooser {
         if self.chunks.is_multiple_of(FORGET_CHUNKS) {
             self.forget((self.chunks / FORGET_CHUNKS) as usize);
         }
-        if self.is_full || self.chunks <= CHOSEN_ALWAYS || self.chunks.is_multiple_of(CHOSEN_FOR) {
+        let was_full = self.trusted == LINK_TRUSTED;
+        if was_full || self.chunks <= CHOSEN_ALWAYS || self.chunks.is_multiple_of(CHOSEN_FOR) {
             let best = self.best(1e9 / link as f32);
             self.chosen = best.into_iter().map(|candidate| CANDIDATES[candidate].settings).collect();
         }
@@ -427,8 +425,7 @@ impl Chooser {
         if *sent < LINK_BYTES {
             return;
         }
-        self.is_full = full.bytes >= *sent / 2;
-        let judged = if self.is_full {
+        let judged = if full.bytes >= *sent / 2 {
             self.trusted = LINK_TRUSTED;
             let speed = speed(full.bytes, full.time);
             self.link.map_or(speed, |link| 2.0 / (1.0 / link + 1.0 / speed))

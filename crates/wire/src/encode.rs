@@ -91,22 +91,22 @@ pub(crate) fn canonical(array: &ArrayRef, data_type: &DataType) -> Result<ArrayR
 
 /// Columns of a chunk that later ones may differ from: of integers, without NULLs.
 #[derive(Default)]
-pub(crate) struct Columns {
-    /// Places and values of those of four and of eight bytes.
-    four: Vec<(u32, Buffer)>,
-    eight: Vec<(u32, Buffer)>,
+pub(crate) struct Columns<'a> {
+    /// Places of those of four and of eight bytes.
+    four: Vec<(u32, &'a ArrayRef)>,
+    eight: Vec<(u32, &'a ArrayRef)>,
 }
 
-impl Columns {
+impl<'a> Columns<'a> {
     /// Adds the next column, if it is one of them.
-    pub fn add(&mut self, column: u32, array: &ArrayRef, data_type: &DataType) {
-        let (same, bytes) = match integer_type(data_type) {
-            Some((4, _)) => (&mut self.four, 4),
-            Some((8, _)) => (&mut self.eight, 8),
+    pub fn add(&mut self, column: u32, array: &'a ArrayRef, data_type: &DataType) {
+        let same = match integer_type(data_type) {
+            Some((4, _)) => &mut self.four,
+            Some((8, _)) => &mut self.eight,
             _ => return,
         };
         if array.null_count() == 0 && array.data_type() == data_type {
-            same.push((column, values_of(array, bytes)));
+            same.push((column, array));
         }
     }
 
@@ -118,7 +118,8 @@ impl Columns {
             _ => return Vec::new(),
         };
         let last = same.iter().rev().take(EARLIER_MAX);
-        last.map(|(column, values)| Earlier { column: *column, values: words(values.clone()) }).collect()
+        let earlier = |column: u32, array| Earlier { column, values: words(values_of(array, T::BYTES)) };
+        last.map(|(column, array)| earlier(*column, array)).collect()
     }
 }
 
@@ -127,7 +128,7 @@ pub(crate) fn encode_array(
     sink: &mut Sink,
     array: &ArrayRef,
     data_type: &DataType,
-    columns: &Columns,
+    columns: &Columns<'_>,
 ) -> Result<u8> {
     let array = &canonical(array, data_type)?;
     let all_null = array.null_count() == array.len() && !array.is_empty();
@@ -210,7 +211,7 @@ fn encode_words<T: Word>(
     array: &ArrayRef,
     signed: bool,
     nulls: Option<&NullBuffer>,
-    columns: &Columns,
+    columns: &Columns<'_>,
 ) -> Result<u8> {
     let mut values = words::<T>(values_of(array, T::BYTES));
     if let (Some(nulls), true) = (nulls, sink.settings.light) {

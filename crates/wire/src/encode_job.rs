@@ -156,7 +156,7 @@ impl EncodeJob {
         frames: &mut Vec<EncodedFrame>,
         column: usize,
         plan: ColumnPlan,
-        earlier: &Columns,
+        earlier: &Columns<'_>,
     ) -> Result<Measured> {
         let (start, before) = (Instant::now(), sink.bytes());
         let mut setup = Duration::ZERO;
