@@ -1,0 +1,438 @@
+//! An open database: opening, and what all its parts share (format.md §1). `commit` writes and syncs the log,
+//! `checkpoint` folds it into the column files, `view` reads both.
+
+mod checkpoint;
+mod commit;
+mod view;
+
+use crate::column::{GenerationFiles, table_directory};
+use crate::readers::{Garbage, Readers};
+use crate::snapshot::Snapshot;
+use crate::transaction::Transaction;
+use commit::Syncing;
+use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
+use hypostyle_io::{File, Lock, LockFile, Observer, Store, boot_id};
+use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
+use parking_lot::{Mutex, RwLock};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use uuid::Uuid;
+use view::{Position, View, advance, read_shared, recover_as_writer, view_of_reader};
+
+pub(crate) use checkpoint::remove_old_checkpoints;
+pub(crate) use view::{catalog_name, check_log, checkpoint_in_use, log_name, lost, read_catalog};
+
+pub(crate) const SUPERBLOCK: &str = "HYPOSTYLE";
+pub(crate) const SHARED: &str = "shared";
+
+/// Times to try again what another process has changed meanwhile.
+const ATTEMPTS: usize = 1000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    ReadOnly,
+    ReadWrite,
+}
+
+/// What a commit waits for before it returns (docs/transactions.md).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Synchronous {
+    /// Everything is on the disk.
+    #[default]
+    Full,
+    /// The rows of bulk appends are; the log is at the next checkpoint.
+    Normal,
+    /// Nothing is.
+    Off,
+}
+
+#[derive(Clone, Debug)]
+pub struct StorageOptions {
+    pub mode: OpenMode,
+    /// Open a database on a network file system, whose locks and mappings cannot be relied on.
+    pub allow_network_filesystem: bool,
+    /// Watches what happens on disk; for tests.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl From<OpenMode> for StorageOptions {
+    fn from(mode: OpenMode) -> Self {
+        Self { mode, allow_network_filesystem: false, observer: None }
+    }
+}
+
+/// An open database: on disk or in memory.
+#[derive(Debug)]
+pub struct Database {
+    store: Arc<Store>,
+    mode: OpenMode,
+    /// A reader may come before the first writer has made it.
+    shared: OnceLock<File>,
+    boot: [u8; 16],
+    process: u32,
+    readers: Arc<Readers>,
+    /// What is published, as far as this process has taken it in.
+    head: RwLock<View>,
+    committer: Mutex<Committer>,
+    /// Locked only by who has `committer`; `None` in memory.
+    lock_file: Option<LockFile>,
+    /// Locked only by who has the turn to sync; `None` in memory.
+    sync_lock: Option<LockFile>,
+    syncing: Mutex<Syncing>,
+    /// A version that is known to be durable.
+    durable: AtomicU64,
+    synchronous: Mutex<Synchronous>,
+    closed: AtomicBool,
+    /// Whether what this process has written is durable, or visible, is not known: it commits no more.
+    failed: AtomicBool,
+    next_table: AtomicU64,
+}
+
+/// What one thread of a process works with at a time; the commit lock keeps out other processes.
+#[derive(Debug)]
+struct Committer {
+    /// Everything written, published or not.
+    view: View,
+    /// Own versions that are written but not published.
+    unpublished: VecDeque<View>,
+    /// The log of a checkpoint is at least so long.
+    room: Position,
+}
+
+impl Database {
+    /// A new database in memory; it goes with the last handle and result.
+    pub fn in_memory() -> Result<Arc<Self>> {
+        let store = Store::memory();
+        create_files(&store)?;
+        Self::recover(store, OpenMode::ReadWrite)
+    }
+
+    /// Opens a directory; in read-write mode, one that is missing or empty becomes a new database.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
+    /// `Corrupt`, `Unsupported` on a network file system, `Io`.
+    pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
+        let StorageOptions { mode, allow_network_filesystem, observer } = options.into();
+        let store = Store::directory(path, mode == OpenMode::ReadOnly).observed(observer);
+        let missing = match path.metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
+                store.create_directory("")?;
+                true
+            }
+            Err(error) => {
+                return Err(Error::from_io(
+                    &error,
+                    format_args!("cannot open the database \"{}\"", path.display()),
+                ));
+            }
+            Ok(metadata) if !metadata.is_dir() => {
+                return Err(Error::invalid_input(format!(
+                    "\"{}\" is a file; a Hypostyle database is a directory",
+                    path.display()
+                )));
+            }
+            Ok(_) => false,
+        };
+        if let Some(kind) = store.network_file_system().filter(|_| !allow_network_filesystem) {
+            return Err(Error::unsupported(format!(
+                "\"{}\" is on a network file system ({kind}), whose locks and mappings cannot be relied on; \
+                 copy the database to a local disk, or set allow_network_filesystem at your own risk",
+                path.display()
+            )));
+        }
+        let names = store.list("")?;
+        if !names.iter().any(|name| name == SUPERBLOCK) {
+            let unfinished = |name: &String| {
+                name.ends_with(".new")
+                    || ["catalog-", "log-"].iter().any(|prefix| name.starts_with(prefix))
+                    || ["columns", SHARED, "readers"].contains(&name.as_str())
+            };
+            if mode == OpenMode::ReadOnly || !(missing || names.iter().all(unfinished)) {
+                return Err(Error::invalid_input(format!(
+                    "\"{}\" is not a Hypostyle database: it has no file {SUPERBLOCK}{}",
+                    path.display(),
+                    match mode {
+                        OpenMode::ReadWrite => "; a new database needs a new or empty directory",
+                        OpenMode::ReadOnly => "",
+                    }
+                )));
+            }
+            // Of several that find none, the first makes it.
+            let making = store.lock_file("")?;
+            let _lock = making.as_ref().map(LockFile::lock).transpose()?;
+            if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
+                create_files(&store)?;
+            }
+        }
+        Self::recover(store, mode).map_err(|error| error.context(format!("database \"{}\"", path.display())))
+    }
+
+    fn recover(store: Store, mode: OpenMode) -> Result<Arc<Self>> {
+        check_superblock(&store, mode)?;
+        let store = Arc::new(store);
+        let boot = boot_id();
+        let writable = mode == OpenMode::ReadWrite;
+        let shared = OnceLock::new();
+        let (mut lock_file, mut sync_lock) = (None, None);
+        if writable {
+            let _empty = shared.set(store.open_or_create(SHARED)?);
+            lock_file = store.lock_file(SHARED)?;
+            sync_lock = store.lock_file(SUPERBLOCK)?;
+        }
+        let readers = Readers::register(&store, writable)?;
+        let (view, durable) = match lock_file.as_ref() {
+            _ if !writable => (view_of_reader(&store, &shared, boot)?, Version(0)),
+            lock_file => {
+                let _lock = lock_file.map(LockFile::lock).transpose()?;
+                recover_as_writer(&store, &shared, boot, &readers)?
+            }
+        };
+        let position = view.position;
+        let committer = Committer { view: view.clone(), unpublished: VecDeque::new(), room: position };
+        Ok(Arc::new(Self {
+            mode,
+            shared,
+            boot,
+            process: std::process::id(),
+            readers,
+            next_table: AtomicU64::new(view.snapshot.catalog().next_table_id.0),
+            head: RwLock::new(view),
+            committer: Mutex::new(committer),
+            lock_file,
+            sync_lock,
+            syncing: Mutex::new(Syncing { reached: position, has_turn: false, waiting: VecDeque::new() }),
+            durable: AtomicU64::new(durable.0),
+            synchronous: Mutex::default(),
+            closed: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
+            store,
+        }))
+    }
+
+    pub fn path(&self) -> Option<&Path> {
+        self.store.path()
+    }
+
+    /// Ends the use of the database through this handle; snapshots and results stay readable.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub fn is_read_only(&self) -> bool {
+        self.mode == OpenMode::ReadOnly
+    }
+
+    pub fn synchronous(&self) -> Synchronous {
+        *self.synchronous.lock()
+    }
+
+    pub fn set_synchronous(&self, synchronous: Synchronous) {
+        *self.synchronous.lock() = synchronous;
+    }
+
+    /// [`Self::snapshot`] for its definitions and for appending: its files may be removed at any time.
+    pub fn unpinned_snapshot(&self) -> Result<Arc<Snapshot>> {
+        self.check_process()?;
+        Ok(self.refresh()?.snapshot)
+    }
+
+    /// What has been committed up to now, by this process or another.
+    ///
+    /// # Errors
+    /// `Corrupt` or `Io` when what others have committed cannot be read; `Closed` in a child of `fork()`.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
+        self.check_process()?;
+        loop {
+            let view = self.refresh()?;
+            let (pin, first) = self.readers.pin(view.snapshot.version())?;
+            // A committer that looked at the pins before this one was there has published by now.
+            if !first || self.refresh()?.position == view.position {
+                return Ok(Arc::new(view.snapshot.pinned(Some(pin))));
+            }
+        }
+    }
+
+    /// Takes in what others have published.
+    fn refresh(&self) -> Result<View> {
+        let mut tried = None;
+        for _ in 0..ATTEMPTS {
+            let published = match self.read_shared()? {
+                Some(shared) => Position { checkpoint: shared.checkpoint, offset: shared.published },
+                None => return Ok(self.head.read().clone()),
+            };
+            if self.head.read().position >= published {
+                return Ok(self.head.read().clone());
+            }
+            let mut head = self.head.write();
+            let before = head.snapshot.clone();
+            match advance(&self.store, &mut head, published) {
+                Ok(()) => {
+                    let view = head.clone();
+                    drop(head);
+                    if !self.is_read_only() {
+                        // Who has committed it may be gone before it can remove them.
+                        let garbage = garbage(&self.store, &before, &view.snapshot);
+                        self.readers.discard(view.snapshot.version(), garbage);
+                    }
+                    return Ok(view);
+                }
+                // Something newer has been published meanwhile, and the file removed.
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound && tried.replace(published) != Some(published) => {
+                }
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
+    }
+
+    fn read_shared(&self) -> Result<Option<Shared>> {
+        Ok(read_shared(&self.store, &self.shared)?.filter(|shared| shared.boot == self.boot))
+    }
+
+    fn write_shared(&self, shared: &Shared) -> Result<()> {
+        let file = self.shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
+        file.write_at(0, &shared.encode())
+    }
+
+    /// Begins a transaction that reads what is committed now.
+    ///
+    /// # Errors
+    /// As [`Self::snapshot`]; `Closed` after [`Self::close`].
+    pub fn begin(self: &Arc<Self>, threads: usize) -> Result<Transaction> {
+        self.begin_at(self.snapshot()?, threads)
+    }
+
+    /// Begins a transaction that reads a snapshot of this database.
+    ///
+    /// # Errors
+    /// `Closed` after [`Self::close`].
+    pub fn begin_at(self: &Arc<Self>, snapshot: Arc<Snapshot>, threads: usize) -> Result<Transaction> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::new(ErrorKind::Closed, "the database is closed; open it again"));
+        }
+        Ok(Transaction::new(self.clone(), snapshot, threads))
+    }
+
+    /// # Errors
+    /// `Closed` in a child of `fork()`, which shares the locks of its parent.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if std::process::id() != self.process {
+            return Err(Error::new(
+                ErrorKind::Closed,
+                "the database was opened before fork(); open it again in the child process",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_process()?;
+        if self.is_read_only() {
+            return Err(Error::new(
+                ErrorKind::ReadOnly,
+                "the database is open read-only; open it without read_only to write",
+            ));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    pub(crate) fn readers(&self) -> &Readers {
+        &self.readers
+    }
+
+    /// A table id that nobody else uses, with its directory and the append lock of it.
+    pub(crate) fn allocate_table(&self, next: TableId) -> Result<(TableId, Lock)> {
+        self.next_table.fetch_max(next.0, Ordering::Relaxed);
+        loop {
+            let id = TableId(self.next_table.fetch_add(1, Ordering::Relaxed));
+            // Who looks for leftovers may have the lock.
+            if self.store.create_new_directory(&table_directory(id))?
+                && let Some(lock) = self.try_append_lock(id)?
+            {
+                return Ok((id, lock));
+            }
+        }
+    }
+
+    /// Removes the files of a table that was not committed, unless nobody knows whether it was. What stays is a
+    /// leftover that a writer removes when it opens the database.
+    pub(crate) fn abandon_table(&self, id: TableId) {
+        if !self.failed.load(Ordering::Acquire)
+            && let Err(error) = self.store.remove_directory(&table_directory(id))
+        {
+            tracing::warn!(%error, "the files of a table that was never committed stay behind");
+        }
+    }
+
+    /// Takes the append lock of a table; `None` when someone has it.
+    pub(crate) fn try_append_lock(&self, id: TableId) -> Result<Option<Lock>> {
+        let directory = table_directory(id);
+        loop {
+            // Mostly it is there.
+            self.store.create_new_directory(&directory)?;
+            match self.store.try_lock(&directory) {
+                // It was removed as a leftover.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                locked => return locked,
+            }
+        }
+    }
+}
+
+fn create_files(store: &Store) -> Result<()> {
+    let catalog = Catalog::default();
+    // The directory itself may be new.
+    store.sync_directory("..")?;
+    store.create_directory("columns")?;
+    store.create(&log_name(catalog.version))?;
+    store.replace(&catalog_name(catalog.version), &catalog.encode_checkpoint()?)?;
+    // The superblock comes last: with it, the database exists.
+    store.replace(SUPERBLOCK, &Superblock::new(Uuid::new_v4()).encode())
+}
+
+pub(crate) fn check_superblock(store: &Store, mode: OpenMode) -> Result<()> {
+    let file = store.open(SUPERBLOCK)?;
+    let mut bytes = vec![0; (file.length()? as usize).min(SUPERBLOCK_BYTES)];
+    file.read_at(0, &mut bytes)?;
+    if Superblock::decode(&bytes)?.read_only && mode == OpenMode::ReadWrite {
+        return Err(Error::new(
+            ErrorKind::Version,
+            "a newer Hypostyle wrote this database; this release can only read it: open it with read_only",
+        ));
+    }
+    Ok(())
+}
+
+/// The files of one version that the next one does not have.
+fn garbage(store: &Arc<Store>, before: &Snapshot, after: &Snapshot) -> Vec<Garbage> {
+    let mut garbage = Vec::new();
+    for table in before.tables() {
+        let id = table.entry().id;
+        let Some(kept) = after.table_by_id(id) else {
+            garbage.push(Garbage::Table(id));
+            continue;
+        };
+        if Arc::ptr_eq(table, kept) {
+            continue;
+        }
+        for column in &table.entry().columns {
+            let now = kept.entry().columns.iter().find(|now| now.id == column.id);
+            let first = column.generation.number.0;
+            // Generations between were never committed.
+            let end = now.map_or(first + 1, |now| now.generation.number.0);
+            for number in first..end {
+                let files = GenerationFiles::new(store.clone(), id, column.id, Generation(number));
+                garbage.push(Garbage::Generation(files));
+            }
+        }
+    }
+    garbage
+}

@@ -1,0 +1,304 @@
+//! States as the catalog file and the log have them, for readers and for recovery (format.md §7, §8).
+
+use super::{ATTEMPTS, SHARED};
+use crate::leftovers;
+use crate::readers::Readers;
+use crate::snapshot::{Snapshot, State};
+use hypostyle_format::{Catalog, LogReader, SHARED_BYTES, Shared};
+use hypostyle_io::{File, Store, boot_id};
+use hypostyle_types::{Error, ErrorKind, Result, Version};
+use std::sync::{Arc, OnceLock};
+
+/// A place in the log of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub checkpoint: Version,
+    pub offset: u64,
+}
+
+impl Position {
+    /// Of a log that a checkpoint has left behind, everything is durable.
+    pub fn durable(shared: &Shared) -> Self {
+        Self { checkpoint: shared.checkpoint, offset: shared.synced }
+    }
+}
+
+/// A state, and the place in the log that it comes from.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub snapshot: Arc<Snapshot>,
+    pub log: Option<File>,
+    pub position: Position,
+}
+
+impl View {
+    pub fn log(&self) -> Result<&File> {
+        self.log.as_ref().ok_or_else(|| Error::internal("a writer without a log"))
+    }
+}
+
+/// `None` when there is no whole one, after some patience with a process that is writing it.
+pub(super) fn read_shared(store: &Store, shared: &OnceLock<File>) -> Result<Option<Shared>> {
+    let file = match shared.get() {
+        Some(file) => file,
+        None => match store.open(SHARED) {
+            Ok(file) => shared.get_or_init(|| file),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        },
+    };
+    for _ in 0..ATTEMPTS {
+        let mut bytes = [0; SHARED_BYTES];
+        if file.read_up_to(0, &mut bytes)? < SHARED_BYTES {
+            return Ok(None);
+        }
+        if let Some(shared) = Shared::decode(&bytes) {
+            return Ok(Some(shared));
+        }
+        std::thread::yield_now();
+    }
+    Ok(None)
+}
+
+/// The checkpoint whose log is in use, as who opens the database now finds it, and how much of the log is published.
+pub(crate) fn checkpoint_in_use(store: &Store) -> Result<(Version, Option<u64>)> {
+    let boot = boot_id();
+    let known = read_shared(store, &OnceLock::new())?.filter(|shared| shared.boot == boot);
+    if let Some(shared) = known {
+        return Ok((shared.checkpoint, Some(shared.published)));
+    }
+    let versions = store.list("")?.into_iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok());
+    let newest = versions.max().ok_or_else(|| Error::corrupt("the catalog is missing"))?;
+    Ok((Version(newest), None))
+}
+
+/// Looks whether all frames of a log are whole.
+pub(crate) fn check_log(store: &Store, checkpoint: Version, end: Option<u64>) -> Result<()> {
+    let log = match store.open(&log_name(checkpoint)) {
+        Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => return Ok(()),
+        log => log.map_err(lost)?,
+    };
+    let mut bytes = log.read_all()?;
+    bytes.truncate(end.unwrap_or(u64::MAX) as usize);
+    let mut reader = LogReader::new(&bytes, checkpoint);
+    while reader.next_commit()?.is_some() {}
+    match end {
+        Some(end) if end != reader.offset() as u64 => Err(Error::corrupt(format!(
+            "the log is damaged at byte {}: {end} bytes of it were committed; restore it from a backup",
+            reader.offset()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn read_catalog(store: &Store, checkpoint: Version) -> Result<Catalog> {
+    let name = catalog_name(checkpoint);
+    Catalog::decode_checkpoint(&store.open(&name)?.read_all()?)
+        .map_err(|error| error.context(format!("file \"{name}\"")))
+}
+
+/// The view of a checkpoint and its log, up to an offset or as far as it is whole.
+fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<View> {
+    let (state, incomplete) = State::of_checkpoint(store, read_catalog(store, checkpoint)?)?;
+    let log = match store.open(&log_name(checkpoint)) {
+        Ok(log) => Some(log),
+        Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => None,
+        Err(error) => return Err(error),
+    };
+    let snapshot = Arc::new(Snapshot::new(store, &state, None));
+    let mut view = View { snapshot, log, position: Position { checkpoint, offset: 0 } };
+    read_on(store, &mut view, end)?;
+    let exists = |id| view.snapshot.table_by_id(id).is_some();
+    match incomplete.into_iter().find(|(id, _)| exists(*id)) {
+        Some((_, error)) => Err(error),
+        None => Ok(view),
+    }
+}
+
+/// Applies the commits of the log from where the view is.
+fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> {
+    let Some(log) = &view.log else { return Ok(()) };
+    let start = view.position.offset;
+    let end_of_file = log.length()?;
+    let until = end.unwrap_or(end_of_file);
+    if until == start {
+        return Ok(());
+    }
+    if until > end_of_file {
+        return Err(Error::corrupt(format!("the log ends before byte {until}")));
+    }
+    let mut bytes = vec![0; until.saturating_sub(start) as usize];
+    log.read_at(start, &mut bytes)?;
+    let mut state = view.snapshot.state();
+    let mut reader = LogReader::new(&bytes, state.catalog.version);
+    while let Some(commit) = reader.next_commit()? {
+        let version = state.catalog.version.next();
+        state.apply(&commit, Vec::new()).map_err(|error| error.context(format!("version {version}")))?;
+    }
+    let reached = start + reader.offset() as u64;
+    if end.is_some_and(|end| end != reached) {
+        return Err(Error::corrupt(format!("the log ends at byte {reached} instead of {until}")));
+    }
+    view.snapshot = Arc::new(Snapshot::new(store, &state, Some(&view.snapshot)));
+    view.position.offset = reached;
+    Ok(())
+}
+
+/// Brings a view to a position that another process, or another part of this one, has reached.
+///
+/// # Errors
+/// `NotFound` when a checkpoint has removed the log meanwhile.
+pub(super) fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> Result<()> {
+    if view.position >= target {
+        return Ok(());
+    }
+    if view.log.is_none() {
+        // A writer has made the one that was missing; and removed it, if it went on to another checkpoint.
+        view.log = match store.open(&log_name(view.position.checkpoint)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened?),
+        };
+    }
+    if view.position.checkpoint != target.checkpoint {
+        // The old log leads to the new checkpoint, unless there was another one between.
+        let mut old = view.clone();
+        read_on(store, &mut old, None)?;
+        if old.snapshot.version() != target.checkpoint {
+            let loaded = load(store, target.checkpoint, Some(target.offset))?;
+            let mut state = loaded.snapshot.state();
+            state.remember(&view.snapshot, target.checkpoint);
+            *view = View { snapshot: Arc::new(Snapshot::new(store, &state, Some(&view.snapshot))), ..loaded };
+            return Ok(());
+        }
+        let state = old.snapshot.state().at_checkpoint(read_catalog(store, target.checkpoint)?);
+        *view = View {
+            snapshot: Arc::new(Snapshot::new(store, &state, Some(&old.snapshot))),
+            log: Some(store.open(&log_name(target.checkpoint))?),
+            position: Position { checkpoint: target.checkpoint, offset: 0 },
+        };
+    }
+    read_on(store, view, Some(target.offset))
+}
+
+pub(super) fn view_of_reader(store: &Arc<Store>, shared: &OnceLock<File>, boot: [u8; 16]) -> Result<View> {
+    let mut tried = None;
+    for _ in 0..ATTEMPTS {
+        let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
+        let published = known.map(|shared| (shared.checkpoint, shared.published));
+        let view = match published {
+            Some((checkpoint, published)) => load(store, checkpoint, Some(published)),
+            None => load_newest(store),
+        };
+        match view {
+            // Something newer has been published meanwhile, and the file removed.
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && tried.replace(published) != Some(published) => {}
+            view => return view.map_err(lost),
+        }
+    }
+    Err(Error::new(ErrorKind::Busy, "the database changes faster than it can be read"))
+}
+
+/// Opens the log for writing, under the commit lock. Also the version that is known to be durable.
+pub(super) fn recover_as_writer(
+    store: &Arc<Store>,
+    shared: &OnceLock<File>,
+    boot: [u8; 16],
+    readers: &Readers,
+) -> Result<(View, Version)> {
+    let alone = readers.alone()?;
+    let known = read_shared(store, shared)?.filter(|shared| shared.boot == boot);
+    let view = match known {
+        // What was not published when a sync failed may or may not be on the disk.
+        Some(shared) if !alone || shared.sync_failed => {
+            load(store, shared.checkpoint, Some(shared.published))
+        }
+        Some(shared) => load(store, shared.checkpoint, Some(shared.written)),
+        None => load_newest(store),
+    };
+    let mut view = view.map_err(lost)?;
+    if let Some(shared) = known.filter(|_| !alone) {
+        // What the others have published need not be durable.
+        return Ok((view, shared.checkpoint));
+    }
+    let checkpoint = view.position.checkpoint;
+    let log = match view.log.take() {
+        Some(log) => log,
+        None => store.create(&log_name(checkpoint))?,
+    };
+    let end = view.position.offset;
+    clear_unfinished(&log, end)?;
+    log.sync()?;
+    store.sync_directory("")?;
+    view.log = Some(log);
+    let file = shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
+    let (written, published, synced) = (end, end, end);
+    let told =
+        Shared { checkpoint, written, published, synced, sync_failed: false, commit_waits: false, boot };
+    file.write_at(0, &told.encode())?;
+    if alone {
+        leftovers::remove_all(store, checkpoint, view.snapshot.catalog())?;
+    }
+    let durable = view.snapshot.version();
+    Ok((view, durable))
+}
+
+/// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
+/// taken for one that follows.
+pub(super) fn clear_unfinished(log: &File, end: u64) -> Result<()> {
+    let mut rest = vec![0; log.length()?.saturating_sub(end) as usize];
+    log.read_at(end, &mut rest)?;
+    if rest.iter().any(|byte| *byte != 0) {
+        rest.fill(0);
+        log.write_at(end, &rest)?;
+        log.sync()?;
+    }
+    Ok(())
+}
+
+/// The checkpoint whose log leads furthest, the newer of two that lead as far: who wrote the newest may have died
+/// before others knew, and they went on with the log of the one before (format.md §7 rule 3).
+fn load_newest(store: &Arc<Store>) -> Result<View> {
+    let names = store.list("")?;
+    let mut checkpoints: Vec<u64> =
+        names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok()).collect();
+    checkpoints.sort();
+    let mut newest: Option<View> = None;
+    let mut missing = Error::corrupt("the catalog is missing");
+    for checkpoint in checkpoints {
+        match load(store, Version(checkpoint), None) {
+            Ok(view) => {
+                let behind = |newest: &View| newest.snapshot.version() > view.snapshot.version();
+                if !newest.as_ref().is_some_and(behind) {
+                    newest = Some(view);
+                }
+            }
+            // One that is not in use may have lost files.
+            Err(error) if error.kind() == ErrorKind::NotFound => missing = error,
+            Err(error) => return Err(error),
+        }
+    }
+    newest.ok_or(missing)
+}
+
+/// The error for a file that is missing although nobody may have removed it.
+pub(crate) fn lost(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::corrupt(format!("{}; restore it from a backup", error.message())),
+        _ => error,
+    }
+}
+
+pub(super) fn shared_is_damaged() -> Error {
+    Error::corrupt(
+        "the file \"shared\" was damaged while the database is open; close the database everywhere",
+    )
+}
+
+pub(crate) fn catalog_name(version: Version) -> String {
+    format!("catalog-{:020}", version.0)
+}
+
+pub(crate) fn log_name(version: Version) -> String {
+    format!("log-{:020}", version.0)
+}
