@@ -15,6 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 const IO: i32 = 5;
@@ -310,22 +311,52 @@ fn a_commit_that_need_not_be_durable_waits_for_no_value_of_a_sequence() {
     let database = open_observed(&directory.path().join("d"), observer.clone()).unwrap();
     commit(&database, &beginning()).unwrap();
     database.set_synchronous(Synchronous::Off);
-    observer.0.store(0, Ordering::Relaxed);
+    observer.count.store(0, Ordering::Relaxed);
     // Each takes a value of a sequence.
     for id in [1, 5, 8] {
         commit(&database, &insert(id, 1)).unwrap();
     }
-    assert_eq!(observer.0.load(Ordering::Relaxed), 0);
+    assert_eq!(observer.count.load(Ordering::Relaxed), 0);
     assert_eq!(read(&database.snapshot().unwrap()).0, [0, 1, 5, 8]);
 }
 
+#[test]
+fn a_slow_sync_serves_most_of_those_who_commit() {
+    const THREADS: usize = 8;
+    const EACH: usize = 20;
+    let directory = tempfile::tempdir().unwrap();
+    let observer = Arc::new(CountSyncs { time: Duration::from_millis(5), ..CountSyncs::default() });
+    let database = open_observed(&directory.path().join("d"), observer.clone()).unwrap();
+    commit(&database, &beginning()).unwrap();
+    observer.count.store(0, Ordering::Relaxed);
+    thread::scope(|scope| {
+        for first in (0..THREADS).map(|thread| 100 + thread * EACH) {
+            let database = &database;
+            scope.spawn(move || {
+                for id in first..first + EACH {
+                    commit(database, &insert(id as i64, 1)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(read(&database.snapshot().unwrap()).0.len(), 1 + THREADS * EACH);
+    // Half of them wait for each sync if the other half have theirs just then; nearly all do, since it waits for them.
+    let (syncs, commits) = (observer.count.load(Ordering::Relaxed), THREADS * EACH);
+    assert!(syncs * 5 <= commits, "{syncs} syncs of {commits} commits");
+}
+
+/// Each sync takes some time more.
 #[derive(Debug, Default)]
-struct CountSyncs(AtomicUsize);
+struct CountSyncs {
+    count: AtomicUsize,
+    time: Duration,
+}
 
 impl Observer for CountSyncs {
     fn before(&self, operation: Operation<'_>) -> io::Result<()> {
         if matches!(operation, Operation::Sync { .. }) {
-            self.0.fetch_add(1, Ordering::Relaxed);
+            self.count.fetch_add(1, Ordering::Relaxed);
+            thread::sleep(self.time);
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use parking_lot::Condvar;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 /// A log longer than this is folded into a checkpoint.
 const LOG_BYTES_MAX: u64 = 2 << 20;
@@ -22,6 +23,12 @@ const LOG_ROOM: u64 = 256 << 10;
 
 /// Syncs of other processes that one waits for in the hope that they serve it, before it queues for its own.
 const TURNS_OF_OTHERS: usize = 4;
+
+/// Who syncs waits for others only where that takes longer than what they do between two commits.
+const WORTH_GATHERING: Duration = Duration::from_micros(250);
+
+/// Nobody waits longer than this for others, nor longer than half a sync takes.
+const GATHERING_MAX: Duration = Duration::from_millis(2);
 
 /// When a commit is for readers to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +47,12 @@ pub(super) struct Syncing {
     pub has_turn: bool,
     /// Who waits for the turn to end: each is woken once, when it is served or next.
     pub waiting: VecDeque<Waiting>,
+    /// Threads that the last sync has served, and that waited for the next one.
+    pub committing: usize,
+    /// How long the last sync took.
+    pub time: Duration,
+    /// Who has the turn waits for others to write their commits.
+    pub gathers: bool,
 }
 
 #[derive(Debug)]
@@ -53,6 +66,13 @@ pub(super) struct Waiting {
 pub(super) struct SyncTurn<'a> {
     database: &'a Database,
     lock: Option<LockFileGuard<'a>>,
+}
+
+impl Syncing {
+    pub fn new(reached: Position) -> Self {
+        let (has_turn, waiting, committing) = (false, VecDeque::new(), 1);
+        Self { reached, has_turn, waiting, committing, time: Duration::ZERO, gathers: false }
+    }
 }
 
 impl Drop for SyncTurn<'_> {
@@ -70,10 +90,29 @@ impl Drop for SyncTurn<'_> {
 }
 
 impl SyncTurn<'_> {
+    /// Waits a little for the commits of those who have committed together before: they come soon, and one sync is
+    /// then for all.
+    fn gather(&self) {
+        let mut syncing = self.database.syncing.lock();
+        let Syncing { time, committing, .. } = *syncing;
+        if time < WORTH_GATHERING {
+            return;
+        }
+        let deadline = Instant::now() + (time / 2).min(GATHERING_MAX);
+        syncing.gathers = true;
+        while syncing.waiting.len() + 1 < committing {
+            if self.database.gathered.wait_until(&mut syncing, deadline).timed_out() {
+                break;
+            }
+        }
+        syncing.gathers = false;
+    }
+
     /// Tells how far the log is durable.
     pub fn tell(&self, reached: Position) {
         let mut syncing = self.database.syncing.lock();
         syncing.reached = reached;
+        syncing.committing = syncing.waiting.len() + 1;
         let (served, waiting): (VecDeque<_>, VecDeque<_>) =
             syncing.waiting.drain(..).partition(|waiting| waiting.position <= reached);
         syncing.waiting = waiting;
@@ -283,7 +322,9 @@ impl Database {
         if shared.sync_failed || self.failed.load(Ordering::Acquire) {
             return Err(refused());
         }
+        let start = Instant::now();
         view.log()?.sync().inspect_err(|_| self.failed.store(true, Ordering::Release))?;
+        self.syncing.lock().time = start.elapsed();
         let reached = Position { offset: shared.written, ..known };
         self.publish(reached)?;
         Ok(reached)
@@ -295,6 +336,9 @@ impl Database {
         while syncing.has_turn && syncing.reached < position {
             let woken = Arc::new(Condvar::new());
             syncing.waiting.push_back(Waiting { position, woken: woken.clone() });
+            if syncing.gathers && syncing.waiting.len() + 1 >= syncing.committing {
+                self.gathered.notify_one();
+            }
             woken.wait(&mut syncing);
         }
         if syncing.reached >= position {
@@ -303,6 +347,7 @@ impl Database {
         syncing.has_turn = true;
         drop(syncing);
         let mut turn = SyncTurn { database: self, lock: None };
+        turn.gather();
         turn.lock = self.lock_turn(position)?;
         Ok(Some(turn))
     }

@@ -13,7 +13,7 @@ use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
 use hypostyle_io::{File, Lock, LockFile, Observer, Store, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -81,6 +81,8 @@ pub struct Database {
     /// Locked only by who has the turn to sync; `None` in memory.
     sync_lock: Option<LockFile>,
     syncing: Mutex<Syncing>,
+    /// For who has the turn to sync: all whom it waits for have written.
+    gathered: Condvar,
     /// A version that is known to be durable.
     durable: AtomicU64,
     synchronous: Mutex<Synchronous>,
@@ -203,7 +205,8 @@ impl Database {
             committer: Mutex::new(committer),
             lock_file,
             sync_lock,
-            syncing: Mutex::new(Syncing { reached: position, has_turn: false, waiting: VecDeque::new() }),
+            syncing: Mutex::new(Syncing::new(position)),
+            gathered: Condvar::new(),
             durable: AtomicU64::new(durable.0),
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
