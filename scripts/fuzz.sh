@@ -8,10 +8,13 @@ cd "$(dirname "$0")/.."
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 
 corpus="$HYPOSTYLE_CACHE/fuzz"
-golden=tests/golden/format-v1
 mkdir -p "$corpus"/{superblock,block,log,database,attachments,frame,message,chunk,dictionary,scram,files,transport,channel}
-cp "$golden/HYPOSTYLE" "$corpus/superblock/golden"
-cp "$golden"/log-* "$golden"/catalog-* "$corpus/log/"
+cp tests/golden/format-v1/HYPOSTYLE "$corpus/superblock/golden"
+for name in format-v1 format-v1-transactions format-v1-sequences; do
+    for file in tests/golden/$name/{log,catalog}-*; do
+        cp "$file" "$corpus/log/$name-${file##*/}"
+    done
+done
 HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-wire --test golden write_fuzz_seeds -- --ignored
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
 for target in superblock block log database attachments frame message chunk dictionary scram files transport channel; do

@@ -130,7 +130,7 @@ impl InformationSchema {
                 schema: view.schema.clone(),
                 name: view.name.clone(),
                 sql: Some(view.sql.clone()),
-                comment: None,
+                comment: view.comment.clone(),
             }));
         }
         relations

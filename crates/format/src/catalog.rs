@@ -51,6 +51,14 @@ mod in_arcs {
 #[serde(deny_unknown_fields)]
 pub struct SchemaEntry {
     pub name: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+impl SchemaEntry {
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), comment: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -252,6 +260,8 @@ pub struct ViewEntry {
     pub name: String,
     /// The query, as it was written.
     pub sql: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
 }
 
 /// What one commit does.
@@ -331,6 +341,14 @@ pub enum Change {
         schema: String,
         name: String,
     },
+    /// What a schema, or a view or sequence of it, is said to be; tables have theirs in their definition.
+    Comment {
+        schema: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        comment: Option<String>,
+    },
 }
 
 impl Change {
@@ -357,7 +375,7 @@ impl Default for Catalog {
         Self {
             version: Version(0),
             next_table_id: TableId(1),
-            schemas: vec![SchemaEntry { name: SCHEMA_MAIN.into() }],
+            schemas: vec![SchemaEntry::new(SCHEMA_MAIN)],
             tables: Vec::new(),
             views: Vec::new(),
             sequences: Vec::new(),
@@ -503,6 +521,9 @@ impl Catalog {
                 let is_it = |entry: &SequenceEntry| entry.schema == *schema && entry.name == *name;
                 remove(&mut self.sequences, is_it, "sequence", name)?;
             }
+            Change::Comment { schema, name, comment } => {
+                *self.comment_mut(schema, name.as_deref())? = comment.clone();
+            }
         }
         Ok(())
     }
@@ -519,6 +540,28 @@ impl Catalog {
     fn sequence_mut(&mut self, schema: &str, name: &str) -> Result<&mut SequenceEntry> {
         let found = self.sequences.iter_mut().find(|entry| entry.schema == schema && entry.name == name);
         found.ok_or_else(|| Error::new(ErrorKind::UnknownName, format!("no sequence \"{name}\"")))
+    }
+
+    fn comment_mut(&mut self, schema: &str, name: Option<&str>) -> Result<&mut Option<String>> {
+        let found = match name {
+            None => {
+                self.schemas.iter_mut().find(|entry| entry.name == schema).map(|entry| &mut entry.comment)
+            }
+            Some(name) => {
+                let mut views = self.views.iter_mut();
+                let mut sequences = self.sequences.iter_mut();
+                let view = views.find(|entry| entry.schema == schema && entry.name == name);
+                let sequence = sequences.find(|entry| entry.schema == schema && entry.name == name);
+                view.map(|entry| &mut entry.comment).or(sequence.map(|entry| &mut entry.comment))
+            }
+        };
+        found.ok_or_else(|| {
+            let what = name.map_or_else(
+                || format!("schema \"{schema}\""),
+                |name| format!("view or sequence \"{name}\""),
+            );
+            Error::new(ErrorKind::UnknownName, format!("no {what}"))
+        })
     }
 
     /// Checks what a decoded catalog must hold.

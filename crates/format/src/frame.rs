@@ -253,7 +253,7 @@ mod tests {
         let mut ends = vec![0];
         for (name, index) in names.iter().zip(0..) {
             let changes = vec![
-                Change::CreateSchema(SchemaEntry { name: (*name).into() }),
+                Change::CreateSchema(SchemaEntry::new(*name)),
                 Change::Insert { id: TableId(1), rows: 1, bytes: name.len() as u64 },
             ];
             let attachments = vec![name.as_bytes().to_vec()];
@@ -305,7 +305,7 @@ mod tests {
         }
         // The second commit did not wait for the first to be durable.
         let commit = |name: &str| Commit {
-            changes: vec![Change::CreateSchema(SchemaEntry { name: name.into() })],
+            changes: vec![Change::CreateSchema(SchemaEntry::new(name))],
             ..Commit::default()
         };
         let mut bytes = commit("a").encode(Version(1)).unwrap();
@@ -317,7 +317,7 @@ mod tests {
     #[test]
     fn a_checkpoint_comes_back_and_a_damaged_one_does_not() {
         let mut catalog = Catalog::default();
-        catalog.schemas.push(SchemaEntry { name: "a".into() });
+        catalog.schemas.push(SchemaEntry::new("a"));
         let bytes = catalog.encode_checkpoint().unwrap();
         assert_eq!(Catalog::decode_checkpoint(&bytes).unwrap(), catalog);
         assert!(Catalog::decode_checkpoint(&bytes[..bytes.len() - 8]).is_err());

@@ -19,6 +19,8 @@ pub struct SequenceEntry {
     /// Dropped with this column.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<SequenceOwner>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
     pub state: SequenceState,
 }
 
@@ -94,6 +96,7 @@ mod tests {
             start,
             cycle,
             owner: None,
+            comment: None,
             state: SequenceState { last: start, is_called: false },
         }
     }

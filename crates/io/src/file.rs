@@ -6,7 +6,7 @@ use hypostyle_types::{Error, Result};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io::{IoSlice, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// Bytes that are read and written at a time, where the kernel does not copy.
@@ -49,6 +49,14 @@ impl File {
         match self.inner.metadata() {
             Ok(metadata) => Ok(metadata.len()),
             Err(error) => Err(self.error("cannot read the length of", &error)),
+        }
+    }
+
+    /// Whether the file has no name on disk any more. A file of a database in memory never had one.
+    pub fn is_removed(&self) -> Result<bool> {
+        match self.inner.metadata() {
+            Ok(metadata) => Ok(metadata.nlink() == 0),
+            Err(error) => Err(self.error("cannot read the links of", &error)),
         }
     }
 

@@ -170,7 +170,8 @@ impl State {
             | Change::CreateSequence { .. }
             | Change::AlterSequence { .. }
             | Change::AdvanceSequence { .. }
-            | Change::DropSequence { .. } => {}
+            | Change::DropSequence { .. }
+            | Change::Comment { .. } => {}
         }
         Ok(())
     }

@@ -276,11 +276,11 @@ impl Transaction {
     }
 
     pub fn create_schema(&mut self, name: &str) -> Result<()> {
-        self.change(Change::CreateSchema(SchemaEntry { name: name.into() }))
+        self.change(Change::CreateSchema(SchemaEntry::new(name)))
     }
 
     pub fn drop_schema(&mut self, name: &str) -> Result<()> {
-        self.change(Change::DropSchema(SchemaEntry { name: name.into() }))
+        self.change(Change::DropSchema(SchemaEntry::new(name)))
     }
 
     pub fn create_table(&mut self, schema: &str, name: &str, columns: Vec<NewColumn>) -> Result<TableId> {
@@ -312,6 +312,11 @@ impl Transaction {
         self.writers.remove(&id);
         self.staged.tables.remove(&id);
         self.change(Change::DropTable { id })
+    }
+
+    /// Comments on a schema, or on a view or sequence of it; without a text, no more.
+    pub fn comment(&mut self, schema: &str, name: Option<&str>, comment: Option<String>) -> Result<()> {
+        self.change(Change::Comment { schema: schema.into(), name: name.map(Into::into), comment })
     }
 
     pub fn create_view(&mut self, view: ViewEntry) -> Result<()> {

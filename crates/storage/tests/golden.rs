@@ -13,7 +13,8 @@ use arrow_select::concat::concat;
 use arrow_select::take::take;
 use common::{append, append_to_log, assert_same, batch, column, columns_of, create, every_type, open};
 use hypostyle_storage::{
-    ConstraintEntry, ConstraintRule, Database, NewColumn, OpenMode, ReferentialAction, ViewEntry,
+    ConstraintEntry, ConstraintRule, Database, Identity, NewColumn, OpenMode, ReferentialAction,
+    SequenceEntry, SequenceOwner, SequenceState, ViewEntry,
 };
 use hypostyle_types::{BLOCK_ROWS, ColumnId, LogicalType, TableId};
 use std::fs;
@@ -64,6 +65,7 @@ fn write_golden_files() {
             schema: "main".into(),
             name: "some".into(),
             sql: "SELECT i64, text FROM every_type WHERE bool".into(),
+            comment: None,
         })
         .unwrap();
     writer.commit().unwrap();
@@ -212,10 +214,14 @@ fn write_golden_transactions() {
     writer.drop_table(dropped).unwrap();
     writer.commit().unwrap();
     drop(database);
-    // What has no meaning elsewhere, and the room at the end of the log.
+    remove_what_is_of_this_machine(&path);
+}
+
+/// What has no meaning elsewhere, and the room at the end of the log.
+fn remove_what_is_of_this_machine(path: &Path) {
     fs::remove_file(path.join("shared")).unwrap();
     fs::remove_dir_all(path.join("readers")).unwrap();
-    for entry in fs::read_dir(&path).unwrap() {
+    for entry in fs::read_dir(path).unwrap() {
         let file = entry.unwrap().path();
         if file.file_name().unwrap().to_string_lossy().starts_with("log-") {
             let bytes = fs::read(&file).unwrap();
@@ -275,4 +281,128 @@ fn the_log_of_transactions_of_version_1_is_read_checked_and_continued() {
     check_transactions(&database, 200..300);
     drop(database);
     check_transactions(&open(&path), 200..300);
+}
+
+/// Of the same version: sequences and what columns take from them, and comments; and a backup of that.
+const SEQUENCES: &str = "format-v1-sequences";
+const BACKUP: &str = "format-v1-backup";
+
+fn sequence(name: &str, owner: Option<SequenceOwner>) -> SequenceEntry {
+    let state = SequenceState { last: 3, is_called: false };
+    let (schema, name, comment) = ("main".into(), name.into(), None);
+    SequenceEntry {
+        schema,
+        name,
+        increment: 2,
+        min: -10,
+        max: 100,
+        start: 3,
+        cycle: true,
+        owner,
+        comment,
+        state,
+    }
+}
+
+#[test]
+#[ignore = "writes the files that the other test reads; only for a new format version"]
+fn write_golden_sequences() {
+    let path = golden(SEQUENCES);
+    assert!(!path.exists(), "golden files are never written again: {}", path.display());
+    let database = open(&path);
+    let mut writer = database.begin(1).unwrap();
+    let columns = vec![
+        NewColumn { identity: Some(Identity::Always), ..NewColumn::new("id", LogicalType::BigInt, false) },
+        NewColumn {
+            identity: Some(Identity::ByDefault),
+            ..NewColumn::new("other", LogicalType::BigInt, false)
+        },
+        NewColumn { generated: Some("id * 2".into()), ..NewColumn::new("twice", LogicalType::BigInt, true) },
+    ];
+    let table = writer.create_table("main", "t", columns).unwrap();
+    let owner = |column| Some(SequenceOwner { table, column: ColumnId(column) });
+    writer.create_sequence(sequence("of_id", owner(0))).unwrap();
+    writer.create_sequence(sequence("of_other", owner(1))).unwrap();
+    writer.create_sequence(sequence("free", None)).unwrap();
+    writer.create_sequence(sequence("gone", None)).unwrap();
+    let query = "SELECT id FROM t".into();
+    let view = ViewEntry { schema: "main".into(), name: "v".into(), sql: query, comment: Some("ids".into()) };
+    writer.create_view(view).unwrap();
+    writer.commit().unwrap();
+    let take =
+        |name, count| database.next_values(&database.snapshot().unwrap(), "main", name, count).unwrap();
+    assert_eq!(take("of_id", 3), [3, 5, 7]);
+    let rows = |ids: &[i64]| {
+        let columns = [("id", 1), ("other", 1), ("twice", 2)];
+        let array =
+            |times| Arc::new(Int64Array::from_iter_values(ids.iter().map(|id| id * times))) as ArrayRef;
+        batch(columns.map(|(name, times)| (name, array(times))).to_vec())
+    };
+    append(&database, table, &rows(&[3, 5])).unwrap();
+    assert!(database.checkpoint().unwrap());
+
+    // In the log.
+    let mut writer = database.begin(1).unwrap();
+    writer.alter_sequence(SequenceEntry { increment: 10, ..sequence("free", None) }, None).unwrap();
+    writer.drop_sequence("main", "gone").unwrap();
+    writer.create_sequence(sequence("late", None)).unwrap();
+    writer.create_schema("other").unwrap();
+    writer.comment("other", None, Some("a schema".into())).unwrap();
+    writer.comment("main", Some("free"), Some("a sequence".into())).unwrap();
+    writer.commit().unwrap();
+    assert_eq!(take("free", 2), [3, 13]);
+    append_to_log(&database, table, &rows(&[7])).unwrap();
+    drop(database);
+    remove_what_is_of_this_machine(&path);
+    // A backup begins with a checkpoint: of a copy, since the log is to stay as it is.
+    let directory = tempfile::tempdir().unwrap();
+    let same = directory.path().join("d");
+    copy(&path, &same);
+    open(&same).backup(&golden(BACKUP), |_| true).unwrap();
+}
+
+fn check_sequences(database: &Database) {
+    let snapshot = database.snapshot().unwrap();
+    assert!(snapshot.check(|_| true).is_empty());
+    let catalog = snapshot.catalog();
+    let columns = &catalog.table("main", "t").unwrap().columns;
+    let identity: Vec<_> = columns.iter().map(|column| column.identity).collect();
+    assert_eq!(identity, [Some(Identity::Always), Some(Identity::ByDefault), None]);
+    assert_eq!(columns[2].generated.as_deref(), Some("id * 2"));
+    let owner = |name| catalog.sequence("main", name).unwrap().owner.map(|owner| owner.column);
+    assert_eq!((owner("of_id"), owner("of_other")), (Some(ColumnId(0)), Some(ColumnId(1))));
+    let free = catalog.sequence("main", "free").unwrap();
+    assert_eq!((free.increment, free.min, free.max, free.start, free.cycle), (10, -10, 100, 3, true));
+    assert_eq!(free.comment.as_deref(), Some("a sequence"));
+    assert!(catalog.sequence("main", "gone").is_none());
+    assert_eq!(catalog.view("main", "v").unwrap().comment.as_deref(), Some("ids"));
+    let schema = catalog.schemas.iter().find(|schema| schema.name == "other").unwrap();
+    assert_eq!(schema.comment.as_deref(), Some("a schema"));
+    assert_eq!(column(&snapshot, "t", 2).as_primitive::<Int64Type>().values(), &[6, 10, 14]);
+}
+
+#[test]
+fn sequences_and_comments_of_version_1_are_read_checked_and_continued() {
+    let directory = tempfile::tempdir().unwrap();
+    let [path, backup] = [SEQUENCES, BACKUP].map(|name| {
+        let path = directory.path().join(name);
+        copy(&golden(name), &path);
+        check_sequences(&Database::open(&path, OpenMode::ReadOnly).unwrap());
+        path
+    });
+    let database = open(&path);
+    check_sequences(&database);
+    // The backup is known as one of this database.
+    database.backup(&backup, |_| true).unwrap();
+    check_sequences(&open(&backup));
+    let take =
+        |name, count| database.next_values(&database.snapshot().unwrap(), "main", name, count).unwrap();
+    assert_eq!(take("of_id", 2), [9, 11]);
+    assert_eq!(take("of_other", 1), [3]);
+    assert_eq!(take("free", 9), [23, 33, 43, 53, 63, 73, 83, 93, -10]);
+    assert_eq!(take("late", 1), [3]);
+    assert!(database.checkpoint().unwrap());
+    check_sequences(&database);
+    drop(database);
+    check_sequences(&open(&path));
 }

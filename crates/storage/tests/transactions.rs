@@ -46,6 +46,27 @@ fn databases() -> (tempfile::TempDir, [Arc<Database>; 2]) {
 }
 
 #[test]
+fn nothing_is_committed_to_files_that_were_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers(0..100_000)]).unwrap();
+    append_to_log(&database, id, &numbers([7])).unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    // A new database of the same name is another one.
+    for new in [false, true] {
+        let other = new.then(|| open(&path));
+        let error = append_to_log(&database, id, &numbers([8])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert!(error.message().contains("were removed while it is open"), "{error}");
+        assert_eq!(database.checkpoint().unwrap_err().kind(), ErrorKind::NotFound);
+        if let Some(other) = other {
+            assert!(other.snapshot().unwrap().table("main", "t").is_none());
+        }
+    }
+}
+
+#[test]
 fn a_transaction_sees_its_own_changes_and_nobody_else_does() {
     let (_directory, databases) = databases();
     for database in databases {

@@ -198,10 +198,15 @@ fn view_text(call: &Call<'_>) -> Result<Gives> {
     })))
 }
 
-fn relation_comment(call: &Call<'_>) -> Result<Gives> {
-    let is_relation = call.text(1).is_none_or(|catalog| catalog == "pg_class");
-    let table = call.number(0).filter(|_| is_relation).and_then(|oid| call.objects.table(oid));
-    Ok(Text(table.and_then(|table| table.comment.clone())))
+fn object_comment(call: &Call<'_>) -> Result<Gives> {
+    let is_of = |class| call.text(1).is_none_or(|catalog| catalog == class);
+    let Some(oid) = call.number(0) else { return Ok(Text(None)) };
+    let relation = call.objects.relation(oid).filter(|_| is_of("pg_class"));
+    let schema = call.objects.comments.iter().find(|(schema, _)| *schema == oid && is_of("pg_namespace"));
+    Ok(Text(match (relation, schema) {
+        (Some(relation), _) => relation.comment().clone(),
+        (None, schema) => schema.map(|(_, comment)| comment.clone()),
+    }))
 }
 
 fn column_comment(call: &Call<'_>) -> Result<Gives> {
@@ -329,7 +334,7 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_partition_ancestors", 'n', relation_in),
     ("pg_partition_root", 'n', relation_in),
     ("json_build_object", 't', json_object),
-    ("obj_description", 't', relation_comment),
+    ("obj_description", 't', object_comment),
     ("shobj_description", 't', no_text),
     ("col_description", 't', column_comment),
     ("quote_ident", 't', |call| Ok(Text(call.text(0).map(quote)))),

@@ -52,6 +52,17 @@ pub(super) struct Relation {
     pub what: What,
 }
 
+impl Relation {
+    pub fn comment(&self) -> &Option<String> {
+        match &self.what {
+            What::Table { entry, .. } => &entry.comment,
+            What::View(view) => &view.comment,
+            What::Sequence(sequence) => &sequence.comment,
+            What::Index { .. } => &None,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Constraint {
     pub oid: i64,
@@ -65,6 +76,8 @@ pub(super) struct Constraint {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub schemas: Vec<(i64, String)>,
+    /// Of schemas that have one.
+    pub comments: Vec<(i64, String)>,
     pub relations: Vec<Relation>,
     pub constraints: Vec<Constraint>,
     taken: HashSet<i64>,
@@ -107,6 +120,7 @@ impl Objects {
                 for schema in &catalog.schemas {
                     let oid = self.number(&["schema", &schema.name]);
                     self.schemas.push((oid, schema.name.clone()));
+                    self.comments.extend(schema.comment.clone().map(|comment| (oid, comment)));
                 }
             }
         }

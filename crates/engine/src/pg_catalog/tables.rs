@@ -14,6 +14,7 @@ const BTREE: i64 = 403;
 const DEFAULT_TABLESPACE: i64 = 1663;
 const DEFAULT_COLLATION: i64 = 100;
 const CLASS_OF_RELATIONS: i64 = 1259;
+const CLASS_OF_SCHEMAS: i64 = 2615;
 const INT8_OID: i64 = 20;
 const UTF8: i64 = 6;
 
@@ -341,18 +342,19 @@ fn dependencies(source: &Source<'_>) -> Vec<Row> {
 
 fn descriptions(source: &Source<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (relation, entry) in entries(source) {
-        let mut add = |number: i64, comment: &str| {
-            rows.push(row! {
-                objoid: relation.oid, classoid: CLASS_OF_RELATIONS, objsubid: number, description: comment,
-            });
-        };
-        if let Some(comment) = &entry.comment {
-            add(0, comment);
+    let mut add = |class: i64, oid: i64, number: i64, comment: &Option<String>| {
+        if let Some(comment) = comment {
+            rows.push(row! { objoid: oid, classoid: class, objsubid: number, description: comment.as_str() });
         }
-        for column in &entry.columns {
-            if let Some(comment) = &column.comment {
-                add(attribute_number(column.id), comment);
+    };
+    for (oid, comment) in &source.objects.comments {
+        add(CLASS_OF_SCHEMAS, *oid, 0, &Some(comment.clone()));
+    }
+    for relation in &source.objects.relations {
+        add(CLASS_OF_RELATIONS, relation.oid, 0, relation.comment());
+        if let What::Table { entry, .. } = &relation.what {
+            for column in &entry.columns {
+                add(CLASS_OF_RELATIONS, relation.oid, attribute_number(column.id), &column.comment);
             }
         }
     }

@@ -3,12 +3,12 @@
 use super::DONE;
 use super::complete::mentions;
 use super::constraint::{Declared, referring};
-use super::ddl::{DeclaredColumn, fold, identity, last_of, new_column};
+use super::ddl::{DeclaredColumn, check_schema, check_view, fold, identity, last_of, new_column, parts_of};
 use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
 use super::write::Target;
 use crate::error::from_datafusion;
-use crate::scope::Named;
+use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
 use arrow::compute::{CastOptions, cast_with_options};
 use datafusion::sql::sqlparser::ast::{
@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_storage::{
     ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
-    TableEntry, Transaction, unknown_column,
+    TableEntry, Transaction, unknown_column, unknown_sequence,
 };
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 
@@ -360,6 +360,29 @@ impl Session {
             }
             (CommentObject::Column, _) => {
                 return Err(Error::new(ErrorKind::Syntax, "COMMENT ON COLUMN needs table.column"));
+            }
+            (CommentObject::Schema, _) => {
+                let Name { database, name, .. } = self.scope_of_schema(&parts_of(name)?)?;
+                return self.write(&database, |writer| {
+                    check_schema(writer.catalog(), &name)?;
+                    writer.comment(&name, None, comment)?;
+                    Ok(DONE)
+                });
+            }
+            (CommentObject::View | CommentObject::Sequence, _) => {
+                let Name { database, schema, name } = self.resolve(name)?;
+                return self.write(&database, |writer| {
+                    let catalog = writer.catalog();
+                    match object {
+                        CommentObject::View => check_view(catalog, &schema, &name)?,
+                        _ if catalog.sequence(&schema, &name).is_none() => {
+                            return Err(unknown_sequence(catalog, &name));
+                        }
+                        _ => {}
+                    }
+                    writer.comment(&schema, Some(&name), comment)?;
+                    Ok(DONE)
+                });
             }
             (other, _) => return Err(Error::unsupported(format!("COMMENT ON {other} is not supported"))),
         };

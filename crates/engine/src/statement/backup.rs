@@ -144,7 +144,7 @@ impl Session {
     fn import_view(&self, view: &CreateView) -> Result<()> {
         let Name { database, schema, name } = self.resolve_new(&view.name, false)?;
         let sql = view.query.to_string();
-        self.write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql }))
+        self.write(&database, |writer| writer.create_view(ViewEntry { schema, name, sql, comment: None }))
     }
 }
 
@@ -330,9 +330,19 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
             }
         }
     }
+    let mut comments = Vec::new();
     for view in &catalog.views {
-        writeln!(sql, "CREATE VIEW {}.{} AS {};", quoted(&view.schema), quoted(&view.name), view.sql)
-            .map_err(text_error)?;
+        let name = format!("{}.{}", quoted(&view.schema), quoted(&view.name));
+        writeln!(sql, "CREATE VIEW {name} AS {};", view.sql).map_err(text_error)?;
+        comments.push(("VIEW", name, &view.comment));
+    }
+    let sequences = catalog.sequences.iter();
+    comments.extend(sequences.map(|entry| ("SEQUENCE", name_of_sequence(entry), &entry.comment)));
+    comments.extend(catalog.schemas.iter().map(|entry| ("SCHEMA", quoted(&entry.name), &entry.comment)));
+    for (what, name, comment) in comments {
+        if let Some(comment) = comment {
+            writeln!(sql, "COMMENT ON {what} {name} IS {};", literal(comment)).map_err(text_error)?;
+        }
     }
     Ok(sql)
 }

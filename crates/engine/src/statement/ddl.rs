@@ -14,8 +14,8 @@ use datafusion::sql::sqlparser::ast::{
     OnCommit, Statement,
 };
 use hypostyle_storage::{
-    ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, Transaction,
-    ViewEntry,
+    Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
+    Transaction, ViewEntry,
 };
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::sync::Arc;
@@ -161,10 +161,14 @@ impl Session {
             plan(&sql)?;
         }
         self.write(&database, |writer| {
-            if create.or_replace && writer.catalog().view(&schema, &name).is_some() {
+            let mut comment = None;
+            if create.or_replace
+                && let Some(old) = writer.catalog().view(&schema, &name)
+            {
+                comment = old.comment.clone();
                 writer.drop_view(&schema, &name)?;
             }
-            writer.create_view(ViewEntry { schema, name, sql })?;
+            writer.create_view(ViewEntry { schema, name, sql, comment })?;
             Ok(DONE)
         })
     }
@@ -202,7 +206,7 @@ impl Session {
     }
 
     /// The database of a schema that is called by its name, or by its database's and its own.
-    fn scope_of_schema(&self, parts: &[String]) -> Result<Name> {
+    pub(super) fn scope_of_schema(&self, parts: &[String]) -> Result<Name> {
         let (database, name) = match parts {
             [name] => (self.scope.current().0, name),
             [database, name] => (self.scope.database(database)?.name, name),
@@ -210,6 +214,24 @@ impl Session {
         };
         Ok(Name { database, schema: name.clone(), name: name.clone() })
     }
+}
+
+pub(super) fn check_schema(catalog: &Catalog, name: &str) -> Result<()> {
+    if catalog.has_schema(name) {
+        return Ok(());
+    }
+    Err(missing("schema", name, catalog.schemas.iter().map(|schema| schema.name.as_str())))
+}
+
+/// That there is a view of this name.
+pub(super) fn check_view(catalog: &Catalog, schema: &str, name: &str) -> Result<()> {
+    if catalog.view(schema, name).is_some() {
+        return Ok(());
+    }
+    if catalog.table(schema, name).is_some() {
+        return Err(Error::new(ErrorKind::UnknownName, format!("\"{name}\" is a table, not a view")));
+    }
+    Err(missing("view", name, catalog.views.iter().map(|view| view.name.as_str())))
 }
 
 fn drop_objects(
@@ -241,7 +263,6 @@ fn drop_objects(
                 }
             },
             ObjectType::View => match (view, table) {
-                (Some(_), _) => writer.drop_view(schema, name)?,
                 (None, Some(_)) => {
                     return Err(Error::new(
                         ErrorKind::UnknownName,
@@ -249,21 +270,16 @@ fn drop_objects(
                     ));
                 }
                 (None, None) if if_exists => {}
-                (None, None) => {
-                    return Err(missing("view", name, catalog.views.iter().map(|view| view.name.as_str())));
+                _ => {
+                    check_view(&catalog, schema, name)?;
+                    writer.drop_view(schema, name)?;
                 }
             },
             ObjectType::Schema => {
-                if !catalog.has_schema(name) {
-                    if if_exists {
-                        continue;
-                    }
-                    return Err(missing(
-                        "schema",
-                        name,
-                        catalog.schemas.iter().map(|schema| schema.name.as_str()),
-                    ));
+                if !catalog.has_schema(name) && if_exists {
+                    continue;
                 }
+                check_schema(&catalog, name)?;
                 if name == SCHEMA_MAIN {
                     return Err(Error::invalid_input("the schema \"main\" cannot be dropped"));
                 }

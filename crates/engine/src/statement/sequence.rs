@@ -120,6 +120,7 @@ impl Clauses {
             start: 0,
             cycle: false,
             owner: None,
+            comment: None,
             state: SequenceState { last: 0, is_called: false },
         };
         let unbounded = Self { min: Some(self.min.flatten()), max: Some(self.max.flatten()), ..self.clone() };

@@ -152,6 +152,13 @@ impl Database {
         // A process that was killed while it wrote a frame has written its beginning, or even all of it. Nobody
         // may overwrite column files that it names as long as it may come back after a restart.
         let log = view.log()?;
+        if self.store.path().is_some() && log.is_removed()? {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "the files of the database were removed while it is open: nothing can be committed any more; close it, \
+                 and restore it from a backup",
+            ));
+        }
         let mut next = [0; 8];
         if log.read_up_to(shared.written, &mut next)? > 0 && next != [0; 8] {
             clear_unfinished(log, shared.written).inspect_err(|_| self.refuse_commits())?;

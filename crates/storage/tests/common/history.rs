@@ -72,6 +72,7 @@ pub fn sequence(name: &str) -> SequenceEntry {
         start: 1,
         cycle: false,
         owner: None,
+        comment: None,
         state: SequenceState { last: 1, is_called: false },
     }
 }
