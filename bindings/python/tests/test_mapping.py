@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import sys
 import threading
 
 import hypostyle
@@ -110,6 +111,37 @@ def test_stored_results_share_memory_with_arrow_and_pandas(stored):
     frame = result.df()
     assert frame["i"].to_numpy().base is not None
     assert str(frame["s"].dtype) == "category"
+
+
+def file_at(address):
+    """The file that is mapped at an address of this process, if one is."""
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            where, *_, last = line.split(maxsplit=5)
+            start, end = (int(part, 16) for part in where.split("-"))
+            if start <= address < end:
+                return last.strip() if last.startswith("/") else None
+    return None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc/self/maps")
+def test_results_are_mappings_of_files_again_after_compaction(stored, directory):
+    def files():
+        table = stored.table("t").arrow()
+        assert table["i"].null_count == 0
+        # The buffer of the values; of strings that occur often, the indices into the dictionary.
+        buffers = [table.column(name).chunk(0).buffers()[1] for name in table.column_names]
+        return [file_at(buffer.address) for buffer in buffers]
+
+    def are_mapped():
+        return [file is not None and file.startswith(str(directory)) for file in files()]
+
+    assert are_mapped() == [True] * 3
+    stored.execute("DELETE FROM t WHERE i % 100 = 42")
+    assert are_mapped() == [False] * 3
+    stored.execute("VACUUM t")
+    assert are_mapped() == [True] * 3
+    assert stored.table("t").arrow().num_rows == ROWS * 99 // 100
 
 
 def test_limit_and_projection_of_a_table(stored):
