@@ -3,10 +3,10 @@
 use crate::Mapping;
 use crate::observer::{Observed, Operation, tell};
 use hypostyle_types::{Error, Result};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{AtFlags, MemfdFlags, SealFlags, StatxFlags, statx};
 use std::io::{IoSlice, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Bytes that are read and written at a time, where the kernel does not copy.
@@ -54,9 +54,11 @@ impl File {
 
     /// Whether the file has no name on disk any more. A file of a database in memory never had one.
     pub fn is_removed(&self) -> Result<bool> {
-        match self.inner.metadata() {
-            Ok(metadata) => Ok(metadata.nlink() == 0),
-            Err(error) => Err(self.error("cannot read the links of", &error)),
+        // Nothing else is asked for: Linux writes anew, with the next write, and makes durable with every sync, what
+        // times of a file somebody has asked for, those of its neighbours on disk, too.
+        match statx(&self.inner, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
+            Ok(answer) => Ok(answer.stx_nlink == 0),
+            Err(error) => Err(self.error("cannot read the links of", &error.into())),
         }
     }
 

@@ -58,7 +58,7 @@ fn nothing_is_committed_to_files_that_were_removed() {
         let other = new.then(|| open(&path));
         let error = append_to_log(&database, id, &numbers([8])).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert!(error.message().contains("were removed while it is open"), "{error}");
+        assert!(error.message().contains("files of the database were removed while it is open"), "{error}");
         assert_eq!(database.checkpoint().unwrap_err().kind(), ErrorKind::NotFound);
         if let Some(other) = other {
             assert!(other.snapshot().unwrap().table("main", "t").is_none());

@@ -142,6 +142,14 @@ impl Database {
         if shared.sync_failed || self.failed.load(Ordering::Acquire) {
             return Err(refused());
         }
+        // Who opens the database now shares nothing with this process.
+        if self.store.path().is_some() && self.shared_file()?.is_removed()? {
+            return Err(Error::new(
+                ErrorKind::NotFound,
+                "files of the database were removed while it is open: nothing can be committed any more; close it \
+                 everywhere, and restore it from a backup if it does not open again",
+            ));
+        }
         // What readers have taken in need not be read again.
         let head = self.head.read();
         if head.position > view.position {
@@ -152,13 +160,6 @@ impl Database {
         // A process that was killed while it wrote a frame has written its beginning, or even all of it. Nobody
         // may overwrite column files that it names as long as it may come back after a restart.
         let log = view.log()?;
-        if self.store.path().is_some() && log.is_removed()? {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                "the files of the database were removed while it is open: nothing can be committed any more; close it, \
-                 and restore it from a backup",
-            ));
-        }
         let mut next = [0; 8];
         if log.read_up_to(shared.written, &mut next)? > 0 && next != [0; 8] {
             clear_unfinished(log, shared.written).inspect_err(|_| self.refuse_commits())?;

@@ -297,8 +297,11 @@ impl Database {
     }
 
     fn write_shared(&self, shared: &Shared) -> Result<()> {
-        let file = self.shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
-        file.write_at(0, &shared.encode())
+        self.shared_file()?.write_at(0, &shared.encode())
+    }
+
+    fn shared_file(&self) -> Result<&File> {
+        self.shared.get().ok_or_else(|| Error::internal("a writer without shared state"))
     }
 
     /// Begins a transaction that reads what is committed now.
