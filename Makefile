@@ -42,11 +42,14 @@ bench-design-space: SF := 0.1
 bench-design-space: build ## Measure what the protocol could have been: the chapter's Tables 3.3 to 3.9 (SF=0.1)
 	@. scripts/env.sh && "$$VENV/bin/python" bench/design_space.py --sf $(SF) --runs $(RUNS)
 
-test-long: build ## Crash, fault, isolation, damage and model campaigns, ROUNDS (20) times as long; HYPOSTYLE_TEST_SEED repeats one
+test-long: build ## Crash, fault, isolation, damage, hostile-client and model campaigns, ROUNDS (20) times as long; HYPOSTYLE_TEST_SEED repeats one
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) cargo test --locked -p hypostyle-storage \
 		--test crash --test images --test faults --test isolation --test model -- --nocapture --test-threads 1
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
 		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py
+	@. scripts/env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
+		&& HYPOSTYLE_PGWIRE="$$CARGO_TARGET_DIR/release/examples/pgwire" HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
+		"$$VENV/bin/python" -m pytest -q -s tests/test_pgwire_hostile.py
 
 test-drivers: setup ## psql, pgbench, and PostgreSQL's JDBC and ODBC drivers against the server
 	@scripts/pg_drivers.sh

@@ -16,6 +16,10 @@ for name in format-v1 format-v1-transactions format-v1-sequences; do
     done
 done
 HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-wire --test golden write_fuzz_seeds -- --ignored
+
+printf '\n== what PostgreSQL'"'"'s clients send\n'
+FUZZ_SECONDS="${FUZZ_SECONDS:-30}" cargo test --release --locked --quiet -p hypostyle-server fuzz::
+
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
 for target in superblock block log database attachments frame message chunk dictionary scram files transport channel; do
     printf '\n== %s\n' "$target"

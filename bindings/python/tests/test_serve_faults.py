@@ -309,6 +309,32 @@ def test_a_full_disk_ends_a_transaction_of_a_client_and_not_its_connection(tmp_p
         check(con)
 
 
+def test_a_full_disk_refuses_checkpoints_and_compaction_and_loses_nothing(tmp_path, disk):
+    with serve(tmp_path, *LISTEN, database=disk / "t.hypo") as served, served.connect() as con:
+        con.append("t", Rows(map(batch, range(8))), create=True)
+        con.execute("delete from t where x % 2 = 0")
+        for value in range(20):
+            con.execute("insert into t values (?)", (-value - 1,))
+        expected = (400_020, sum(range(1, 800_000, 2)) - sum(range(1, 21)))
+        filler = fill(disk, 0)
+        statements = ["vacuum t", "checkpoint", "alter table t add column y bigint default 7"]
+        for statement in statements * 2:
+            with pytest.raises(hypostyle.DiskFullError) as error:
+                promptly(lambda statement=statement: con.execute(statement))
+            assert error.value.sqlstate == "53100", statement
+            assert con.sql("select count(*) as n, sum(x) as s from t").fetchone() == expected
+            check(con)
+        filler.unlink()
+        for statement in statements:
+            con.execute(statement)
+        assert con.sql("select count(*) as n, sum(x) as s, min(y) as y from t").fetchone() == (*expected, 7)
+        check(con)
+        served.kill()
+    with hypostyle.connect(disk / "t.hypo") as con:
+        assert con.sql("select count(*) as n, sum(x) as s, max(y) as y from t").fetchone() == (*expected, 7)
+        check(con)
+
+
 def test_a_shell_is_told_that_the_disk_is_full(tmp_path, disk):
     with serve(tmp_path, *LISTEN, database=disk / "t.hypo") as served:
         fill(disk, 1 << 20)

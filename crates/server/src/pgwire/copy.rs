@@ -616,7 +616,7 @@ impl RecordBatchReader for Incoming {
 }
 
 /// The fields of a line in the text format.
-fn text_fields(line: &str, copy: &Copy) -> Result<Vec<Option<String>>, String> {
+pub(super) fn text_fields(line: &str, copy: &Copy) -> Result<Vec<Option<String>>, String> {
     let (mut fields, mut start, mut escaped) = (Vec::new(), 0, false);
     let mut finish = |raw: &str| {
         fields.push(if raw == copy.null { None } else { Some(unescaped(raw)?) });
@@ -680,7 +680,7 @@ fn digits(bytes: &mut std::iter::Peekable<std::str::Bytes<'_>>, first: u32, radi
 }
 
 /// The fields of a row of CSV. Only what is not in quotes can be NULL.
-fn csv_fields(row: &str, copy: &Copy) -> Vec<Option<String>> {
+pub(super) fn csv_fields(row: &str, copy: &Copy) -> Vec<Option<String>> {
     let (mut fields, mut field, mut was_quoted, mut quoted) = (Vec::new(), Vec::new(), false, false);
     let mut finish = |field: &mut Vec<u8>, was_quoted: &mut bool| {
         let text = String::from_utf8_lossy(&std::mem::take(field)).into_owned();

@@ -13,6 +13,8 @@ mod command;
 mod copy;
 mod decode;
 mod encode;
+#[cfg(test)]
+mod fuzz;
 mod message;
 mod prepared;
 mod reply;
