@@ -179,7 +179,7 @@ def asked(port, sql):
 
 
 def attack(server, sent):
-    """Connects, sends what `sent` makes of random numbers, and yields what comes back; a round for each seed."""
+    """Connects, sends what `sent` makes of random numbers, yields what comes back; a round for each seed."""
     process, port = server
     for seed in seeds():
         rng = random.Random(seed)

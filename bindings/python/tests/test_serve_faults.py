@@ -134,6 +134,30 @@ def test_a_server_killed_in_mid_append_has_appended_nothing(tmp_path, scheme):
         assert con.sql("select sum(x) as s from t").fetchone() == (400_000 * 399_999 // 2,)
 
 
+@pytest.mark.parametrize("options", ["", "(FORMAT csv)", "(FORMAT binary)"])
+def test_a_server_killed_in_mid_copy_has_copied_nothing(tmp_path, options):
+    psycopg = pytest.importorskip("psycopg")
+    place = tmp_path / "t.hypo"
+    with serve(tmp_path, "--pgwire", "127.0.0.1:0", database=place) as served:
+        address = f"host=127.0.0.1 port={served.port('postgresql')} user=ada"
+        with psycopg.connect(address, autocommit=True) as pg:
+            pg.execute("create table t (x bigint)")
+            pg.execute("insert into t values (7)")
+            with (
+                pytest.raises(psycopg.OperationalError),
+                pg.cursor() as cursor,
+                cursor.copy(f"copy t from stdin {options}") as copy,
+            ):
+                copy.set_types(["int8"])
+                for x in range(1_000_000):
+                    copy.write_row((x,)) if options != "(FORMAT csv)" else copy.write(f"{x}\n")
+                    if x == 300_000:
+                        served.kill()
+    with hypostyle.connect(place) as con:
+        assert con.table("t").fetchall() == [(7,)]
+        check(con)
+
+
 def append_to_a_server_that_is_killed(served, con, seconds):
     """Whether rows were appended to a server that is killed so long after it was sent the last."""
     last = threading.Event()
