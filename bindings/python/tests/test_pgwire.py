@@ -298,6 +298,22 @@ def test_a_cancelled_statement_leaves_the_session_alive(pg):
     assert pg.execute("SELECT 1").fetchone() == (1,)
 
 
+def test_a_statement_that_takes_too_long_says_so(pg):
+    pg.autocommit = True
+    pg.execute("SET statement_timeout = '200ms'")
+    endless = "SELECT count(*) FROM generate_series(1, 1000000) a, generate_series(1, 1000000) b"
+    for _ in range(2):
+        with pytest.raises(
+            psycopg.errors.QueryCanceled, match="canceling statement due to statement timeout"
+        ):
+            pg.execute(endless)
+    pg.execute("SET statement_timeout = 0")
+    threading.Timer(0.5, pg.cancel).start()
+    with pytest.raises(psycopg.errors.QueryCanceled, match="canceling statement due to user request"):
+        pg.execute(endless)
+    assert pg.execute("SELECT 1").fetchone() == (1,)
+
+
 @pytest.mark.parametrize("options", ["", "(FORMAT csv)", "(FORMAT binary)"])
 def test_copy_in_and_out_of_all_formats(pg, options):
     columns = {

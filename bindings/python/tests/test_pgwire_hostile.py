@@ -141,21 +141,21 @@ def startup(options=b"user\0eve\0\0"):
 
 
 def replies(connection):
-    """The types of the messages that come until the server closes, and the SQLSTATEs of its errors."""
+    """The types of the messages that come until the server closes, and SQLSTATE and message of its errors."""
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while piece := connection.recv(1 << 16):
             received += piece
-    kinds, states = b"", []
+    kinds, errors = b"", []
     while len(received) >= 5:
         (length,) = struct.unpack(">i", received[1:5])
         body = received[5 : 1 + length]
         kinds += received[:1]
         if received[:1] == b"E":
             fields = dict((field[:1], field[1:]) for field in body.split(b"\0") if field)
-            states.append(fields[b"C"].decode())
+            errors.append((fields[b"C"].decode(), fields[b"M"].decode()))
         received = received[1 + length :]
-    return kinds, states
+    return kinds, errors
 
 
 @pytest.fixture(scope="module")
@@ -169,11 +169,11 @@ def server():
         assert "panicked" not in server.stderr.read()
 
 
-def asked(port, sql):
-    """The replies to a query, by a client that behaves."""
+def asked(port, sql, *more):
+    """The replies to a query and to more messages, by a client that behaves."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(startup())
-        for kind, body in ((b"Q", text(sql)), (b"X", b"")):
+        for kind, body in ((b"Q", text(sql)), *more, (b"X", b"")):
             connection.sendall(kind + struct.pack(">i", 4 + len(body)) + body)
         return replies(connection)
 
@@ -206,11 +206,12 @@ def test_any_messages_are_answered_or_end_the_connection(server):
 
     assert asked(server[1], "CREATE TABLE t (i INTEGER, s VARCHAR, f DOUBLE)")[1] == []
     seen = set()
-    for kinds, states in attack(server, sent):
+    for kinds, errors in attack(server, sent):
         assert kinds.startswith(b"R")
+        states = {sqlstate for sqlstate, _ in errors}
         # What nobody has thought of would be an internal error.
-        assert "XX000" not in states, states
-        seen.update(states)
+        assert "XX000" not in states, errors
+        seen |= states
     # Not all of it was thrown away for the same reason.
     assert {"08P01", "42601", "22P04"} <= seen, seen
     assert asked(server[1], "SELECT count(*) FROM t")[0].endswith(b"TDCZ")
@@ -226,3 +227,13 @@ def test_any_startup_is_answered_or_ends_the_connection(server):
     answers = [kinds[:1] for kinds, _ in attack(server, sent)]
     # Some are let in, some are told why not, some have not said enough.
     assert {b"R", b"E", b""} <= set(answers)
+
+
+def test_a_client_that_gives_a_copy_up_is_told_so(server):
+    assert asked(server[1], "CREATE TABLE given_up (x INTEGER)")[1] == []
+    rows, failure = (b"d", b"1\n"), (b"f", text("no more"))
+    kinds, errors = asked(server[1], "COPY given_up FROM STDIN", rows, failure)
+    assert kinds.endswith(b"GEZ")
+    assert [sqlstate for sqlstate, _ in errors] == ["57014"]
+    assert errors[0][1].endswith("COPY from stdin failed: no more")
+    assert asked(server[1], "SELECT * FROM given_up")[0].endswith(b"TCZ")

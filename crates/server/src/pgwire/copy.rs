@@ -355,6 +355,13 @@ struct Incoming {
     ended: Arc<Mutex<bool>>,
 }
 
+const GIVEN_UP: &str = "COPY from stdin failed: ";
+
+/// Whether the client has given up a COPY.
+pub(super) fn is_given_up(error: &Error) -> bool {
+    error.message().contains(GIVEN_UP)
+}
+
 /// The fields of a row.
 enum Row {
     Texts(Vec<Option<String>>),
@@ -393,8 +400,7 @@ impl Incoming {
                     return Ok(false);
                 }
                 Message::CopyFail(why) => {
-                    let message = format!("COPY from stdin failed: {why}");
-                    return Err(Error::new(ErrorKind::Interrupted, message).with_sqlstate("57014"));
+                    return Err(Error::new(ErrorKind::Interrupted, format!("{GIVEN_UP}{why}")));
                 }
                 // As PostgreSQL has it, these mean nothing here.
                 Message::Flush | Message::Sync => {}

@@ -30,7 +30,7 @@ use crate::server::{Arrival, Identity, Place};
 use bytes::{Bytes, BytesMut};
 use cancel::Registered;
 use channel::{Input, Output};
-use hypostyle::{Connection, Poll};
+use hypostyle::Connection;
 use hypostyle_types::{Error, ErrorKind, Result};
 use message::{Message, take};
 use reply::{Replies, Severity};
@@ -149,22 +149,7 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
     let settings = connection.postgres_settings()?;
     settings.set_process(registered.key.process);
     settings.force("session_authorization", &identity.user);
-    limit_time(&connection, server)?;
     Ok((connection, registered))
-}
-
-/// Has a statement interrupted that takes longer than the server or the session allows, or than a server that stops can wait.
-fn limit_time(connection: &Connection, server: &Arc<Server>) -> Result<()> {
-    let (settings, server) = (connection.postgres_settings()?, server.clone());
-    connection.set_poll(Some(Arc::new(move |progress| {
-        let own = settings.time("statement_timeout");
-        let limit = [server.limits.statement_time, own].into_iter().flatten().min();
-        match server.must_end() || limit.is_some_and(|limit| progress.elapsed > limit) {
-            true => Poll::Interrupt,
-            false => Poll::Continue,
-        }
-    })));
-    Ok(())
 }
 
 async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {

@@ -2,7 +2,7 @@
 
 use super::column::Column;
 use bytes::{BufMut, Bytes, BytesMut};
-use hypostyle_types::{Error, ErrorKind};
+use hypostyle_types::Error;
 
 /// The state that a client is told when it may say something again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,13 +163,6 @@ impl Replies {
         let (message, hint) = match error.message().rfind("; did you mean ") {
             Some(at) => (&error.message()[..at], Some(&error.message()[at + 2..])),
             None => (error.message(), None),
-        };
-        // PostgreSQL tells of a cancelled query in these words, which programs look for.
-        let message = match error.kind() {
-            ErrorKind::Interrupted if error.sqlstate() == "57014" => {
-                "canceling statement due to user request"
-            }
-            _ => message,
         };
         self.message(kind, |body| {
             let mut field = |code: u8, text: &str| {

@@ -18,12 +18,13 @@ use crate::Server;
 use arrow::array::timezone::Tz;
 use bytes::Bytes;
 use hypostyle::postgres::Settings;
-use hypostyle::{Connection, Parameters, ScalarValue, split_statements};
+use hypostyle::{Connection, Parameters, Poll, ScalarValue, split_statements};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Settings that are the engine's, though PostgreSQL's clients may set them, too.
 const OF_ENGINE: [&str; 5] = ["threads", "memory_limit", "temp_directory", "batch_size", "synchronous"];
@@ -44,6 +45,8 @@ pub(super) struct Session {
     local: Vec<(String, Option<String>)>,
     /// The open transaction is implicit.
     implicit: bool,
+    /// The statement was interrupted because it took too long.
+    too_long: Arc<AtomicBool>,
 }
 
 /// What a statement has come to.
@@ -60,10 +63,27 @@ enum Performed {
     },
 }
 
+/// Has a statement interrupted that takes longer than the server or the session allows, or than a server that stops can
+/// wait; whether it took too long is told.
+fn limit_time(connection: &Connection, server: &Arc<Server>) -> Result<Arc<AtomicBool>> {
+    let (settings, server) = (connection.postgres_settings()?, server.clone());
+    let too_long = Arc::new(AtomicBool::new(false));
+    let tells = too_long.clone();
+    connection.set_poll(Some(Arc::new(move |progress| {
+        let own = settings.time("statement_timeout");
+        let limit = [server.limits.statement_time, own].into_iter().flatten().min();
+        let is_too_long = limit.is_some_and(|limit| progress.elapsed > limit);
+        tells.store(is_too_long, Ordering::Relaxed);
+        if is_too_long || server.must_end() { Poll::Interrupt } else { Poll::Continue }
+    })));
+    Ok(too_long)
+}
+
 impl Session {
     pub fn new(server: Arc<Server>, connection: Connection, input: Input, output: Output) -> Result<Self> {
         let settings = connection.postgres_settings()?;
         let zone = zone("UTC")?;
+        let too_long = limit_time(&connection, &server)?;
         Ok(Self {
             server,
             connection,
@@ -76,6 +96,7 @@ impl Session {
             portals: HashMap::new(),
             local: Vec::new(),
             implicit: false,
+            too_long,
         })
     }
 
@@ -209,7 +230,16 @@ impl Session {
         self.server.metrics.errors.inc();
         self.connection.abort_transaction(error.message());
         let position = statement.and_then(|(text, sql)| position(error.message(), text, sql));
-        self.output.replies.error(Severity::Error, error, position);
+        let is_cancelled =
+            error.kind() == ErrorKind::Interrupted && error.sqlstate() == error.kind().sqlstate();
+        if !is_cancelled || copy::is_given_up(error) {
+            return self.output.replies.error(Severity::Error, error, position);
+        }
+        // PostgreSQL's words, which programs look for.
+        let too_long = self.too_long.swap(false, Ordering::Relaxed);
+        let why = if too_long { "statement timeout" } else { "user request" };
+        let error = Error::new(error.kind(), format!("canceling statement due to {why}"));
+        self.output.replies.error(Severity::Error, &error, None);
     }
 
     fn warn(&mut self, sqlstate: &str, message: &str) {
