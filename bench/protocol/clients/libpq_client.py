@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loop import give_back_memory, serve, timed
+from loop import serve, timed
 from psycopg import pq
 
 
@@ -14,7 +14,6 @@ def handle(address: str, sql: str) -> dict[str, Any]:
         raise RuntimeError(result.error_message.decode())
     answer = {"seconds": seconds, "rows": result.ntuples}
     result.clear()
-    give_back_memory()
     return answer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from loop import give_back_memory, serve, timed
+from loop import serve, timed
 
 LIBRARY = "libmariadb.so.3"
 CLIENT_COMPRESS = 32
@@ -51,7 +51,6 @@ def main() -> None:
         seconds, result = timed(lambda: library.fetch(**request))
         rows = library.rows(result)
         library.free(result)
-        give_back_memory()
         return {"seconds": seconds, "rows": rows}
 
     serve(handle)
