@@ -128,7 +128,7 @@ def copy_of(path: Path, target: Path) -> Path:
     return target
 
 
-def per_key(connections: dict[str, Any], sql: str, keys: list[int]) -> dict[str, list[float]]:
+def per_key(connections: dict[str, Any], sql: str, keys: list[int]) -> dict[str, float]:
     """Median seconds of a statement about one key, each a durable commit, in a loop as programs have them."""
     medians = {}
     for engine, connection in connections.items():
