@@ -15,8 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(lengths) = reader.list(2, 16, |reader| reader.u16()) else { return };
     // All zeros: as offsets they ascend, and what is behind them is the server's to answer for.
     let zeros = vec![0; usize::from(u16::MAX)];
-    let files = lengths.into_iter().map(|length| File::sealed(&[&zeros[..usize::from(length)]]).unwrap());
-    let files = files.collect();
+    let sealed = |length| File::sealed(File::unsealed().unwrap(), &[&zeros[..usize::from(length)]]).unwrap();
+    let files = lengths.into_iter().map(sealed).collect();
     let (place, head) = (Place::Columns, reader.rest().to_vec());
     let header = ChunkHeader { query: 1, place, number: 0, rows, checksum: 0, skip, head };
     let Ok(columns) = MappedColumns::new(schema.clone(), &header, files) else { return };

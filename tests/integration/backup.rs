@@ -18,13 +18,17 @@ fn filled() -> Connection {
              CREATE TABLE other.\"Child\" (a BIGINT, p INTEGER REFERENCES parent, d DECIMAL(15,2), t TIMESTAMP, u UUID,
                 j JSON, l INTEGER[], s STRUCT(x DOUBLE, y DATE), b BLOB, tz TIMESTAMPTZ, CHECK (a > 0));
              COMMENT ON TABLE parent IS 'it''s a comment';
+             COMMENT ON COLUMN parent.name IS 'one; or \"two\"';
+             COMMENT ON SCHEMA other IS 'the other''s';
              INSERT INTO parent VALUES (1, 'one'), (2, 'two');
              INSERT INTO other.\"Child\" SELECT value, 1 + value % 2, 1.25, '2020-01-01 12:00:00',
                 '00000000-0000-0000-0000-000000000007', '{\"a\": 1}', [1, NULL], NULL AS s, NULL AS b, '2020-01-01 12:00:00+02'
                 FROM generate_series(1, 1000) AS g (value);
              DELETE FROM other.\"Child\" WHERE a = 500;
              CREATE VIEW v AS SELECT p, count(*) AS n FROM other.\"Child\" GROUP BY p;
+             COMMENT ON VIEW v IS 'of a view';
              CREATE SEQUENCE other.\"Count\" INCREMENT 5 CYCLE MAXVALUE 1000;
+             COMMENT ON SEQUENCE other.\"Count\" IS 'of a sequence';
              CREATE TABLE made (s SERIAL, i BIGINT GENERATED ALWAYS AS IDENTITY (START WITH 100), twice BIGINT AS (a * 2), a BIGINT,
                 n BIGINT DEFAULT nextval('other.\"Count\"'));
              INSERT INTO made (a) VALUES (1), (2), (3)",
@@ -33,19 +37,21 @@ fn filled() -> Connection {
     connection
 }
 
-const QUERIES: [&str; 6] = [
+const QUERIES: [&str; 7] = [
     "SELECT * FROM parent ORDER BY id",
     "SELECT * FROM other.\"Child\" ORDER BY a",
     "SELECT * FROM v ORDER BY p",
     "SELECT * FROM made ORDER BY a",
     "SELECT * FROM information_schema.sequences ORDER BY sequence_name",
     "SELECT table_name, column_name, data_type, is_nullable, column_default, identity_generation, generation_expression FROM information_schema.columns ORDER BY 1, 2",
+    "SELECT objsubid, description FROM pg_catalog.pg_description ORDER BY 2",
 ];
 
 fn check(connection: &Connection, original: &Connection) {
     for sql in QUERIES {
         assert_eq!(rows(connection, sql), rows(original, sql), "{sql}");
     }
+    assert!(rows(connection, QUERIES[6]).contains("of a sequence"));
     check_constraints(connection);
 }
 

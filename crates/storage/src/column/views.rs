@@ -10,8 +10,13 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, GenericByteArray, GenericByteViewArray};
 use arrow_buffer::{NullBuffer, ScalarBuffer};
+use arrow_data::MAX_INLINE_VIEW_LEN;
 use arrow_schema::DataType;
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Values of up to so many bytes lie in their views.
+const INLINE_BYTES_MAX: usize = MAX_INLINE_VIEW_LEN as usize;
 
 /// Rows of an array of LargeUtf8 or LargeBinary as Utf8View or BinaryView, which share its bytes; `None` for arrays of
 /// other types, or with more bytes than views can reach (4 GiB).
@@ -45,21 +50,47 @@ where
     let mut views: Vec<u128> = Vec::with_capacity(count);
     let place = |row: usize| (offsets[row] as usize - start)..(offsets[row + 1] as usize - start);
     rows().for_each(|row| {
-        let place = place(row);
-        views.push(make_view(&bytes[place.clone()], 0, place.start as u32));
+        views.push(view_of(&bytes, place(row)));
     });
     let nulls = array.nulls().map(|nulls| NullBuffer::from_iter(rows().map(|row| nulls.is_valid(row))));
-    // SAFETY: each view is of a whole value of `array`, in the one buffer, and made by `make_view` from these very
-    // bytes; so it is UTF-8 where the array's values are. There are as many views as rows.
+    // SAFETY: each view is of a whole value of `array`, in the one buffer, and made from these very bytes; so it is
+    // UTF-8 where the array's values are. There are as many views as rows.
     Some(Arc::new(unsafe {
         GenericByteViewArray::<To>::new_unchecked(ScalarBuffer::from(views), vec![bytes], nulls)
     }))
+}
+
+/// What [`make_view`] gives for some of the bytes of buffer 0, which are fewer than 4 GiB: without asking for each
+/// length of the short ones, except at the end of the bytes.
+#[inline]
+fn view_of(bytes: &[u8], place: Range<usize>) -> u128 {
+    let value = &bytes[place.clone()];
+    let Some(first) = bytes[place.start..].first_chunk::<16>() else {
+        return make_view(value, 0, place.start as u32);
+    };
+    let (first, length) = (u128::from_le_bytes(*first), value.len());
+    let rest = match length {
+        0..=INLINE_BYTES_MAX => first & ((1 << (8 * length)) - 1),
+        _ => u128::from(first as u32) | ((place.start as u128) << 64),
+    };
+    (rest << 32) | length as u128
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use arrow_array::{LargeBinaryArray, LargeStringArray, StringViewArray};
+
+    #[test]
+    fn views_are_those_of_arrow() {
+        let bytes: Vec<u8> = (100..160).collect();
+        for start in 0..=bytes.len() {
+            for end in start..=bytes.len() {
+                let expected = make_view(&bytes[start..end], 0, start as u32);
+                assert_eq!(view_of(&bytes, start..end), expected, "{start}..{end}");
+            }
+        }
+    }
 
     #[test]
     fn views_are_of_the_rows_that_were_asked_for() {
