@@ -31,7 +31,10 @@ impl MappedColumns {
         let fields: Vec<_> = schema.fields().iter().map(|field| field.as_ref()).collect();
         let columns = read_file_nodes(&header.head, &fields, descriptors.len())?;
         let end = header.skip.checked_add(header.rows);
-        if columns.iter().any(|nodes| nodes.first().map(|node| node.elements) < end) {
+        let reaches = |nodes: &Vec<FileNode>| {
+            nodes.first().zip(end).is_some_and(|(node, end)| node.elements >= end)
+        };
+        if !columns.iter().all(reaches) {
             return Err(Error::protocol("a column's files have fewer rows than the result"));
         }
         let name =
@@ -128,4 +131,35 @@ fn check_last_offset(last: i128, end: u64) -> Result<()> {
         return Err(Error::protocol(format!("the last offset of a file is {last} where {end} must be")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_schema::{Field, Schema};
+    use hypostyle_wire::{Place, write_file_nodes};
+    use std::sync::Arc;
+
+    #[test]
+    fn files_must_have_the_rows_of_the_result() {
+        let schema = Arc::new(Schema::new(vec![Field::new("a", DataType::Int32, false)]));
+        let node = FileNode {
+            elements: 4,
+            nulls: 0,
+            validity: None,
+            buffers: vec![Region { length: 16, descriptor: 0 }],
+            dictionary: None,
+        };
+        let take = |skip, rows| {
+            let head = write_file_nodes([&node].into_iter());
+            let header =
+                ChunkHeader { query: 1, place: Place::Columns, number: 0, rows, checksum: 0, skip, head };
+            let file = File::sealed(File::unsealed().unwrap(), &[[7; 16].as_slice()]).unwrap();
+            MappedColumns::new(schema.clone(), &header, vec![file])
+        };
+        assert_eq!(take(1, 3).unwrap().column(0, false).unwrap().len(), 3);
+        for (skip, rows) in [(2, 3), (u64::MAX, 1), (u64::MAX, u64::MAX), (0, 5)] {
+            assert_eq!(take(skip, rows).unwrap_err().sqlstate(), "08P01", "{skip} {rows}");
+        }
+    }
 }
