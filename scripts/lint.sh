@@ -12,6 +12,7 @@ ruff=("$VENV/bin/ruff")
 python_code=(scripts bench bindings/python bindings/adbc)
 
 cargo fmt --all --check
+cargo fmt --manifest-path fuzz/Cargo.toml --check
 "${ruff[@]}" format --quiet --config scripts/ruff.toml --check "${python_code[@]}"
 "${ruff[@]}" check --quiet --config scripts/ruff.toml "${python_code[@]}"
 
@@ -24,6 +25,7 @@ fi
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver
 export CLIPPY_ARGS=-Dwarnings
 cargo build --locked --release --keep-going --workspace --exclude hypostyle-python --all-targets
+cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 # As scripts/wheel.sh does, so that PyO3 is configured, and so compiled, once for both.
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT

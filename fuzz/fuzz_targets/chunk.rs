@@ -16,14 +16,28 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Bytes in memory that a chunk may have; well below libFuzzer's limit.
 const LIMIT: usize = 64 << 20;
 
-/// Schema, rows, whether the payload is in memory, head, payload; seeds are written by the tests of `wire`.
-fn parse(bytes: &[u8]) -> Result<(SchemaRef, u16, bool, &[u8], &[u8]), Error> {
+/// Seeds are written by the tests of `wire`.
+struct Input<'a> {
+    schema: SchemaRef,
+    rows: u16,
+    in_memory: bool,
+    head: &'a [u8],
+    payload: &'a [u8],
+}
+
+fn parse(bytes: &[u8]) -> Result<Input<'_>, Error> {
     let mut reader = Reader::new(bytes);
-    Ok((read_schema(&mut reader)?, reader.u16()?, reader.flag()?, reader.bytes()?, reader.rest()))
+    Ok(Input {
+        schema: read_schema(&mut reader)?,
+        rows: reader.u16()?,
+        in_memory: reader.flag()?,
+        head: reader.bytes()?,
+        payload: reader.rest(),
+    })
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok((schema, rows, in_memory, head, payload)) = parse(bytes) else { return };
+    let Ok(Input { schema, rows, in_memory, head, payload }) = parse(bytes) else { return };
     let place = if in_memory { Place::MemoryFile } else { Place::Frame };
     let checksum = if in_memory { 0 } else { xxh3_64(payload) };
     let header =

@@ -2,8 +2,9 @@
 #![no_main]
 
 use hypostyle_wire::{
-    Answer, Append, Ask, Cancel, ChunkHeader, Credit, DictionaryHeader, Describe, Description, Done, Elsewhere, End,
-    FRAME_HEADER_BYTES, Failure, Hello, Note, Progress, Query, ResultHeader, Received, TableEntry, Welcome, decode_row,
+    Answer, Append, Ask, Cancel, ChunkHeader, Credit, Describe, Description, DictionaryHeader, Done,
+    Elsewhere, End, FRAME_HEADER_BYTES, Failure, Hello, Note, Progress, Query, Received, ResultHeader,
+    TableEntry, Welcome, decode_row,
 };
 use libfuzzer_sys::fuzz_target;
 
