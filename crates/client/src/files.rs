@@ -31,9 +31,8 @@ impl MappedColumns {
         let fields: Vec<_> = schema.fields().iter().map(|field| field.as_ref()).collect();
         let columns = read_file_nodes(&header.head, &fields, descriptors.len())?;
         let end = header.skip.checked_add(header.rows);
-        let reaches = |nodes: &Vec<FileNode>| {
-            nodes.first().zip(end).is_some_and(|(node, end)| node.elements >= end)
-        };
+        let reaches =
+            |nodes: &Vec<FileNode>| nodes.first().zip(end).is_some_and(|(node, end)| node.elements >= end);
         if !columns.iter().all(reaches) {
             return Err(Error::protocol("a column's files have fewer rows than the result"));
         }

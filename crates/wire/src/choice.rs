@@ -57,9 +57,8 @@ const PRICES_APART: usize = 3;
 /// So much longer than expected a column's encoding is believed to have taken at most.
 const LONGER_MAX: f32 = 2.0;
 
-/// How much all stages' work counts beside the slowest's: others want the processors, too, and what they do not get makes the
-/// link look slow.
-const WORK: f32 = 0.25;
+/// How much of decoding counts as work beside encoding, when one candidate is weighed against another.
+const DECODING: f32 = 0.25;
 
 /// Kinds of columns: strings and nested ones, bits, floats, and integers of each width.
 const KINDS: usize = 8;
@@ -118,6 +117,8 @@ impl Rates {
 #[derive(Clone, Debug)]
 struct Column {
     rates: Rates,
+    /// Candidates, by their bits, that chunks under way try: each is tried once before it is judged.
+    tried: u16,
     /// Columns of a kind are much alike.
     kind: usize,
     /// Bytes before codecs of a chunk.
@@ -132,7 +133,19 @@ impl Column {
             DataType::Float32 | DataType::Float64 => 2,
             other => other.primitive_width().map_or(0, kind_of_width),
         };
-        Self { rates: Rates::default(), kind, raw: 0.0 }
+        Self { rates: Rates::default(), tried: 0, kind, raw: 0.0 }
+    }
+
+    fn is_known(&self, candidate: usize) -> bool {
+        self.rates.0[candidate].is_some()
+    }
+
+    /// Whether a candidate is to be chosen: one that is being tried is not, until it is known what it does, where
+    /// there are known ones.
+    fn may_take(&self, candidate: usize) -> bool {
+        self.is_known(candidate)
+            || self.tried & (1 << candidate) == 0
+            || !(0..CANDIDATES.len()).any(|other| self.is_known(other))
     }
 
     /// What a candidate is expected to do, by what it did to this column, else to its kind.
@@ -180,8 +193,10 @@ impl Cost {
         }
     }
 
+    /// The slowest stage sets the pace; the others want the processors too, the more the nearer they come to it.
     fn pipeline(self) -> f32 {
-        self.encode.max(self.send).max(self.decode) + WORK * (self.encode + self.send + self.decode)
+        let stages = [self.encode, self.send, self.decode];
+        stages.iter().map(|stage| stage * stage * stage).sum::<f32>().cbrt()
     }
 }
 
@@ -271,8 +286,9 @@ pub(crate) struct Chooser {
     /// What was sent since the link was judged, and what of it while it was full.
     unjudged: (u64, OnLink),
     chunks: u64,
-    /// The last choice.
+    /// The last choice, and whether it tries something.
     chosen: Vec<Settings>,
+    tries: bool,
 }
 
 impl Chooser {
@@ -296,6 +312,7 @@ impl Chooser {
             unjudged: Default::default(),
             chunks: 0,
             chosen: Vec::new(),
+            tries: false,
         }
     }
 
@@ -323,8 +340,15 @@ impl Chooser {
             self.forget((self.chunks / FORGET_CHUNKS) as usize);
         }
         let was_full = self.trusted == LINK_TRUSTED;
-        if was_full || self.chunks <= CHOSEN_ALWAYS || self.chunks.is_multiple_of(CHOSEN_FOR) {
+        if was_full || self.chunks <= CHOSEN_ALWAYS || self.tries || self.chunks.is_multiple_of(CHOSEN_FOR) {
             let best = self.best(1e9 / link as f32);
+            self.tries = false;
+            for (column, candidate) in self.columns.iter_mut().zip(&best) {
+                if !column.is_known(*candidate) {
+                    column.tried |= 1 << candidate;
+                    self.tries = true;
+                }
+            }
             self.chosen = best.into_iter().map(|candidate| CANDIDATES[candidate].settings).collect();
         }
         self.chosen.clone()
@@ -352,9 +376,9 @@ impl Chooser {
         let mut options = Vec::with_capacity(self.columns.len() * self.allowed.len());
         let ends = self.columns.iter().map(|column| {
             let first = options.len();
-            for candidate in &self.allowed {
+            for candidate in self.allowed.iter().filter(|candidate| column.may_take(**candidate)) {
                 let cost = self.cost(column, *candidate, link);
-                let work = cost.encode + cost.decode * WORK;
+                let work = cost.encode + cost.decode * DECODING;
                 add_option(&mut options, first, Choice { candidate: *candidate, work, cost });
             }
             options.len()
@@ -410,6 +434,7 @@ impl Chooser {
         let without_symbols = candidate == SYMBOLS && encoding != text::SYMBOLS;
         for candidate in [Some(candidate), without_symbols.then_some(QUICK)].into_iter().flatten() {
             column.rates.add(candidate, new);
+            column.tried &= !(1 << candidate);
             self.kinds[column.kind].add(candidate, new);
         }
     }

@@ -24,6 +24,9 @@ const SAMPLE: usize = 256;
 /// Of short arrays every so many elements are enough of a sample to compare columns.
 const SAMPLE_STEP_MIN: usize = 16;
 
+/// What a sample tells at first is looked for in so many times fewer elements.
+const COARSER: usize = 4;
+
 /// Distinct integers that a dictionary may have.
 const DICTIONARY_MAX: usize = 4096;
 
@@ -190,7 +193,8 @@ fn choose<T: Word>(
         }
     }
     // Differences of narrow columns gain too little, and looking for them costs more than they do.
-    let earlier = if T::BYTES < size_of::<u32>() { Vec::new() } else { earlier() };
+    let is_narrow = T::BYTES < size_of::<u32>() || bytes < values.len() / 2;
+    let earlier = if is_narrow { Vec::new() } else { earlier() };
     if let Some((column, left, left_bytes)) = best_difference(values, &earlier, bytes) {
         bytes = left_bytes;
         if blocks.bytes() > bytes {
@@ -231,18 +235,21 @@ fn best_difference<T: Word>(
     earlier: &[Earlier<T>],
     bytes: usize,
 ) -> Option<(u32, Vec<T>, usize)> {
-    let step = (values.len() / SAMPLE).max(SAMPLE_STEP_MIN);
-    let width_of = |earlier: &Earlier<T>| {
-        let pairs = values.iter().zip(earlier.values.iter()).step_by(step);
-        let (low, high) = bounds(pairs.map(|(value, earlier)| value.minus(*earlier)), T::SIGN);
-        high.minus(low).width()
-    };
-    let (width, best) =
-        earlier.iter().map(|earlier| (width_of(earlier), earlier)).min_by_key(|(width, _)| *width)?;
     let worth_it = |found: usize| found + found / 16 < bytes;
-    if !worth_it(values.len().div_ceil(1024) * 128 * width) {
-        return None;
-    }
+    // A sample is never wider than a larger one.
+    let best_of = |step: usize| {
+        let width_of = |earlier: &Earlier<T>| {
+            let pairs = values.iter().zip(earlier.values.iter()).step_by(step);
+            let (low, high) = bounds(pairs.map(|(value, earlier)| value.minus(*earlier)), T::SIGN);
+            high.minus(low).width()
+        };
+        let widths = earlier.iter().map(|earlier| (width_of(earlier), earlier));
+        let best = widths.min_by_key(|(width, _)| *width);
+        best.filter(|(width, _)| worth_it(values.len().div_ceil(1024) * 128 * width))
+    };
+    let step = (values.len() / SAMPLE).max(SAMPLE_STEP_MIN);
+    best_of(step * COARSER)?;
+    let (_, best) = best_of(step)?;
     let left: Vec<T> =
         values.iter().zip(best.values.iter()).map(|(value, earlier)| value.minus(*earlier)).collect();
     let found = Blocks::of_values(&left, T::SIGN, false).bytes();
