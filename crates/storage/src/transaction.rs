@@ -18,8 +18,8 @@ use arrow_schema::{Field, Schema};
 use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
 use hypostyle_format::{
-    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintRule, Encoding, GenerationEntry,
-    Identity, NodeEntry, SchemaEntry, TableEntry, ViewEntry,
+    Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintEntry, ConstraintRule, Encoding,
+    GenerationEntry, Identity, NodeEntry, SchemaEntry, TableEntry, ViewEntry,
 };
 use hypostyle_io::{Lock, Store};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, LogicalType, Result, TableId, did_you_mean};
@@ -854,6 +854,12 @@ impl Staged {
         commit.changes.extend(self.sequences.changes(&self.catalog));
         for (id, staged) in &self.tables {
             staged.against(*id, base.table_by_id(*id), latest.table_by_id(*id), base, &mut commit)?;
+            if staged.removes_rows()
+                && let Some(name) = base.table_by_id(*id).map(|table| &table.entry().name)
+                && let Some(constraint) = new_reference(*id, base.catalog(), latest.catalog())
+            {
+                return Err(conflict(name, &format!("was referred to in a new constraint \"{constraint}\"")));
+            }
             for Inserted { bytes, rows } in inserts.remove(id).unwrap_or_default() {
                 let (id, count) = (*id, rows.num_rows() as u64);
                 commit.changes.push(Change::Insert { id, rows: count, bytes: bytes.len() as u64 });
@@ -898,6 +904,12 @@ impl Staged {
 }
 
 impl StagedTable {
+    /// Rows that others may refer to are deleted, updated, or replaced by others.
+    fn removes_rows(&self) -> bool {
+        let replaced = self.in_files.as_ref().and_then(|in_files| in_files.replaced);
+        !self.deleted.is_empty() || replaced == Some(Replaced::Altered)
+    }
+
     fn against(
         &self,
         id: TableId,
@@ -914,7 +926,7 @@ impl StagedTable {
             let deleted = positions_before(&self.deleted, own_start);
             // Rows may be put behind any others, as long as they still fit.
             let moved = beyond.moved > base.version();
-            if moved && !(deleted.is_empty() && same_definition(before.entry(), now.entry())) {
+            if moved && !(deleted.is_empty() && takes_the_same_rows(before.entry(), now.entry())) {
                 return Err(conflict(name, "was altered or compacted"));
             }
             if !deleted.is_disjoint(now.deleted()) {
@@ -1022,9 +1034,28 @@ fn empty_generation(number: Generation, logical_type: &LogicalType) -> Generatio
     GenerationEntry { number, encoding: Encoding::Plain, nodes }
 }
 
-fn same_definition(one: &TableEntry, other: &TableEntry) -> bool {
-    let definition = |column: &ColumnEntry| (column.id, column.logical_type.clone(), column.nullable);
-    one.columns.iter().map(definition).eq(other.columns.iter().map(definition))
+/// Whether rows that were checked for a table are what it may have now, too: no constraint has come.
+fn takes_the_same_rows(before: &TableEntry, now: &TableEntry) -> bool {
+    let definition = |column: &ColumnEntry| {
+        (column.id, column.logical_type.clone(), column.nullable, column.generated.clone())
+    };
+    before.columns.iter().map(definition).eq(now.columns.iter().map(definition))
+        && now.constraints.iter().all(|constraint| before.constraints.contains(constraint))
+}
+
+/// A foreign key that refers to a table, and that was not there in an earlier catalog.
+fn new_reference<'a>(id: TableId, before: &Catalog, now: &'a Catalog) -> Option<&'a str> {
+    let refers = |constraint: &&ConstraintEntry| matches!(&constraint.rule, ConstraintRule::ForeignKey { table, .. } if *table == id);
+    let is_new = |table: &TableEntry, constraint: &ConstraintEntry| {
+        let earlier = before.table_by_id(table.id);
+        !earlier.is_some_and(|earlier| earlier.constraints.contains(constraint))
+    };
+    let all = now
+        .tables
+        .iter()
+        .flat_map(|table| table.constraints.iter().filter(refers).map(move |constraint| (table, constraint)));
+    let mut found = all.filter(|(table, constraint)| is_new(table, constraint));
+    found.next().map(|(_, constraint)| constraint.name.as_str())
 }
 
 fn push_delete(commit: &mut Commit, id: TableId, positions: &RoaringTreemap) -> Result<()> {
