@@ -6,9 +6,6 @@ use std::ffi::c_char;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// An aborted transaction, which refuses all work until it is rolled back.
-const TRANSACTION_ABORTED: &str = "25P02";
-
 /// Wrong passwords and the like; other refusals are of a user that is known.
 const NOT_WHO_IT_SAYS: &str = "28";
 
@@ -19,10 +16,11 @@ fn status(error: &hypostyle::Error) -> Status {
         ErrorKind::InvalidInput => Status::InvalidData,
         ErrorKind::Constraint => Status::Integrity,
         ErrorKind::AlreadyExists => Status::AlreadyExists,
-        ErrorKind::Conflict if error.sqlstate() == TRANSACTION_ABORTED => Status::InvalidState,
         // ADBC has no status for either; in Python it is an OperationalError, as with other drivers.
         ErrorKind::Conflict | ErrorKind::OutOfMemory => Status::Unknown,
-        ErrorKind::Busy | ErrorKind::ReadOnly | ErrorKind::Closed => Status::InvalidState,
+        ErrorKind::Busy | ErrorKind::ReadOnly | ErrorKind::Closed | ErrorKind::TransactionState => {
+            Status::InvalidState
+        }
         ErrorKind::Interrupted => Status::Cancelled,
         ErrorKind::Unsupported | ErrorKind::Version => Status::NotImplemented,
         ErrorKind::Denied if error.sqlstate().starts_with(NOT_WHO_IT_SAYS) => Status::Unauthenticated,
@@ -82,8 +80,7 @@ mod tests {
         let denied = hypostyle::Error::new(ErrorKind::Denied, "");
         assert_eq!(from_database(denied.clone()).status, Status::Unauthorized);
         assert_eq!(from_database(denied.with_sqlstate("28P01")).status, Status::Unauthenticated);
-        let aborted = hypostyle::Error::new(ErrorKind::Conflict, "");
-        assert_eq!(from_database(aborted.clone()).status, Status::Unknown);
-        assert_eq!(from_database(aborted.with_sqlstate("25P02")).status, Status::InvalidState);
+        let aborted = hypostyle::Error::new(ErrorKind::TransactionState, "");
+        assert_eq!(from_database(aborted).status, Status::InvalidState);
     }
 }

@@ -41,7 +41,7 @@ def test_an_error_aborts_until_rollback(account):
     account.execute("delete from account where id = 1")
     with pytest.raises(hypostyle.ConstraintError, match=r"account_pkey.*id = 2"):
         account.execute("insert into account values (2, 5)")
-    with pytest.raises(hypostyle.ConflictError, match="aborted") as error:
+    with pytest.raises(hypostyle.TransactionStateError, match="aborted") as error:
         account.sql("select 1")
     assert error.value.sqlstate == "25P02"
     account.rollback()
@@ -55,7 +55,7 @@ def test_an_error_while_rows_are_fetched_aborts_too(account, fetch):
     account.execute("update account set balance = balance + 1 where id = 1")
     with pytest.raises(hypostyle.Error, match=r"[Dd]ivi"):
         fetch(account.sql("select 1 / balance from account order by id"))
-    with pytest.raises(hypostyle.ConflictError, match="aborted"):
+    with pytest.raises(hypostyle.TransactionStateError, match="aborted"):
         account.commit()
     assert balances(account) == {1: 100, 2: 100, 3: 0}
 

@@ -15,9 +15,9 @@ use arrow::datatypes::{
 use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, plan_datafusion_err};
+use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
+use datafusion::logical_expr::expr::{BinaryExpr, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::type_coercion::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::utils::merge_schema;
@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, ApplyOrder, OptimizerConfig, OptimizerRule};
 use datafusion::physical_expr_common::datum::apply;
 use std::sync::Arc;
 
@@ -158,6 +158,50 @@ impl AnalyzerRule for CheckedArithmetic {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         rewrite(plan, |expression, schema| self.checked(expression, schema))
     }
+}
+
+/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of them, it gets the other.
+/// The last rule, because others make lists of comparisons.
+#[derive(Debug)]
+pub(crate) struct BothZeros;
+
+impl OptimizerRule for BothZeros {
+    fn name(&self) -> &str {
+        "both_zeros"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let preserver = NamePreserver::new(&plan);
+        plan.map_expressions(|expression| {
+            let name = preserver.save(&expression);
+            let expression = expression.transform_up(|expression| Ok(with_both_zeros(expression)))?;
+            Ok(expression.update_data(|expression| name.restore(expression)))
+        })
+    }
+}
+
+fn with_both_zeros(mut expression: Expr) -> Transformed<Expr> {
+    let Expr::InList(InList { list, .. }) = &mut expression else { return Transformed::no(expression) };
+    let other_zero = |value: &Expr| match value {
+        Expr::Literal(ScalarValue::Float64(Some(zero)), _) if *zero == 0.0 => {
+            Some(Expr::Literal(ScalarValue::Float64(Some(-zero)), None))
+        }
+        Expr::Literal(ScalarValue::Float32(Some(zero)), _) if *zero == 0.0 => {
+            Some(Expr::Literal(ScalarValue::Float32(Some(-zero)), None))
+        }
+        _ => None,
+    };
+    let others: Vec<Expr> =
+        list.iter().filter_map(other_zero).filter(|other| !list.contains(other)).collect();
+    if others.is_empty() {
+        return Transformed::no(expression);
+    }
+    list.extend(others);
+    Transformed::yes(expression)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

@@ -345,6 +345,7 @@ impl Session {
             .with_runtime_env(engine.environment())
             .with_default_features()
             .with_analyzer_rules(arithmetic::analyzer_rules())
+            .with_optimizer_rule(Arc::new(arithmetic::BothZeros))
             .with_type_planner(Arc::new(TypeNames))
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();

@@ -39,6 +39,8 @@ pub enum ErrorKind {
     ReadOnly,
     /// Another transaction committed first.
     Conflict,
+    /// The state of the transaction does not allow the statement: it is aborted, or none is open, or one is.
+    TransactionState,
     /// Cancelled by the caller.
     Interrupted,
     /// The memory limit is reached and the operator cannot spill.
@@ -72,6 +74,7 @@ impl ErrorKind {
             Self::Busy => "55006",
             Self::ReadOnly => "25006",
             Self::Conflict => "40001",
+            Self::TransactionState => "25000",
             Self::Interrupted => "57014",
             Self::OutOfMemory => "53200",
             Self::Unsupported => "0A000",

@@ -690,7 +690,7 @@ pub struct Failure {
 }
 
 /// In the order of their numbers (§8).
-const KINDS: [ErrorKind; 20] = [
+const KINDS: [ErrorKind; 21] = [
     ErrorKind::Syntax,
     ErrorKind::UnknownName,
     ErrorKind::InvalidInput,
@@ -711,6 +711,7 @@ const KINDS: [ErrorKind; 20] = [
     ErrorKind::Internal,
     ErrorKind::Denied,
     ErrorKind::Connection,
+    ErrorKind::TransactionState,
 ];
 
 impl Failure {

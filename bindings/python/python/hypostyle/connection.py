@@ -206,7 +206,7 @@ class Connection:
         """Open a transaction: it reads what is committed now, and its own changes.
 
         Raises:
-            DataError: one is open already.
+            TransactionStateError: one is open already.
         """
         self._query("BEGIN READ ONLY" if read_only else "BEGIN", None, None)
 
@@ -214,8 +214,10 @@ class Connection:
         """Make the changes of the open transaction durable and visible; without one, do nothing.
 
         Raises:
-            ConflictError: another transaction has changed the same first, or an error has aborted this one.
-                Nothing of it is visible then.
+            ConflictError: another transaction has changed the same first.
+            TransactionStateError: an error has aborted this one.
+
+            Nothing of it is visible then.
         """
         if self.in_transaction:
             self._query("COMMIT", None, None)

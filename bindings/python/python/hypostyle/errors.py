@@ -128,6 +128,12 @@ class ReadOnlyError(OperationalError):
     sqlstate = "25006"
 
 
+class TransactionStateError(ProgrammingError):
+    """The transaction is aborted, or none is open, or one is: roll back, begin or commit first."""
+
+    sqlstate = "25000"
+
+
 class ConflictError(OperationalError):
     """Another transaction committed first: run it again."""
 
@@ -183,6 +189,7 @@ BY_KIND: dict[str, type[Error]] = {
     "Busy": BusyError,
     "ReadOnly": ReadOnlyError,
     "Conflict": ConflictError,
+    "TransactionState": TransactionStateError,
     "Interrupted": QueryInterrupted,
     "OutOfMemory": OutOfMemoryError,
     "Unsupported": NotSupportedError,

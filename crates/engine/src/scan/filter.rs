@@ -17,7 +17,9 @@ use arrow::array::{
 };
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{FilterBuilder, FilterPredicate, cast, concat, filter, prep_null_mask_filter, take};
-use arrow::datatypes::{DataType, Field, Int8Type, Int16Type, Int32Type, Schema, SchemaRef};
+use arrow::datatypes::{
+    DataType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Schema, SchemaRef,
+};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
@@ -281,19 +283,41 @@ impl Conjunct {
     /// Evaluates over columns of the batch's own kind; `None` when all rows pass.
     fn evaluate(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<BooleanBuffer>> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        // A dynamic filter of a join is a set of bits, which tells 0.0 from −0.0; the join does not.
+        let zeros = if self.dynamic { zeros(&arrays) } else { None };
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
-        match self.expression.evaluate(&batch)? {
-            ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => Ok(None),
-            ColumnarValue::Scalar(_) => Ok(Some(BooleanBuffer::new_unset(rows))),
+        let verdicts = match self.expression.evaluate(&batch)? {
+            ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))) => return Ok(None),
+            ColumnarValue::Scalar(_) => BooleanBuffer::new_unset(rows),
             ColumnarValue::Array(array) => {
                 let verdicts = array.as_boolean();
-                Ok(Some(match verdicts.null_count() {
+                match verdicts.null_count() {
                     0 => verdicts.values().clone(),
                     _ => prep_null_mask_filter(verdicts).values().clone(),
-                }))
+                }
             }
-        }
+        };
+        Ok(Some(match zeros {
+            Some(zeros) => &verdicts | &zeros,
+            None => verdicts,
+        }))
     }
+}
+
+/// The rows with a 0.0 or −0.0 in any column; `None` without columns of floats.
+fn zeros(columns: &[ArrayRef]) -> Option<BooleanBuffer> {
+    let zeros = |column: &ArrayRef| match column.data_type() {
+        DataType::Float32 => {
+            let values = column.as_primitive::<Float32Type>().values();
+            Some(BooleanBuffer::collect_bool(values.len(), |row| values[row] == 0.0))
+        }
+        DataType::Float64 => {
+            let values = column.as_primitive::<Float64Type>().values();
+            Some(BooleanBuffer::collect_bool(values.len(), |row| values[row] == 0.0))
+        }
+        _ => None,
+    };
+    columns.iter().filter_map(zeros).reduce(|one, other| &one | &other)
 }
 
 impl fmt::Display for Conjunct {

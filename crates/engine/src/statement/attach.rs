@@ -144,10 +144,8 @@ impl Session {
 
     pub(super) fn refuse_in_transaction(&self, what: &str) -> Result<()> {
         if self.is_in_transaction() {
-            return Err(Error::invalid_input(format!(
-                "{what} cannot run inside a transaction; end it first"
-            ))
-            .with_sqlstate("25001"));
+            let message = format!("{what} cannot run inside a transaction; end it first");
+            return Err(Error::new(ErrorKind::TransactionState, message).with_sqlstate("25001"));
         }
         Ok(())
     }

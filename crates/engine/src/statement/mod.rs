@@ -1,5 +1,6 @@
 //! The statement layer: what is not a query, and how a query becomes an outcome.
 
+mod alike;
 mod alter;
 mod attach;
 mod backup;

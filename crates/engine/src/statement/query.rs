@@ -1,5 +1,6 @@
 //! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
 
+use super::alike::refuse_alike;
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
 use super::insert::prepare;
@@ -116,6 +117,7 @@ impl Session {
     ) -> Result<Planning> {
         if let DfStatement::Statement(statement) = &statement {
             refuse_multisets(statement)?;
+            refuse_alike(statement)?;
         }
         let values = match parameters {
             Parameters::None => None,

@@ -381,7 +381,7 @@ impl Session {
         if self.connection.is_transaction_failed() && !ends {
             return Err(Failure::Statement(
                 Error::new(
-                    ErrorKind::Conflict,
+                    ErrorKind::TransactionState,
                     "current transaction is aborted, commands ignored until end of transaction block",
                 )
                 .with_sqlstate("25P02"),
@@ -422,8 +422,11 @@ impl Session {
                 if *all {
                     if self.connection.is_in_transaction() {
                         return Err(Failure::Statement(
-                            Error::invalid_input("DISCARD ALL cannot run inside a transaction block")
-                                .with_sqlstate("25001"),
+                            Error::new(
+                                ErrorKind::TransactionState,
+                                "DISCARD ALL cannot run inside a transaction block",
+                            )
+                            .with_sqlstate("25001"),
                         ));
                     }
                     self.portals.clear();
@@ -441,8 +444,11 @@ impl Session {
                 }
                 if !hold && !self.connection.is_in_transaction() {
                     return Err(Failure::Statement(
-                        Error::invalid_input("DECLARE CURSOR can only be used in transaction blocks")
-                            .with_sqlstate("25P01"),
+                        Error::new(
+                            ErrorKind::TransactionState,
+                            "DECLARE CURSOR can only be used in transaction blocks",
+                        )
+                        .with_sqlstate("25P01"),
                     ));
                 }
                 let statement = Rc::new(Statement::new(sql, Vec::new())?);
