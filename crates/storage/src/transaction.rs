@@ -19,7 +19,7 @@ use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
 use hypostyle_format::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintEntry, ConstraintRule, Encoding,
-    GenerationEntry, Identity, NodeEntry, SchemaEntry, TableEntry, ViewEntry,
+    GenerationEntry, Identity, NodeEntry, SchemaEntry, SequenceEntry, TableEntry, ViewEntry,
 };
 use hypostyle_io::{Lock, Store};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, LogicalType, Result, TableId, did_you_mean};
@@ -789,6 +789,19 @@ fn conflict(table: &str, why: &str) -> Error {
     )
 }
 
+/// What a transaction has found must be what there is now; of its own it has found nothing.
+fn unchanged<T: PartialEq>(what: &str, name: &str, before: Option<T>, now: Option<T>) -> Result<()> {
+    if before.is_none() || before == now {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "{what} \"{name}\" was changed by a transaction that committed first; roll back and try again"
+        ),
+    ))
+}
+
 /// The foreign keys that refer to no key, as tables and constraints.
 fn broken_references(catalog: &Catalog) -> BTreeSet<(&str, &str)> {
     let all = catalog
@@ -881,11 +894,26 @@ impl Staged {
         Ok((commit, inserted))
     }
 
-    /// A table that is dropped or renamed must be as it was.
+    /// What is dropped, altered or replaced must be as it was.
     fn check_definition(&self, change: &Change, base: &Snapshot, latest: &Snapshot) -> Result<()> {
         let id = match change {
             Change::DropTable { id } => *id,
             Change::ReplaceTable { table, .. } => table.id,
+            Change::DropView { schema, name } => {
+                let view = |snapshot: &Snapshot| snapshot.catalog().view(schema, name).cloned();
+                return unchanged("view", name, view(base), view(latest));
+            }
+            Change::AlterSequence { sequence: SequenceEntry { schema, name, .. } }
+            | Change::DropSequence { schema, name } => {
+                let now = latest.catalog().sequence(schema, name).cloned();
+                let before = base.catalog().sequence(schema, name).cloned();
+                // How far it is changes with every value that is taken.
+                let before = before.map(|before| match &now {
+                    Some(now) => SequenceEntry { state: now.state, ..before },
+                    None => before,
+                });
+                return unchanged("sequence", name, before, now);
+            }
             _ => return Ok(()),
         };
         let Some(before) = base.table_by_id(id) else { return Ok(()) };
