@@ -23,6 +23,7 @@ mod statement;
 pub mod tpch;
 mod transfer;
 mod unnest;
+mod values;
 mod yielding;
 
 pub use catalog::{ExternalTable, TableResolver};

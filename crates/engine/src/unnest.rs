@@ -61,7 +61,7 @@ fn is_renamed(subquery: &LogicalPlan) -> bool {
     subquery.exists(|node| Ok(depends(node))).unwrap_or(false)
 }
 
-fn has_subquery(expr: &Expr) -> bool {
+pub(crate) fn has_subquery(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))))
         .unwrap_or(false)
 }

@@ -15,6 +15,7 @@ use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
 use crate::transfer::{SessionTransfer, with_transfer};
 use crate::unnest::{has_subqueries, must_be_unnested, unnest};
+use crate::values::project_subqueries;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
@@ -360,7 +361,7 @@ impl Planning {
             return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
                 .with_sqlstate("07001"));
         }
-        Ok((plan, state))
+        Ok((project_subqueries(plan).map_err(from_datafusion)?, state))
     }
 }
 
