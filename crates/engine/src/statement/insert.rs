@@ -1,12 +1,95 @@
-//! What an INSERT gives of its table's columns: DEFAULT among its values, and columns that make their own.
+//! What an INSERT gives of its table's columns: DEFAULT among its values, and columns that make their own; and what it
+//! says of rows that are there already.
 
 use super::complete::refuse_given;
-use super::ddl::last_of;
 use super::names::name_columns;
-use super::write::{Target, is_default, value_or_default};
+use super::write::{Target, is_default, refuse, refuse_output, value_or_default};
 use super::{parse_expression, parse_query};
-use datafusion::sql::sqlparser::ast::{Ident, Insert, ObjectName, SetExpr, Values};
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
+    OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Values,
+};
+use hypostyle_storage::{ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, Result};
+
+/// Refuses what other systems know and the planner would pass over.
+pub(super) fn refuse_foreign(insert: &Insert) -> Result<()> {
+    if let Some(or @ (SqliteOnConflict::Abort | SqliteOnConflict::Fail | SqliteOnConflict::Rollback)) =
+        insert.or
+    {
+        return Err(Error::unsupported(format!(
+            "INSERT {or} is not supported; what fails changes nothing, and aborts its transaction"
+        )));
+    }
+    if insert.ignore {
+        return Err(Error::unsupported("INSERT IGNORE is not supported; write INSERT OR IGNORE"));
+    }
+    if let Some(OnInsert::DuplicateKeyUpdate(_)) = insert.on {
+        return Err(Error::unsupported(
+            "ON DUPLICATE KEY UPDATE is not supported; write ON CONFLICT (…) DO UPDATE SET …",
+        ));
+    }
+    refuse_output(insert.output.as_ref())?;
+    refuse(insert.overwrite, "INSERT OVERWRITE")?;
+    refuse(insert.priority.is_some(), "INSERT with a priority")?;
+    refuse(insert.partitioned.is_some() || !insert.after_columns.is_empty(), "INSERT with PARTITION")?;
+    refuse(insert.insert_alias.is_some(), "INSERT with an alias of the new rows")?;
+    refuse(!insert.assignments.is_empty(), "INSERT with SET")?;
+    refuse(insert.settings.is_some() || insert.format_clause.is_some(), "INSERT with SETTINGS or FORMAT")?;
+    refuse(insert.multi_table_insert_type.is_some(), "INSERT into several tables")
+}
+
+/// What becomes of the rows whose keys are there already.
+///
+/// # Errors
+/// `Syntax` when both OR and ON CONFLICT say it.
+pub(super) fn take_conflict(target: &Target, insert: &mut Insert) -> Result<Option<OnConflict>> {
+    let replaces = std::mem::take(&mut insert.replace_into);
+    let or = insert.or.take().or(replaces.then_some(SqliteOnConflict::Replace));
+    match (or, insert.on.take()) {
+        (None, Some(OnInsert::OnConflict(conflict))) => Ok(Some(conflict)),
+        (None, _) => Ok(None),
+        (Some(_), Some(_)) => Err(Error::new(
+            ErrorKind::Syntax,
+            "INSERT OR … has no ON CONFLICT: both say what becomes of rows whose keys are there",
+        )),
+        (Some(SqliteOnConflict::Replace), None) => replacement(target, insert).map(Some),
+        (Some(_), None) => {
+            Ok(Some(OnConflict { conflict_target: None, action: OnConflictAction::DoNothing }))
+        }
+    }
+}
+
+/// ON CONFLICT that gives the row with the same key the new values of the columns that are named.
+fn replacement(target: &Target, insert: &Insert) -> Result<OnConflict> {
+    let table = target.data.entry();
+    let is_primary =
+        |constraint: &&ConstraintEntry| matches!(constraint.rule, ConstraintRule::PrimaryKey { .. });
+    let primary = table.constraints.iter().find(is_primary);
+    let key = primary.or(table.constraints.iter().find(|constraint| constraint.rule.key().is_some()));
+    let key = key.and_then(|constraint| constraint.rule.key()).unwrap_or_default();
+    let mut given = target.given_columns(&insert.columns)?;
+    if given.is_empty() {
+        given = (0..table.columns.len()).collect();
+    }
+    let columns = given.into_iter().map(|place| &table.columns[place]);
+    let columns = columns.filter(|column| !key.contains(&column.id) && refuse_given("", column).is_ok());
+    let quoted = |name: &str| Ident::with_quote('"', name);
+    let assignments: Vec<Assignment> = columns
+        .map(|column| Assignment {
+            target: AssignmentTarget::ColumnName(ObjectName::from(vec![quoted(&column.name)])),
+            value: Expr::CompoundIdentifier(vec![Ident::new("excluded"), quoted(&column.name)]),
+        })
+        .collect();
+    let constraint = |primary: &ConstraintEntry| ObjectName::from(vec![quoted(&primary.name)]);
+    Ok(OnConflict {
+        conflict_target: primary.map(|primary| ConflictTarget::OnConstraint(constraint(primary))),
+        action: match assignments.is_empty() {
+            true => OnConflictAction::DoNothing,
+            false => OnConflictAction::DoUpdate(DoUpdate { assignments, selection: None }),
+        },
+    })
+}
 
 /// Leaves to the planner only columns that have values, and puts expressions in the place of DEFAULT.
 ///
@@ -15,8 +98,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 pub(super) fn prepare(target: &Target, insert: &mut Insert) -> Result<()> {
     let columns = &target.data.entry().columns;
     let makes_own = |place: &usize| refuse_given(&target.name, &columns[*place]).is_err();
-    let named = insert.columns.iter().map(|name| target.column(&last_of(name)?));
-    let named = named.collect::<Result<Vec<usize>>>()?;
+    let named = target.given_columns(&insert.columns)?;
     let Some(source) = &mut insert.source else {
         // INSERT … DEFAULT VALUES.
         let given = (0..columns.len()).find(|place| columns[*place].generated.is_none());

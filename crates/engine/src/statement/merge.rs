@@ -13,7 +13,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
-    OnConflict, OnConflictAction, TableFactor,
+    ObjectName, OnConflict, OnConflictAction,
 };
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
@@ -65,7 +65,7 @@ impl Session {
     fn new_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
         let columns: Vec<String> = target.names().map(|name| format!("i.{name}")).collect();
         let mut numbers = Vec::new();
-        let mut conditions = Vec::new();
+        let mut conditions = vec!["true".to_string()];
         for (key, place) in keys.iter().zip(0..) {
             let place = quoted(&format!("__place{place}"));
             numbers.push(format!(
@@ -134,11 +134,8 @@ impl Session {
     }
 
     pub(super) fn merge(&self, merge: Merge, parameters: &Parameters) -> Result<Outcome> {
-        refuse(merge.output.is_some(), "MERGE with OUTPUT")?;
-        let TableFactor::Table { name, alias, .. } = &merge.table else {
-            return Err(Error::new(ErrorKind::Syntax, "MERGE INTO needs a table"));
-        };
-        let target = self.target(name, alias.as_ref().map(|alias| fold(&alias.name)))?;
+        refuse(merge.output.is_some(), "MERGE with RETURNING or OUTPUT")?;
+        let target = self.target_of(&merge.table)?;
         let mut changes = Changes::default();
         let mut changed = RoaringTreemap::new();
         let mut matched = 0;
@@ -219,18 +216,19 @@ impl Session {
                 let MergeInsertKind::Values(values) = &insert.kind else {
                     return Err(Error::unsupported("INSERT ROW is not supported; list the values"));
                 };
-                let columns = insert.columns.iter().map(last_of).collect::<Result<Vec<_>>>()?;
+                refuse_predicate(insert.insert_predicate.as_ref())?;
                 let [row] = values.rows.as_slice() else {
                     return Err(Error::new(
                         ErrorKind::Syntax,
                         "MERGE inserts one row of VALUES for each row",
                     ));
                 };
-                let values = inserted_values(target, &columns, row)?;
+                let values = inserted_values(target, &insert.columns, row)?;
                 let rows = self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters)?;
                 Ok(Clause::Inserts(rows))
             }
             MergeAction::Update(update) if !inserts => {
+                refuse_predicate(update.update_predicate.as_ref().or(update.delete_predicate.as_ref()))?;
                 let assigned = Assigned::of(target, &update.assignments)?;
                 let (position, name) = (target.position(), quoted(POSITION));
                 let sql = format!("SELECT {position} AS {name}{} FROM {from}", assigned.values);
@@ -290,7 +288,8 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
             all.filter(|(name, _)| **name == wanted).map(|(_, key)| key).collect()
         }
     };
-    if chosen.is_empty() {
+    let any = conflict.conflict_target.is_none() && matches!(conflict.action, OnConflictAction::DoNothing);
+    if chosen.is_empty() && !any {
         return Err(Error::invalid_input(format!(
             "table \"{}\" has no PRIMARY KEY or UNIQUE constraint that matches the ON CONFLICT target",
             target.name
@@ -328,10 +327,19 @@ fn numbered(rows: Vec<RecordBatch>) -> Result<MemTable> {
     MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)
 }
 
-fn inserted_values(target: &Target, columns: &[String], row: &[Expr]) -> Result<String> {
+fn refuse_predicate(predicate: Option<&Expr>) -> Result<()> {
+    match predicate {
+        None => Ok(()),
+        Some(_) => Err(Error::unsupported(
+            "WHERE within a clause of MERGE is not supported; write WHEN … AND condition THEN",
+        )),
+    }
+}
+
+fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Result<String> {
     let places: Vec<usize> = match columns.is_empty() {
         true => (0..target.names().count()).collect(),
-        false => columns.iter().map(|name| target.column(name)).collect::<Result<_>>()?,
+        false => target.given_columns(columns)?,
     };
     if places.len() != row.len() {
         return Err(Error::new(

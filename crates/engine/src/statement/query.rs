@@ -3,7 +3,7 @@
 use super::alike::refuse_alike;
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
-use super::insert::prepare;
+use super::insert::{prepare, refuse_foreign, take_conflict};
 use super::merge::Changes;
 use super::multiset::refuse_multisets;
 use super::result::Purpose;
@@ -29,9 +29,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{
-    ObjectName, OnInsert, Query, SetExpr, Statement, TableFactor, TableObject,
-};
+use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, Statement, TableFactor, TableObject};
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -192,18 +190,15 @@ impl Session {
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
             && let TableObject::TableName(name) = &insert.table
         {
+            refuse_foreign(insert)?;
             // The planner does not know the alias, and what it is for is not planned by it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
             let found = self.target(name, alias)?;
+            conflict = take_conflict(&found, insert)?;
             prepare(&found, insert)?;
             named = insert.columns.iter().map(last_of).collect::<Result<_>>()?;
             target = Some(found);
             returning = insert.returning.take();
-            conflict = match insert.on.take() {
-                None => None,
-                Some(OnInsert::OnConflict(conflict)) => Some(conflict),
-                Some(other) => return Err(Error::unsupported(format!("INSERT … {other} is not supported"))),
-            };
         }
         let LogicalPlan::Dml(dml) = self.plan(statement, parameters)? else {
             return Err(Error::internal("an INSERT that is not planned as one"));

@@ -3,6 +3,7 @@
 
 use super::complete::refuse_given;
 use super::ddl::{last_of, parts_of};
+use super::insert::refuse_foreign;
 use super::sequence::sequence_of_default;
 use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
@@ -40,13 +41,11 @@ impl ValuesInsert {
         let Statement::Insert(insert) = statement.as_ref() else { return None };
         let TableObject::TableName(table) = &insert.table else { return None };
         let plain = insert.on.is_none()
+            && insert.or.is_none()
             && insert.returning.is_none()
             && insert.table_alias.is_none()
-            && insert.assignments.is_empty()
-            && insert.partitioned.is_none()
-            && !insert.overwrite
-            && !insert.ignore
-            && !insert.replace_into;
+            && !insert.replace_into
+            && refuse_foreign(insert).is_ok();
         let query = insert.source.as_ref().filter(|query| {
             query.with.is_none()
                 && query.order_by.is_none()
@@ -78,12 +77,14 @@ impl ValuesInsert {
         let places: Vec<Option<usize>> = match self.columns.is_empty() {
             true => (0..columns.len()).map(Some).collect(),
             false => {
-                let known = |name: &String| columns.iter().any(|column| column.name == *name);
                 let place = |name: &str| self.columns.iter().position(|column| column == name);
-                if !self.columns.iter().all(known) {
+                let places: Vec<_> = columns.iter().map(|column| place(&column.name)).collect();
+                let given = places.iter().flatten().count();
+                // A column that is not there, or is named twice.
+                if given < self.columns.len() {
                     return None;
                 }
-                columns.iter().map(|column| place(&column.name)).collect()
+                places
             }
         };
         let width = if self.columns.is_empty() { places.len() } else { self.columns.len() };

@@ -3,7 +3,7 @@
 
 use super::complete::{default_of, refuse_given};
 use super::constraint::referring;
-use super::ddl::last_of;
+use super::ddl::{fold, last_of};
 use super::referential::Modification;
 use super::row::{columns_of, values_of};
 use super::{parse, quoted};
@@ -18,8 +18,8 @@ use arrow::datatypes::{Field, Schema, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, ObjectName, SelectItem,
-    TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, ObjectName, OutputClause,
+    SelectItem, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
 use hypostyle_storage::{ColumnEntry, Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -96,6 +96,24 @@ impl Target {
             .iter()
             .position(|column| column.name == name)
             .ok_or_else(|| Error::internal("a column is found but not there"))
+    }
+
+    /// The places of columns that an INSERT gives values.
+    ///
+    /// # Errors
+    /// `UnknownName`; `Syntax` for a column that is named twice.
+    pub fn given_columns(&self, names: &[ObjectName]) -> Result<Vec<usize>> {
+        let mut places = Vec::with_capacity(names.len());
+        for name in names {
+            let name = last_of(name)?;
+            let place = self.column(&name)?;
+            if places.contains(&place) {
+                let message = format!("column \"{name}\" is named twice");
+                return Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701"));
+            }
+            places.push(place);
+        }
+        Ok(places)
     }
 }
 
@@ -176,20 +194,35 @@ impl Session {
         self.scope.snapshot_of(&name.database)?.table(&name.schema, &name.name).cloned()
     }
 
-    fn target_of(&self, table: &TableWithJoins) -> Result<Target> {
-        match &table.relation {
-            TableFactor::Table { name, alias, .. } if table.joins.is_empty() => {
-                self.target(name, alias.as_ref().map(|alias| super::ddl::fold(&alias.name)))
-            }
-            _ => Err(Error::new(
+    /// The table that a statement writes to, as it names it.
+    pub(super) fn target_of(&self, table: &TableFactor) -> Result<Target> {
+        let TableFactor::Table { name, alias, .. } = table else {
+            return Err(Error::new(ErrorKind::Syntax, "only a table can be written to"));
+        };
+        let alias = alias.as_ref();
+        let written = alias.map_or_else(
+            || name.to_string(),
+            |alias| format!("{name}{}{}", if alias.explicit { " AS " } else { " " }, alias.name),
+        );
+        // Whatever else a table may have, it would show.
+        refuse(table.to_string() != written, &format!("writing to {table}: more than a name and an alias"))?;
+        self.target(name, alias.map(|alias| fold(&alias.name)))
+    }
+
+    fn only_target_of(&self, table: &TableWithJoins) -> Result<Target> {
+        if !table.joins.is_empty() {
+            return Err(Error::new(
                 ErrorKind::Syntax,
                 "one table can be written to; join others with FROM or USING",
-            )),
+            ));
         }
+        self.target_of(&table.relation)
     }
 
     pub(super) fn delete(&self, delete: Delete, parameters: &Parameters) -> Result<Outcome> {
         refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
+        refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
+        refuse_output(delete.output.as_ref())?;
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let [table] = from.as_slice() else {
             return Err(Error::new(
@@ -197,7 +230,7 @@ impl Session {
                 "DELETE removes rows of one table; name others after USING",
             ));
         };
-        let target = self.target_of(table)?;
+        let target = self.only_target_of(table)?;
         let others: Vec<String> = delete.using.iter().flatten().map(|other| format!(", {other}")).collect();
         let condition = delete.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
         let columns = match &delete.returning {
@@ -224,8 +257,10 @@ impl Session {
     }
 
     pub(super) fn update(&self, update: Update, parameters: &Parameters) -> Result<Outcome> {
-        refuse(update.limit.is_some(), "UPDATE with LIMIT")?;
-        let target = self.target_of(&update.table)?;
+        refuse(!update.order_by.is_empty() || update.limit.is_some(), "UPDATE with ORDER BY or LIMIT")?;
+        refuse(update.or.is_some(), "UPDATE OR …")?;
+        refuse_output(update.output.as_ref())?;
+        let target = self.only_target_of(&update.table)?;
         let assigned = Assigned::of(&target, &update.assignments)?;
         let from = match &update.from {
             None => String::new(),
@@ -252,6 +287,8 @@ impl Session {
     }
 
     pub(super) fn truncate(&self, truncate: &Truncate) -> Result<Outcome> {
+        refuse(truncate.partitions.is_some(), "TRUNCATE with PARTITION")?;
+        refuse(truncate.on_cluster.is_some(), "TRUNCATE with ON CLUSTER")?;
         let named = truncate.table_names.iter().map(|table| self.target(&table.name, None));
         let named = named.collect::<Result<Vec<_>>>()?;
         let Some(Target { database, .. }) = named.first() else {
@@ -405,6 +442,13 @@ impl Session {
 
 pub(super) fn refuse(is_there: bool, what: &str) -> Result<()> {
     if is_there { Err(Error::unsupported(format!("{what} is not supported"))) } else { Ok(()) }
+}
+
+pub(super) fn refuse_output(output: Option<&OutputClause>) -> Result<()> {
+    match output {
+        None => Ok(()),
+        Some(_) => Err(Error::unsupported("OUTPUT is not supported; write RETURNING")),
+    }
 }
 
 fn first_columns(rows: &RecordBatch, columns: usize) -> Result<RecordBatch> {
