@@ -6,14 +6,14 @@ use super::constraint::{Declared, referring};
 use super::ddl::{DeclaredColumn, check_schema, check_view, fold, identity, last_of, new_column, parts_of};
 use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
-use super::write::Target;
+use super::write::{Target, refuse};
 use crate::error::from_datafusion;
 use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
 use arrow::compute::{CastOptions, cast_with_options};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
-    RenameTableNameKind,
+    RenameTableNameKind, VacuumStatement,
 };
 use hypostyle_storage::{
     ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
@@ -26,6 +26,9 @@ const ATTEMPTS: usize = 5;
 
 impl Session {
     pub(super) fn alter_table(&self, alter: AlterTable) -> Result<Outcome> {
+        let AlterTable { on_cluster, location, table_type, .. } = &alter;
+        let option = on_cluster.is_some() || location.is_some() || table_type.is_some();
+        refuse(option, "ALTER TABLE with ON CLUSTER, LOCATION or a kind of table")?;
         if alter.if_exists && self.table_data(&self.resolve(&alter.name)?).is_none() {
             return Ok(DONE);
         }
@@ -51,7 +54,8 @@ impl Session {
             found.ok_or_else(|| Error::internal("a table that is being altered is missing"))
         };
         match operation {
-            AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+            AlterTableOperation::AddColumn { if_not_exists, column_def, column_position, .. } => {
+                refuse(column_position.is_some(), "ADD COLUMN with FIRST or AFTER")?;
                 let declared = new_column(column_def)?;
                 if *if_not_exists && table()?.column(&declared.column.name).is_some() {
                     return Ok(());
@@ -136,7 +140,8 @@ impl Session {
             AlterTableOperation::AlterColumn { column_name, op } => {
                 self.alter_column_by(writer, target, column_name, op)
             }
-            AlterTableOperation::AddConstraint { constraint, .. } => {
+            AlterTableOperation::AddConstraint { constraint, not_valid } => {
+                refuse(*not_valid, "a constraint that is NOT VALID")?;
                 self.add_constraints(writer, id, &[Declared::of_table(constraint)?])
             }
             AlterTableOperation::DropConstraint { if_exists, name, drop_behavior } => {
@@ -403,10 +408,13 @@ impl Session {
     }
 
     /// Writes tables anew without their deleted rows, and gives the space back. Counts those rows.
-    pub(super) fn vacuum(&self, table: Option<&ObjectName>) -> Result<Outcome> {
+    pub(super) fn vacuum(&self, vacuum: &VacuumStatement) -> Result<Outcome> {
+        let VacuumStatement { sort_only, delete_only, reindex, recluster, boost, .. } = *vacuum;
+        let option = sort_only || delete_only || reindex || recluster || boost || vacuum.threshold.is_some();
+        refuse(option, "VACUUM with another option than FULL")?;
         self.identity.privileges.check_write()?;
         self.refuse_in_transaction("VACUUM")?;
-        let only = table.map(|name| self.target(name, None)).transpose()?;
+        let only = vacuum.table_name.as_ref().map(|name| self.target(name, None)).transpose()?;
         let Named { database, snapshot, .. } = match &only {
             Some(target) => self.scope.database(&target.database)?,
             None => self.scope.current_database()?,

@@ -16,8 +16,10 @@ use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::sql::sqlparser::ast::{
-    self as sql, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, ConstraintReferenceMatchKind,
-    DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn, ObjectName, TableConstraint,
+    self as sql, CheckConstraint, ColumnOption, ColumnOptionDef, ConstraintCharacteristics,
+    ConstraintReferenceMatchKind, DeferrableInitial, Expr, ForeignKeyConstraint, Ident, IndexColumn,
+    IndexOption, IndexType, NullsDistinctOption, ObjectName, PrimaryKeyConstraint, TableConstraint,
+    UniqueConstraint,
 };
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry, Transaction,
@@ -49,7 +51,8 @@ pub(super) enum DeclaredRule {
 
 fn key_columns(columns: &[IndexColumn]) -> Result<Vec<String>> {
     let name = |column: &IndexColumn| match &column.column.expr {
-        Expr::Identifier(name) => Ok(fold(name)),
+        Expr::Identifier(name) if *column == IndexColumn::from(name.clone()) => Ok(fold(name)),
+        Expr::Identifier(_) => Err(Error::unsupported(format!("a key with {column} is not supported"))),
         other => {
             Err(Error::unsupported(format!("a key of the expression {other} is not supported; name columns")))
         }
@@ -71,6 +74,8 @@ fn action(action: Option<sql::ReferentialAction>) -> ReferentialAction {
     }
 }
 
+const NOT_ENFORCED: &str = "a constraint that is NOT ENFORCED";
+
 /// Refuses what would have a constraint checked at another moment than after each statement.
 fn refuse_characteristics(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
     let Some(ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else {
@@ -78,13 +83,37 @@ fn refuse_characteristics(characteristics: Option<&ConstraintCharacteristics>) -
     };
     let deferred = *initially == Some(DeferrableInitial::Deferred);
     refuse(*deferrable == Some(true) || deferred, "a DEFERRABLE constraint")?;
-    refuse(*enforced == Some(false), "a constraint that is NOT ENFORCED")
+    refuse(*enforced == Some(false), NOT_ENFORCED)
+}
+
+/// Refuses what is said of the index of a key.
+fn refuse_index(name: Option<&Ident>, index_type: Option<&IndexType>, options: &[IndexOption]) -> Result<()> {
+    refuse(name.is_some() || index_type.is_some() || !options.is_empty(), "a key with options of an index")
 }
 
 impl DeclaredRule {
+    fn primary_key(columns: Vec<String>, key: &PrimaryKeyConstraint) -> Result<Self> {
+        refuse_index(key.index_name.as_ref(), key.index_type.as_ref(), &key.index_options)?;
+        refuse_characteristics(key.characteristics.as_ref())?;
+        Ok(Self::PrimaryKey(columns))
+    }
+
+    fn unique(columns: Vec<String>, key: &UniqueConstraint) -> Result<Self> {
+        refuse(key.nulls_distinct == NullsDistinctOption::NotDistinct, "UNIQUE NULLS NOT DISTINCT")?;
+        refuse_index(key.index_name.as_ref(), key.index_type.as_ref(), &key.index_options)?;
+        refuse_characteristics(key.characteristics.as_ref())?;
+        Ok(Self::Unique(columns))
+    }
+
+    fn check(check: &CheckConstraint) -> Result<Self> {
+        refuse(check.enforced == Some(false), NOT_ENFORCED)?;
+        Ok(Self::Check(check.expr.to_string()))
+    }
+
     fn foreign_key(columns: Vec<String>, key: &ForeignKeyConstraint) -> Result<Self> {
         let simple = matches!(key.match_kind, None | Some(ConstraintReferenceMatchKind::Simple));
         refuse(!simple, "a foreign key with MATCH FULL or PARTIAL")?;
+        refuse_index(key.index_name.as_ref(), None, &[])?;
         refuse_characteristics(key.characteristics.as_ref())?;
         Ok(Self::ForeignKey {
             columns,
@@ -101,14 +130,12 @@ impl Declared {
     pub fn of_table(constraint: &TableConstraint) -> Result<Self> {
         let (name, rule) = match constraint {
             TableConstraint::PrimaryKey(key) => {
-                refuse_characteristics(key.characteristics.as_ref())?;
-                (&key.name, DeclaredRule::PrimaryKey(key_columns(&key.columns)?))
+                (&key.name, DeclaredRule::primary_key(key_columns(&key.columns)?, key)?)
             }
             TableConstraint::Unique(key) => {
-                refuse_characteristics(key.characteristics.as_ref())?;
-                (&key.name, DeclaredRule::Unique(key_columns(&key.columns)?))
+                (&key.name, DeclaredRule::unique(key_columns(&key.columns)?, key)?)
             }
-            TableConstraint::Check(check) => (&check.name, DeclaredRule::Check(check.expr.to_string())),
+            TableConstraint::Check(check) => (&check.name, DeclaredRule::check(check)?),
             TableConstraint::ForeignKey(key) => {
                 (&key.name, DeclaredRule::foreign_key(names(&key.columns), key)?)
             }
@@ -121,15 +148,9 @@ impl Declared {
     pub fn of_column(column: &str, option: &ColumnOptionDef) -> Result<Option<Self>> {
         let column = vec![column.to_string()];
         let rule = match &option.option {
-            ColumnOption::PrimaryKey(key) => {
-                refuse_characteristics(key.characteristics.as_ref())?;
-                DeclaredRule::PrimaryKey(column)
-            }
-            ColumnOption::Unique(key) => {
-                refuse_characteristics(key.characteristics.as_ref())?;
-                DeclaredRule::Unique(column)
-            }
-            ColumnOption::Check(check) => DeclaredRule::Check(check.expr.to_string()),
+            ColumnOption::PrimaryKey(key) => DeclaredRule::primary_key(column, key)?,
+            ColumnOption::Unique(key) => DeclaredRule::unique(column, key)?,
+            ColumnOption::Check(check) => DeclaredRule::check(check)?,
             ColumnOption::ForeignKey(key) => DeclaredRule::foreign_key(column, key)?,
             _ => return Ok(None),
         };

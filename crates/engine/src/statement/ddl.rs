@@ -3,15 +3,17 @@
 use super::DONE;
 use super::constraint::Declared;
 use super::names::name_columns;
+use super::parse;
 use super::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use super::types::logical_type;
-use super::{parse, split_name};
+use super::write::refuse;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
-    ColumnDef, ColumnOption, CreateTable, CreateView, GeneratedAs, ObjectName, ObjectNamePart, ObjectType,
-    OnCommit, Statement,
+    ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, GeneratedAs, ObjectName,
+    ObjectNamePart, ObjectType, OnCommit, SchemaName, Statement,
 };
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
@@ -69,6 +71,7 @@ impl Session {
                 "ON COMMIT {other:?} is not supported: temporary tables keep their rows until the session ends"
             )));
         }
+        refuse_table_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
         if create.if_not_exists && self.snapshot_of(&database)?.table(&schema, &name).is_some() {
             return Ok(DONE);
@@ -138,6 +141,7 @@ impl Session {
         if create.materialized {
             return Err(Error::unsupported("materialized views are not supported; use CREATE TABLE … AS"));
         }
+        refuse_view_options(&create)?;
         let Name { database, schema, name } = self.resolve_new(&create.name, create.temporary)?;
         if create.if_not_exists && self.snapshot_of(&database)?.catalog().view(&schema, &name).is_some() {
             return Ok(DONE);
@@ -173,8 +177,11 @@ impl Session {
         })
     }
 
-    pub(crate) fn create_schema(&self, name: &str, if_not_exists: bool) -> Result<Outcome> {
-        let Name { database, name, .. } = self.scope_of_schema(&split_name(&lower_unless_quoted(name)))?;
+    pub(crate) fn create_schema(&self, name: &SchemaName, if_not_exists: bool) -> Result<Outcome> {
+        let SchemaName::Simple(name) = name else {
+            return Err(Error::unsupported("CREATE SCHEMA … AUTHORIZATION is not supported"));
+        };
+        let Name { database, name, .. } = self.scope_of_schema(&parts_of(name)?)?;
         if if_not_exists && self.snapshot_of(&database)?.catalog().has_schema(&name) {
             return Ok(DONE);
         }
@@ -214,6 +221,38 @@ impl Session {
         };
         Ok(Name { database, schema: name.clone(), name: name.clone() })
     }
+}
+
+/// Refuses all but columns, constraints and a query.
+fn refuse_table_options(create: &CreateTable) -> Result<()> {
+    let given = CreateTable { columns: vec![], constraints: vec![], query: None, ..create.clone() };
+    let plain = CreateTableBuilder::new(create.name.clone())
+        .or_replace(create.or_replace)
+        .if_not_exists(create.if_not_exists)
+        .temporary(create.temporary)
+        .global(create.global)
+        .on_commit(create.on_commit.clone())
+        .build();
+    let (given, plain) = (given.to_string(), plain.to_string());
+    let what = match given.strip_prefix(&plain) {
+        Some(options) => format!("CREATE TABLE …{options}"),
+        None => given.clone(),
+    };
+    refuse(given != plain, &what)
+}
+
+/// Refuses all but names of columns and a query.
+fn refuse_view_options(create: &CreateView) -> Result<()> {
+    let of_column =
+        create.columns.iter().any(|column| column.data_type.is_some() || column.options.is_some());
+    let CreateView { or_alter, secure, with_no_schema_binding, copy_grants, .. } = create;
+    let other = *or_alter || *secure || *with_no_schema_binding || *copy_grants;
+    let clause = create.options != CreateTableOptions::None
+        || !create.cluster_by.is_empty()
+        || create.comment.is_some()
+        || create.to.is_some()
+        || create.params.is_some();
+    refuse(of_column || other || clause, "CREATE VIEW with more than names of columns and a query")
 }
 
 pub(super) fn check_schema(catalog: &Catalog, name: &str) -> Result<()> {
@@ -336,10 +375,6 @@ fn drop_table(writer: &mut Transaction, table: &TableEntry, cascade: bool) -> Re
     writer.drop_table(table.id)
 }
 
-fn lower_unless_quoted(name: &str) -> String {
-    if name.contains('"') { name.to_string() } else { name.to_lowercase() }
-}
-
 pub(super) fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Error {
     Error::new(ErrorKind::UnknownName, format!("no {what} \"{name}\"{}", did_you_mean(name, known)))
 }
@@ -367,10 +402,19 @@ pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
     let logical_type = serial.map_or_else(|| logical_type(&definition.data_type), Ok)?;
     let mut column = NewColumn::new(name, logical_type, sequence.is_none());
     let mut constraints = Vec::new();
+    let mut null = None;
     for option in &definition.options {
         match &option.option {
-            ColumnOption::Null => column.nullable = true,
-            ColumnOption::NotNull => column.nullable = false,
+            ColumnOption::Null | ColumnOption::NotNull => {
+                let nullable = option.option == ColumnOption::Null;
+                if null.replace(nullable).is_some_and(|before| before != nullable) {
+                    return Err(twice(&column, "NULL and NOT NULL"));
+                }
+                column.nullable = nullable;
+            }
+            ColumnOption::Default(_) if column.default.is_some() => {
+                return Err(twice(&column, "two defaults"));
+            }
             ColumnOption::Default(value) => column.default = Some(value.to_string()),
             ColumnOption::Generated { generation_expr: Some(expression), .. } => {
                 column.generated = Some(expression.to_string());
@@ -393,6 +437,10 @@ pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
     Ok(DeclaredColumn { column, constraints, sequence })
 }
 
+fn twice(column: &NewColumn, what: &str) -> Error {
+    Error::new(ErrorKind::Syntax, format!("column \"{}\" is declared with {what}", column.name))
+}
+
 pub(super) fn identity(generated_as: &GeneratedAs) -> Identity {
     match generated_as {
         GeneratedAs::ByDefault => Identity::ByDefault,
@@ -402,7 +450,7 @@ pub(super) fn identity(generated_as: &GeneratedAs) -> Identity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::new_columns;
+    use super::super::{new_columns, split_name};
     use super::*;
     use arrow::datatypes::{DataType, Field, Schema};
 
@@ -419,6 +467,5 @@ mod tests {
         assert_eq!(split_name("a.b"), ["a", "b"]);
         assert_eq!(split_name("\"a.b\".c"), ["a.b", "c"]);
         assert_eq!(split_name("\"a\"\"b\".\"\"\"\""), ["a\"b", "\""]);
-        assert_eq!(lower_unless_quoted("Sales"), "sales");
     }
 }

@@ -69,6 +69,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use values::ValuesInsert;
+use write::refuse;
 
 /// The outcome of a statement that gives nothing, not even a number of rows.
 const DONE: Outcome = Outcome::Done { rows_affected: None };
@@ -199,10 +200,19 @@ impl Session {
         match *inner {
             Statement::CreateTable(create) => self.create_table(create, parameters),
             Statement::CreateView(create) => self.create_view(create),
-            Statement::CreateSchema { schema_name, if_not_exists, .. } => {
-                self.create_schema(&schema_name.to_string(), if_not_exists)
+            Statement::CreateSchema {
+                schema_name,
+                if_not_exists,
+                with: None,
+                options: None,
+                default_collate_spec: None,
+                clone: None,
+            } => self.create_schema(&schema_name, if_not_exists),
+            Statement::CreateSchema { .. } => {
+                Err(Error::unsupported("CREATE SCHEMA with options is not supported"))
             }
-            Statement::Drop { object_type, if_exists, names, cascade, .. } => {
+            Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, .. } => {
+                refuse(purge || temporary, "DROP with TEMPORARY or PURGE")?;
                 self.drop(object_type, if_exists, &names, cascade)
             }
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
@@ -241,7 +251,8 @@ impl Session {
             Statement::ReleaseSavepoint { name } => self.release_savepoint(&name),
             Statement::Merge(merge) => self.merge(merge, parameters),
             Statement::AlterTable(alter) => self.alter_table(alter),
-            Statement::Comment { object_type, object_name, comment, .. } => {
+            Statement::Comment { object_type, object_name, comment, if_exists, .. } => {
+                refuse(if_exists, "COMMENT with IF EXISTS")?;
                 self.comment(object_type, &object_name, comment)
             }
             Statement::AttachDatabase { schema_name, database_file_name, .. } => {
@@ -263,7 +274,7 @@ impl Session {
                 self.execute_prepared(&name, &parameters)
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
-            Statement::Vacuum(vacuum) => self.vacuum(vacuum.table_name.as_ref()),
+            Statement::Vacuum(vacuum) => self.vacuum(&vacuum),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
     }
