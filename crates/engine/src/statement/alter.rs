@@ -253,8 +253,10 @@ impl Session {
                 self.add_identity(writer, &before, old, how, &clauses)
             }
             AlterColumnOperation::SetDefault { value } => {
+                let default = value.to_string();
+                self.check_default(&name, &old.logical_type, &default)?;
                 self.alter_column(writer, target, &name, |column| {
-                    column.default = Some(value.to_string());
+                    column.default = Some(default);
                     Ok(())
                 })
             }
@@ -298,7 +300,7 @@ impl Session {
             generated: other.generated.clone(),
             ..NewColumn::new(&other.name, other.logical_type.clone(), other.nullable)
         });
-        self.check_generated(&others.chain([column.clone()]).collect::<Vec<_>>())?;
+        self.check_columns(&others.chain([column.clone()]).collect::<Vec<_>>())?;
         if let Some(clauses) = sequence {
             let name = (table.schema.as_str(), table.name.as_str());
             let mut sequence = sequence_of_column(writer.catalog(), name, &mut column, &clauses)?;

@@ -12,10 +12,9 @@ use crate::session::Session;
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ToDFSchema};
+use datafusion::common::ToDFSchema;
 use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{EmptyRelation, Expr, ExprSchemable, LogicalPlan, Projection, Volatility};
+use datafusion::logical_expr::{EmptyRelation, ExprSchemable, LogicalPlan, Projection};
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -83,16 +82,19 @@ impl Filling {
 }
 
 /// The columns that expressions of a table read.
-struct Inputs {
+pub(super) struct Inputs {
     /// Their places in the table.
     places: Vec<usize>,
     types: Vec<LogicalType>,
-    schema: SchemaRef,
+    pub schema: SchemaRef,
 }
 
 impl Inputs {
     /// Those that are not generated, as far as one of the expressions names them.
-    fn of<'a>(columns: impl Iterator<Item = (&'a str, &'a LogicalType, bool)>, expressions: &[&str]) -> Self {
+    pub fn of<'a>(
+        columns: impl Iterator<Item = (&'a str, &'a LogicalType, bool)>,
+        expressions: &[&str],
+    ) -> Self {
         let read = |name: &str| expressions.iter().any(|sql| mentions(sql, name));
         let read: Vec<_> =
             (0..).zip(columns).filter(|(_, (name, _, generated))| !generated && read(name)).collect();
@@ -286,7 +288,12 @@ impl Session {
     }
 
     /// An expression over columns of a schema, ready to be evaluated; analysed as in a query.
-    fn compile(&self, sql: &str, schema: &Schema, data_type: &DataType) -> Result<Arc<dyn PhysicalExpr>> {
+    pub(super) fn compile(
+        &self,
+        sql: &str,
+        schema: &Schema,
+        data_type: &DataType,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
         let state = self.context.state();
         let compile = || {
             let schema = Arc::new(schema.clone().to_dfschema()?);
@@ -311,64 +318,6 @@ impl Session {
         };
         compile().map_err(from_datafusion)
     }
-
-    /// Refuses expressions of generated columns that are not of their row alone, or not always the same.
-    pub(super) fn check_generated(&self, columns: &[NewColumn]) -> Result<()> {
-        for column in columns {
-            let Some(sql) = &column.generated else { continue };
-            let refuse = |why: String| {
-                Err(Error::invalid_input(format!(
-                    "the expression of generated column \"{}\" {why}",
-                    column.name
-                ))
-                .with_sqlstate("42P17"))
-            };
-            if column.default.is_some() || column.identity.is_some() {
-                return Err(Error::new(
-                    ErrorKind::Syntax,
-                    format!("generated column \"{}\" has a default, too", column.name),
-                ));
-            }
-            if has_query(sql) {
-                return refuse("has a subquery".into());
-            }
-            if let Some(other) =
-                columns.iter().find(|other| other.generated.is_some() && mentions(sql, &other.name))
-            {
-                return refuse(format!("uses the generated column \"{}\"", other.name));
-            }
-            let described = columns
-                .iter()
-                .map(|other| (other.name.as_str(), &other.logical_type, other.generated.is_some()));
-            let inputs = Inputs::of(described, &[sql]);
-            let schema: DFSchema = inputs.schema.as_ref().clone().to_dfschema().map_err(from_datafusion)?;
-            let expr = self.context.state().create_logical_expr(sql, &schema).map_err(from_datafusion)?;
-            if let Some(why) = not_of_a_row(&expr) {
-                return refuse(why);
-            }
-            self.compile(sql, &inputs.schema, &engine_type(&column.logical_type))?;
-        }
-        Ok(())
-    }
-}
-
-/// Why an expression is not of one row alone, and always the same.
-fn not_of_a_row(expr: &Expr) -> Option<String> {
-    let mut why = None;
-    let visited = expr.apply(|expr| {
-        match expr {
-            Expr::AggregateFunction(_) | Expr::GroupingSet(_) => why = Some("has an aggregate".to_string()),
-            Expr::WindowFunction(_) => why = Some("has a window function".to_string()),
-            Expr::ScalarFunction(function)
-                if function.func.signature().volatility != Volatility::Immutable =>
-            {
-                why = Some(format!("calls {}(), which does not always give the same", function.func.name()));
-            }
-            _ => {}
-        }
-        Ok(if why.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    visited.ok().and(why)
 }
 
 /// Whether one of the expressions in an expression's text is what is looked for.
@@ -379,12 +328,6 @@ pub(super) fn visit(sql: &str, found: impl Fn(&SqlExpr) -> bool) -> bool {
         false => ControlFlow::Continue(()),
     })
     .is_break()
-}
-
-fn has_query(sql: &str) -> bool {
-    visit(sql, |expr| {
-        matches!(expr, SqlExpr::Subquery(_) | SqlExpr::Exists { .. } | SqlExpr::InSubquery { .. })
-    })
 }
 
 /// Whether an expression's text names a column.

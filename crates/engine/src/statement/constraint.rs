@@ -282,6 +282,9 @@ impl Session {
                 return Err(Error::internal("a table that is being altered is missing"));
             };
             let entry = constraint.resolve(&table, writer)?;
+            if let ConstraintRule::Check { sql } = &entry.rule {
+                self.check_condition(&table, &entry.name, sql)?;
+            }
             let is_primary = matches!(entry.rule, ConstraintRule::PrimaryKey { .. });
             let key = entry.rule.columns().to_vec();
             writer.alter_table(id, |table| {

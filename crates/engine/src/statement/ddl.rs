@@ -83,7 +83,7 @@ impl Session {
             declared.push(column);
             constraints.extend(of_column);
         }
-        self.check_generated(&declared)?;
+        self.check_columns(&declared)?;
         for constraint in &create.constraints {
             constraints.push(Declared::of_table(constraint)?);
         }

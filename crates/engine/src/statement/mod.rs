@@ -12,6 +12,7 @@ mod ddl;
 mod depth;
 mod describe;
 mod direct;
+mod expression;
 mod insert;
 mod merge;
 mod multiset;
