@@ -88,7 +88,7 @@ impl Explicit {
 }
 
 fn no_transaction(what: &str) -> Error {
-    Error::new(ErrorKind::InvalidInput, format!("{what}: no transaction is open; BEGIN opens one"))
+    Error::new(ErrorKind::TransactionState, format!("{what}: no transaction is open; BEGIN opens one"))
         .with_sqlstate("25P01")
 }
 
@@ -123,7 +123,7 @@ impl Session {
         let explicit = match self.transaction.lock().as_ref() {
             Some(Explicit { aborted: Some(error), .. }) if !ends() => {
                 return Err(Error::new(
-                    ErrorKind::Conflict,
+                    ErrorKind::TransactionState,
                     format!(
                         "the transaction was aborted by an error; roll it back first (the error: {error})"
                     ),
@@ -214,7 +214,8 @@ impl Session {
             }
         }
         if self.is_in_transaction() {
-            return Err(Error::invalid_input(
+            return Err(Error::new(
+                ErrorKind::TransactionState,
                 "a transaction is open already; end it with COMMIT or ROLLBACK, or use SAVEPOINT",
             )
             .with_sqlstate("25001"));
@@ -233,7 +234,7 @@ impl Session {
         let read_only = explicit.read_only;
         if let Some(error) = explicit.aborted {
             return Err(Error::new(
-                ErrorKind::Conflict,
+                ErrorKind::TransactionState,
                 format!("the transaction was rolled back, because an error had aborted it: {error}"),
             )
             .with_sqlstate("25P02"));
