@@ -48,6 +48,32 @@ def test_an_error_aborts_until_rollback(account):
     assert balances(account) == {1: 100, 2: 100}
 
 
+def test_only_conflicts_are_tried_again(account):
+    tries = []
+
+    def work(con):
+        tries.append(con)
+        with pytest.raises(hypostyle.ConstraintError):
+            con.execute("insert into account values (1, 5)")
+        con.execute("select 1")
+
+    with pytest.raises(hypostyle.TransactionStateError, match="aborted"):
+        account.run_transaction(work)
+    assert len(tries) == 1
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "SAVEPOINT s"])
+def test_ends_without_a_beginning_are_errors_of_the_state(account, end):
+    with pytest.raises(hypostyle.TransactionStateError, match="no transaction is open") as error:
+        account.execute(end)
+    assert error.value.sqlstate == "25P01"
+    account.begin()
+    with pytest.raises(hypostyle.TransactionStateError, match="open already") as error:
+        account.begin()
+    assert error.value.sqlstate == "25001"
+    account.rollback()
+
+
 @pytest.mark.parametrize("fetch", [lambda result: result.fetchall(), lambda result: result.df()])
 def test_an_error_while_rows_are_fetched_aborts_too(account, fetch):
     account.execute("insert into account values (3, 0)")
