@@ -23,7 +23,7 @@ fn errors_have_their_class_and_say_what_to_do() {
         ("CREATE TABLE k (a FROBNITZ)", ErrorKind::Unsupported, "FROBNITZ"),
         ("CREATE TABLE k (a INT, a INT)", ErrorKind::AlreadyExists, "two columns"),
         ("DELETE FROM orders ORDER BY o_orderkey LIMIT 1", ErrorKind::Unsupported, "LIMIT"),
-        ("COMMIT", ErrorKind::InvalidInput, "no transaction is open"),
+        ("COMMIT", ErrorKind::TransactionState, "no transaction is open"),
         ("SET thread = 3", ErrorKind::UnknownName, "did you mean \"threads\"?"),
         ("COPY orders FROM 'missing.csv'", ErrorKind::NotFound, "missing.csv"),
         ("SELECT * FROM 'missing.parquet'", ErrorKind::NotFound, "missing.parquet"),
