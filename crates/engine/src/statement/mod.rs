@@ -55,7 +55,7 @@ use complete::refuse_given;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
-    Query, SelectItem, SetExpr, Statement, Value,
+    Query, SelectItem, Set, SetExpr, Statement, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -219,6 +219,12 @@ impl Session {
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
             Statement::Call(function) => self.call(&function),
             Statement::Set(set) => self.set(set),
+            Statement::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
+                self.set_transaction(&modes)
+            }
+            Statement::Set(Set::SetTransaction { .. }) => Err(Error::unsupported(
+                "modes are of one transaction: write them after BEGIN, or as SET TRANSACTION within it",
+            )),
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
@@ -248,7 +254,7 @@ impl Session {
             Statement::StartTransaction { modes, .. } => self.begin(&modes),
             Statement::Commit { chain, .. } => self.commit(chain),
             Statement::Rollback { chain, savepoint } => self.roll_back(chain, savepoint),
-            Statement::Savepoint { name } => self.savepoint(name),
+            Statement::Savepoint { name } => self.savepoint(&name),
             Statement::ReleaseSavepoint { name } => self.release_savepoint(&name),
             Statement::Merge(merge) => self.merge(merge, parameters),
             Statement::AlterTable(alter) => self.alter_table(alter),

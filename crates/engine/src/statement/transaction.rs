@@ -2,6 +2,7 @@
 //! (docs/transactions.md).
 
 use super::DONE;
+use super::ddl::fold;
 use crate::scope::{Named, TEMPORARY};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
@@ -85,6 +86,25 @@ impl Explicit {
         self.transactions.sort_by_key(|(name, _)| name == TEMPORARY);
         self.transactions.into_iter().try_for_each(|(_, transaction)| transaction.commit().map(drop))
     }
+}
+
+/// Whether a transaction is to be read-only, if its modes say so.
+fn read_only(modes: &[TransactionMode]) -> Result<Option<bool>> {
+    let mut read_only = None;
+    for mode in modes {
+        match mode {
+            TransactionMode::AccessMode(mode) => read_only = Some(*mode == TransactionAccessMode::ReadOnly),
+            TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
+                return Err(Error::unsupported(
+                    "transactions are not serializable: they have snapshot isolation, which is stronger than \
+                     REPEATABLE READ and lets only write skew happen; leave the level out",
+                ));
+            }
+            // Each of them is what snapshot isolation promises, or less.
+            TransactionMode::IsolationLevel(_) => {}
+        }
+    }
+    Ok(read_only)
 }
 
 fn no_transaction(what: &str) -> Error {
@@ -199,20 +219,7 @@ impl Session {
     }
 
     pub(super) fn begin(&self, modes: &[TransactionMode]) -> Result<Outcome> {
-        let mut read_only = false;
-        for mode in modes {
-            match mode {
-                TransactionMode::AccessMode(mode) => read_only = *mode == TransactionAccessMode::ReadOnly,
-                TransactionMode::IsolationLevel(TransactionIsolationLevel::Serializable) => {
-                    return Err(Error::unsupported(
-                        "transactions are not serializable: they have snapshot isolation, which is stronger than \
-                         REPEATABLE READ and lets only write skew happen; leave the level out",
-                    ));
-                }
-                // Each of them is what snapshot isolation promises, or less.
-                TransactionMode::IsolationLevel(_) => {}
-            }
-        }
+        let read_only = read_only(modes)?.unwrap_or_default();
         if self.is_in_transaction() {
             return Err(Error::new(
                 ErrorKind::TransactionState,
@@ -226,6 +233,21 @@ impl Session {
         let number = self.transactions_begun.fetch_add(1, Ordering::Relaxed);
         let explicit = Explicit { number, transactions, read_only, savepoints: Vec::new(), aborted: None };
         *self.transaction.lock() = Some(explicit);
+        Ok(DONE)
+    }
+
+    /// SET TRANSACTION: the open one may be made read-only, for its statements to come.
+    pub(super) fn set_transaction(&self, modes: &[TransactionMode]) -> Result<Outcome> {
+        let wanted = read_only(modes)?;
+        let mut transaction = self.transaction.lock();
+        let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SET TRANSACTION"))?;
+        if explicit.read_only && wanted == Some(false) {
+            return Err(Error::invalid_input(
+                "the transaction is read-only, and stays so; begin another one",
+            )
+            .with_sqlstate("25001"));
+        }
+        explicit.read_only = wanted.unwrap_or(explicit.read_only);
         Ok(DONE)
     }
 
@@ -270,11 +292,11 @@ impl Session {
         self.begin(&[TransactionMode::AccessMode(mode)])
     }
 
-    pub(super) fn savepoint(&self, name: Ident) -> Result<Outcome> {
+    pub(super) fn savepoint(&self, name: &Ident) -> Result<Outcome> {
         let mut transaction = self.transaction.lock();
         let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
         let savepoints = explicit.savepoint()?;
-        explicit.savepoints.push((name.value, savepoints));
+        explicit.savepoints.push((fold(name), savepoints));
         Ok(DONE)
     }
 
@@ -284,13 +306,14 @@ impl Session {
 
     fn at_savepoint(&self, name: &Ident, change: impl FnOnce(&mut Explicit, usize)) -> Result<Outcome> {
         {
+            let name = fold(name);
             let mut transaction = self.transaction.lock();
             let explicit = transaction.as_mut().ok_or_else(|| no_transaction("SAVEPOINT"))?;
-            let position = explicit.savepoints.iter().rposition(|(found, _)| *found == name.value);
+            let position = explicit.savepoints.iter().rposition(|(found, _)| *found == name);
             let position = position.ok_or_else(|| {
                 let names = explicit.savepoints.iter().map(|(name, _)| name.as_str());
-                let suggestion = hypostyle_types::did_you_mean(&name.value, names);
-                Error::new(ErrorKind::UnknownName, format!("no savepoint \"{}\"{suggestion}", name.value))
+                let suggestion = hypostyle_types::did_you_mean(&name, names);
+                Error::new(ErrorKind::UnknownName, format!("no savepoint \"{name}\"{suggestion}"))
                     .with_sqlstate("3B001")
             })?;
             change(explicit, position);
