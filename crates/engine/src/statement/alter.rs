@@ -1,12 +1,12 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
-use super::DONE;
 use super::complete::mentions;
 use super::constraint::{Declared, referring};
 use super::ddl::{DeclaredColumn, check_schema, check_view, fold, identity, last_of, new_column, parts_of};
 use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
 use super::write::{Target, refuse};
+use super::{DONE, quoted};
 use crate::error::from_datafusion;
 use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
@@ -131,7 +131,8 @@ impl Session {
             AlterTableOperation::RenameTable {
                 table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
             } => {
-                let new = last_of(name)?;
+                let before = table()?;
+                let new = self.renamed(&target.database, &before, name)?;
                 writer.alter_table(id, |table| {
                     table.name = new;
                     Ok(())
@@ -181,6 +182,20 @@ impl Session {
             }
             other => Err(Error::unsupported(format!("ALTER TABLE … {other} is not supported"))),
         }
+    }
+
+    /// The name that RENAME TO gives a table.
+    fn renamed(&self, database: &str, table: &TableEntry, name: &ObjectName) -> Result<String> {
+        let parts = parts_of(name)?;
+        if parts.len() > 1 {
+            let new = self.scope.resolve(&parts, Some(database))?;
+            if (new.database.as_str(), &new.schema) != (database, &table.schema) {
+                let why =
+                    format!("RENAME keeps a table in its schema: write RENAME TO {}", quoted(&new.name));
+                return Err(Error::new(ErrorKind::Syntax, why));
+            }
+        }
+        last_of(name)
     }
 
     fn alter_column(

@@ -4,8 +4,7 @@
 //! compared with must still be so at commit; the transaction guards those tables.
 
 use super::complete::mentions;
-use super::ddl::{fold, parts_of};
-use super::sequence::within_database;
+use super::ddl::fold;
 use super::write::refuse;
 use super::{parse, quoted};
 use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
@@ -158,7 +157,12 @@ impl Declared {
     }
 
     /// The constraint of a table, once the table is there.
-    pub fn resolve(&self, table: &TableEntry, writer: &Transaction) -> Result<ConstraintEntry> {
+    pub fn resolve(
+        &self,
+        session: &Session,
+        table: &TableEntry,
+        writer: &Transaction,
+    ) -> Result<ConstraintEntry> {
         let (rule, suffix) = match &self.rule {
             DeclaredRule::PrimaryKey(columns) => {
                 if table
@@ -181,7 +185,8 @@ impl Declared {
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
             DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update } => {
                 let (on_delete, on_update) = (*on_delete, *on_update);
-                let (schema, name) = within_database(&parts_of(other)?);
+                let database = session.scope.name_of(writer.database())?;
+                let (schema, name) = session.resolve_within(&database, other)?;
                 let other =
                     match (table.schema.as_str(), table.name.as_str()) == (schema.as_str(), name.as_str()) {
                         true => table,
@@ -281,7 +286,7 @@ impl Session {
             let Some(table) = writer.catalog().table_by_id(id).cloned() else {
                 return Err(Error::internal("a table that is being altered is missing"));
             };
-            let entry = constraint.resolve(&table, writer)?;
+            let entry = constraint.resolve(self, &table, writer)?;
             if let ConstraintRule::Check { sql } = &entry.rule {
                 self.check_condition(&table, &entry.name, sql)?;
             }

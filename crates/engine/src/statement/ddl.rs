@@ -58,6 +58,21 @@ impl Session {
         self.scope.resolve_new(&parts_of(object)?, temporary)
     }
 
+    /// Schema and name of a table that a definition of a database refers to.
+    ///
+    /// # Errors
+    /// `Unsupported` for one of another database.
+    pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
+        let found = self.scope.resolve(&parts_of(object)?, Some(database))?;
+        if found.database != database {
+            return Err(Error::unsupported(format!(
+                "{object} is in the database \"{}\": a definition refers to tables of its own, \"{database}\"",
+                found.database
+            )));
+        }
+        Ok((found.schema, found.name))
+    }
+
     pub(super) fn snapshot_of(&self, database: &str) -> Result<Arc<Snapshot>> {
         Ok(self.scope.database(database)?.snapshot)
     }

@@ -2,7 +2,7 @@
 
 use super::DONE;
 use super::complete::visit;
-use super::ddl::{fold, missing, parts_of};
+use super::ddl::{fold, missing};
 use super::{parse_expression, quoted, syntax};
 use crate::scope::Name;
 use crate::sequence::sequence_name;
@@ -265,7 +265,7 @@ impl Session {
         let mut sequence = clauses.define(&schema, &name)?;
         self.write(&database, |writer| {
             if let Some(Some(owner)) = &clauses.owner {
-                sequence.owner = Some(owner_of(writer.catalog(), owner)?);
+                sequence.owner = Some(self.owner_of(&database, writer.catalog(), owner)?);
             }
             writer.create_sequence(sequence)?;
             Ok(DONE)
@@ -288,11 +288,24 @@ impl Session {
             match &clauses.owner {
                 None => {}
                 Some(None) => new.owner = None,
-                Some(Some(owner)) => new.owner = Some(owner_of(writer.catalog(), owner)?),
+                Some(Some(owner)) => new.owner = Some(self.owner_of(&database, writer.catalog(), owner)?),
             }
             writer.alter_sequence(new, restart)?;
             Ok(DONE)
         })
+    }
+
+    /// The column that OWNED BY names.
+    fn owner_of(&self, database: &str, catalog: &Catalog, name: &ObjectName) -> Result<SequenceOwner> {
+        let mut table = name.clone();
+        let column = table.0.pop().and_then(|part| part.as_ident().map(fold));
+        let Some(column) = column.filter(|_| !table.0.is_empty()) else {
+            return Err(Error::new(ErrorKind::Syntax, "OWNED BY needs table.column or NONE"));
+        };
+        let (schema, name) = self.resolve_within(database, &table)?;
+        let table = catalog.table(&schema, &name).ok_or_else(|| unknown_table(catalog, &name))?;
+        let id = table.column(&column).ok_or_else(|| unknown_column(table, &column))?.id;
+        Ok(SequenceOwner { table: table.id, column: id })
     }
 }
 
@@ -302,19 +315,6 @@ pub(super) fn within_database(parts: &[String]) -> (String, String) {
         [.., schema, name] => (schema.clone(), name.clone()),
         _ => (SCHEMA_MAIN.into(), parts.concat()),
     }
-}
-
-/// The column that OWNED BY names.
-fn owner_of(catalog: &Catalog, name: &ObjectName) -> Result<SequenceOwner> {
-    let mut table = name.clone();
-    let column = table.0.pop().and_then(|part| part.as_ident().map(fold));
-    let Some(column) = column.filter(|_| !table.0.is_empty()) else {
-        return Err(Error::new(ErrorKind::Syntax, "OWNED BY needs table.column or NONE"));
-    };
-    let (schema, name) = within_database(&parts_of(&table)?);
-    let table = catalog.table(&schema, &name).ok_or_else(|| unknown_table(catalog, &name))?;
-    let id = table.column(&column).ok_or_else(|| unknown_column(table, &column))?.id;
-    Ok(SequenceOwner { table: table.id, column: id })
 }
 
 /// SQL text of the next value of a sequence.
