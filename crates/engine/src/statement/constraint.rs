@@ -21,8 +21,8 @@ use datafusion::sql::sqlparser::ast::{
     UniqueConstraint,
 };
 use hypostyle_storage::{
-    Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry, Transaction,
-    unknown_column,
+    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry,
+    Transaction, unknown_column,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use std::sync::Arc;
@@ -269,6 +269,19 @@ fn source(database: &str, table: &TableEntry, first: Option<u64>) -> String {
     [database, &schema, &table.name].map(quoted).join(".")
 }
 
+/// Names and values of the first of some rows of a table.
+fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bool) -> String {
+    let columns = table.columns.iter().zip(rows.columns()).filter(|(column, _)| wanted(column.id));
+    let shown = columns.map(|(column, value)| {
+        let value = match value.is_null(0) {
+            true => "NULL".into(),
+            false => array_value_to_string(value, 0).unwrap_or_default(),
+        };
+        format!("{} = {value}", column.name)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
     let pairs = ours.iter().zip(theirs).map(|(our, their)| format!("{one}.{our} = {other}.{their}"));
     pairs.collect::<Vec<_>>().join(" AND ")
@@ -290,11 +303,19 @@ impl Session {
             if let ConstraintRule::Check { sql } = &entry.rule {
                 self.check_condition(&table, &entry.name, sql)?;
             }
-            let is_primary = matches!(entry.rule, ConstraintRule::PrimaryKey { .. });
-            let key = entry.rule.columns().to_vec();
+            let key = match &entry.rule {
+                ConstraintRule::PrimaryKey { columns } => columns.clone(),
+                _ => Vec::new(),
+            };
+            let in_key = |column: &&ColumnEntry| key.contains(&column.id);
+            // While they may still be NULL.
+            self.with_view_of(writer, |session, writer, _| {
+                let database = session.scope.name_of(writer.database())?;
+                let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);
+                nullable.try_for_each(|column| session.check_not_null(&database, &table, &column.name))
+            })?;
             writer.alter_table(id, |table| {
-                for column in table.columns.iter_mut().filter(|column| is_primary && key.contains(&column.id))
-                {
+                for column in table.columns.iter_mut().filter(|column| in_key(&&**column)) {
                     column.nullable = false;
                 }
                 table.constraints.push(entry);
@@ -304,13 +325,6 @@ impl Session {
         self.with_view_of(writer, |session, writer, snapshot| {
             let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
             let added = table.entry().constraints.len() - declared.len();
-            for column in table.entry().columns.iter().filter(|column| !column.nullable) {
-                session.check_not_null(
-                    &session.scope.name_of(writer.database())?,
-                    table.entry(),
-                    &column.name,
-                )?;
-            }
             let added = &table.entry().constraints[added..];
             added.iter().try_for_each(|constraint| session.check_new(writer, snapshot, id, constraint, 0))
         })
@@ -319,14 +333,16 @@ impl Session {
     pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
         let rows = source(database, table, None);
         let sql = format!("SELECT * FROM {rows} AS t WHERE t.{} IS NULL LIMIT 1", quoted(column));
-        match self.first_row(&sql)? {
-            None => Ok(()),
-            Some(_) => Err(Error::new(
-                ErrorKind::Constraint,
-                format!("column \"{column}\" of table \"{}\" cannot be NOT NULL: it has NULLs", table.name),
-            )
-            .with_sqlstate("23502")),
-        }
+        let Some(row) = self.first_row(&sql)? else { return Ok(()) };
+        let shown = shown(table, &row, |_| true);
+        Err(Error::new(
+            ErrorKind::Constraint,
+            format!(
+                "column \"{column}\" of table \"{}\" cannot be NOT NULL: it has NULLs, as in ({shown})",
+                table.name
+            ),
+        )
+        .with_sqlstate("23502"))
     }
 
     /// Runs queries that see what a transaction has staged.
@@ -457,20 +473,7 @@ impl Session {
         };
         let Some(row) = self.first_row(&sql)? else { return Ok(()) };
         let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
-        let shown: Vec<String> = table
-            .columns
-            .iter()
-            .zip(row.columns())
-            .filter(|(column, _)| columns.is_empty() || columns.contains(&column.id))
-            .map(|(column, value)| {
-                let value = if value.is_null(0) {
-                    "NULL".into()
-                } else {
-                    array_value_to_string(value, 0).unwrap_or_default()
-                };
-                format!("{} = {value}", column.name)
-            })
-            .collect();
+        let shown = shown(table, &row, |column| columns.is_empty() || columns.contains(&column));
         let which = match first {
             0 => String::new(),
             first => format!("row {} of the new rows, ", position - first),
@@ -478,10 +481,8 @@ impl Session {
         Err(Error::new(
             ErrorKind::Constraint,
             format!(
-                "constraint \"{}\" of table \"{}\" is violated by {which}({}): {why}",
-                constraint.name,
-                table.name,
-                shown.join(", ")
+                "constraint \"{}\" of table \"{}\" is violated by {which}({shown}): {why}",
+                constraint.name, table.name
             ),
         )
         .with_sqlstate(sqlstate))
