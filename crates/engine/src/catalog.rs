@@ -3,13 +3,12 @@
 //! A name of three parts is looked up as it stands. In front of shorter ones, DataFusion puts [`SEARCH`], under which
 //! they are resolved as [`Scope::resolve`] has it.
 
-use crate::error::from_datafusion;
 use crate::file::table_from_path;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::pg_catalog::{self, PG_CATALOG, PgCatalog};
 use crate::scan::StoredTable;
 use crate::scope::{Name, Scope};
-use crate::statement::default_of;
+use crate::statement::{default_of, planning_error};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -24,10 +23,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The catalog and the schema of names that have none.
 /// Views within each other: planning one recurses.
 const VIEWS_MAX: usize = 64;
 
+/// The catalog and the schema of names that have none.
 pub(crate) const SEARCH: &str = "search_path";
 
 /// In front of a database's name: the catalog of the names in its definitions.
@@ -202,8 +201,7 @@ async fn relation(
     search.default_catalog = search_from(&name.database);
     let sql = view.sql.clone();
     let plan = Box::pin(async move { state.create_logical_plan(&sql).await }).await.map_err(|error| {
-        let error = from_datafusion(error).context(format!("view \"{}\"", name.name));
-        external(error)
+        external(planning_error(error, &snapshot).context(format!("view \"{}\"", name.name)))
     })?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
 }

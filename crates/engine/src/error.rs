@@ -4,6 +4,7 @@ use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
 use hypostyle_types::{Error, ErrorKind, did_you_mean};
+use std::collections::HashSet;
 
 /// The kind and message of an error that came up through DataFusion; one of our own comes back whole.
 pub fn from_datafusion(error: DataFusionError) -> Error {
@@ -102,7 +103,10 @@ fn syntax_message(message: &str) -> String {
 fn schema_error(error: &SchemaError) -> Error {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
-            let names: Vec<&str> = valid_fields.iter().map(|valid| valid.name.as_str()).collect();
+            // What ORDER BY may name is both in the result and in the table.
+            let mut seen = HashSet::new();
+            let names = valid_fields.iter().map(|valid| valid.name.as_str());
+            let names: Vec<&str> = names.filter(|name| seen.insert(*name)).collect();
             let suggestion = match did_you_mean(&field.name, names.iter().copied()) {
                 empty if empty.is_empty() && !names.is_empty() && names.len() <= 20 => {
                     format!("; there are {}", names.join(", "))

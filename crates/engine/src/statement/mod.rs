@@ -38,6 +38,7 @@ mod write;
 pub(crate) use complete::default_of;
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
+pub(crate) use query::planning_error;
 pub(crate) use remembered::Remembered;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
@@ -218,13 +219,13 @@ impl Session {
             }
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
             Statement::Call(function) => self.call(&function),
-            Statement::Set(set) => self.set(set),
             Statement::Set(Set::SetTransaction { modes, snapshot: None, session: false }) => {
                 self.set_transaction(&modes)
             }
             Statement::Set(Set::SetTransaction { .. }) => Err(Error::unsupported(
                 "modes are of one transaction: write them after BEGIN, or as SET TRANSACTION within it",
             )),
+            Statement::Set(set) => self.set(set),
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
@@ -281,6 +282,10 @@ impl Session {
                 self.execute_prepared(&name, &parameters)
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
+            Statement::CreateIndex(_) => Err(Error::unsupported(
+                "CREATE INDEX is not supported, and not needed: each column has synopses of its blocks, by which scans \
+                 skip what cannot match",
+            )),
             Statement::Vacuum(vacuum) => self.vacuum(&vacuum),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }

@@ -575,7 +575,7 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
 }
 
 /// Why a statement cannot be planned; a table that is not there gets a suggestion.
-pub(super) fn planning_error(error: DataFusionError, snapshot: &Snapshot) -> Error {
+pub(crate) fn planning_error(error: DataFusionError, snapshot: &Snapshot) -> Error {
     let error = from_datafusion(error);
     match missing_table(error.message()) {
         Some(name) => unknown_table(snapshot.catalog(), name),
