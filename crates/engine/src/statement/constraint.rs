@@ -326,7 +326,7 @@ impl Session {
             let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
             let added = table.entry().constraints.len() - declared.len();
             let added = &table.entry().constraints[added..];
-            added.iter().try_for_each(|constraint| session.check_new(writer, snapshot, id, constraint, 0))
+            added.iter().try_for_each(|constraint| session.check_new(writer, snapshot, id, constraint, None))
         })
     }
 
@@ -379,14 +379,14 @@ impl Session {
             for (id, changed) in changed {
                 if let (Some(first), Some(table)) = (changed.first_new, snapshot.table_by_id(id)) {
                     for constraint in &table.entry().constraints {
-                        session.check_new(writer, snapshot, id, constraint, first)?;
+                        session.check_new(writer, snapshot, id, constraint, Some(first))?;
                     }
                 }
                 if changed.deleted {
                     for table in snapshot.tables() {
                         let entry = table.entry();
                         for constraint in entry.constraints.iter().filter(|other| refers(&other.rule, id)) {
-                            session.check_new(writer, snapshot, entry.id, constraint, 0)?;
+                            session.check_new(writer, snapshot, entry.id, constraint, None)?;
                         }
                     }
                 }
@@ -412,25 +412,25 @@ impl Session {
                     rule => is_own && rule.columns().contains(&column),
                 };
                 for constraint in entry.constraints.iter().filter(|constraint| concerned(&constraint.rule)) {
-                    session.check_new(writer, snapshot, entry.id, constraint, 0)?;
+                    session.check_new(writer, snapshot, entry.id, constraint, None)?;
                 }
             }
             Ok(())
         })
     }
 
-    /// Checks the rows of a table from a position on.
+    /// Checks the rows of a table from the position of the first new one on, or all.
     fn check_new(
         &self,
         writer: &mut Transaction,
         snapshot: &Snapshot,
         id: TableId,
         constraint: &ConstraintEntry,
-        first: u64,
+        first: Option<u64>,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id).map(|table| table.entry()) else { return Ok(()) };
         let database = self.scope.name_of(writer.database())?;
-        let new = source(&database, table, Some(first));
+        let new = source(&database, table, first);
         let (columns, sql, sqlstate, why) = match &constraint.rule {
             ConstraintRule::Check { sql } => (
                 Vec::new(),
@@ -475,8 +475,8 @@ impl Session {
         let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
         let shown = shown(table, &row, |column| columns.is_empty() || columns.contains(&column));
         let which = match first {
-            0 => String::new(),
-            first => format!("row {} of the new rows, ", position - first),
+            None => String::new(),
+            Some(first) => format!("row {} of the new rows, ", position - first),
         };
         Err(Error::new(
             ErrorKind::Constraint,
