@@ -18,7 +18,7 @@ use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
 use datafusion::datasource::file_format::{FileFormatFactory, format_as_file_type};
 use datafusion::error::DataFusionError;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, LogicalPlanBuilder, ScalarFunctionImplementation, Volatility, create_udf,
+    ColumnarValue, Expr, LogicalPlanBuilder, ScalarFunctionImplementation, Volatility, cast, create_udf,
 };
 use hypostyle_types::{Error, ErrorKind, LogicalType};
 use std::collections::HashMap;
@@ -59,8 +59,7 @@ pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &Wr
 }
 
 async fn write_to(rows: DataFrame, path: &Path, format: FileFormat, options: &WriteOptions) -> Result<u64> {
-    let rows =
-        if matches!(format, FileFormat::Csv | FileFormat::Json) { as_text(rows, format)? } else { rows };
+    let rows = if format == FileFormat::Arrow { rows } else { as_text(rows, format)? };
     let (state, plan) = rows.into_parts();
     let url = url::Url::from_file_path(path)
         .map_err(|()| failed(Error::invalid_input(format!("\"{}\" is no path", path.display()))))?;
@@ -131,7 +130,8 @@ fn writer(format: FileFormat, options: &WriteOptions) -> Result<Arc<dyn FileForm
     })
 }
 
-/// Turns columns that a text format has no form for into text: UUIDs, and in CSV nested values.
+/// Turns columns that a format has no form for into text: intervals in Parquet, UUIDs in the others, and in CSV
+/// nested values.
 fn as_text(rows: DataFrame, format: FileFormat) -> Result<DataFrame> {
     let expressions = columns(rows.schema(), format);
     if expressions.iter().all(|expression| matches!(expression, Expr::Column(_))) {
@@ -145,6 +145,13 @@ fn columns(schema: &DFSchema, format: FileFormat) -> Vec<Expr> {
         .iter()
         .map(|(qualifier, field)| {
             let column = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+            if format == FileFormat::Parquet {
+                let written = without_intervals(field.data_type());
+                return match written == *field.data_type() {
+                    true => column,
+                    false => cast(column, written).alias(field.name()),
+                };
+            }
             let uuid = LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Uuid);
             let nested = format == FileFormat::Csv && field.data_type().is_nested();
             let text: fn(&ArrayRef, &FieldRef) -> Result<ArrayRef> = match (uuid, nested) {
@@ -162,6 +169,22 @@ fn columns(schema: &DFSchema, format: FileFormat) -> Vec<Expr> {
             function.call(vec![column]).alias(field.name())
         })
         .collect()
+}
+
+/// A type with text in the place of intervals, also of those within it.
+fn without_intervals(data_type: &DataType) -> DataType {
+    let of = |field: &FieldRef| {
+        Arc::new(field.as_ref().clone().with_data_type(without_intervals(field.data_type())))
+    };
+    match data_type {
+        DataType::Interval(_) => DataType::Utf8,
+        DataType::List(element) => DataType::List(of(element)),
+        DataType::LargeList(element) => DataType::LargeList(of(element)),
+        DataType::FixedSizeList(element, length) => DataType::FixedSizeList(of(element), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(of).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(of(entries), *sorted),
+        other => other.clone(),
+    }
 }
 
 fn uuid_text(values: &ArrayRef, _: &FieldRef) -> Result<ArrayRef> {

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{
     ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry, ViewEntry,
 };
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -71,6 +71,7 @@ impl Session {
         let doing = |error: std::io::Error| {
             Error::from_io(&error, format_args!("cannot export to \"{}\"", path.display()))
         };
+        let is_new = !path.exists();
         std::fs::create_dir_all(&path).map_err(doing)?;
         if std::fs::read_dir(&path).map_err(doing)?.next().is_some() {
             return Err(Error::invalid_input(format!(
@@ -78,6 +79,22 @@ impl Session {
                 path.display()
             )));
         }
+        let mut made = Vec::new();
+        let result = self.export_to(&path, &mut made);
+        if result.is_err() {
+            // Best effort: the error that matters is the first one.
+            for file in &made {
+                let _ = std::fs::remove_file(file);
+            }
+            if is_new {
+                let _ = std::fs::remove_dir(&path);
+            }
+        }
+        result.map(|()| DONE)
+    }
+
+    /// Writes an export's files, and tells which.
+    fn export_to(&self, path: &Path, made: &mut Vec<PathBuf>) -> Result<()> {
         let snapshot = self.scope.current_database()?.snapshot;
         let mut load = String::new();
         let mut files = HashSet::new();
@@ -85,6 +102,7 @@ impl Session {
             let entry = table.entry();
             let file = new_file_name(&entry.schema, &entry.name, &mut files);
             let target = path.join(&file);
+            made.push(target.clone());
             self.copy(&format!(
                 "COPY {} TO {} (FORMAT parquet)",
                 name_of_table(entry),
@@ -94,9 +112,14 @@ impl Session {
                 .map_err(text_error)?;
         }
         load.push_str(&definitions_after(&snapshot)?);
-        std::fs::write(path.join(SCHEMA_FILE), definitions(&snapshot)?).map_err(doing)?;
-        std::fs::write(path.join(LOAD_FILE), load).map_err(doing)?;
-        Ok(DONE)
+        for (file, text) in [(SCHEMA_FILE, definitions(&snapshot)?), (LOAD_FILE, load)] {
+            let file = path.join(file);
+            made.push(file.clone());
+            std::fs::write(&file, text).map_err(|error| {
+                Error::from_io(&error, format_args!("cannot write \"{}\"", file.display()))
+            })?;
+        }
+        Ok(())
     }
 
     /// Runs what EXPORT DATABASE has written; all of it, or nothing. A view that did not work where it was exported
@@ -205,6 +228,31 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
+/// A type as the parser reads it wherever it stands: STRUCT(…) and MAP(…) are of different dialects.
+fn type_text(logical_type: &LogicalType) -> String {
+    match logical_type {
+        LogicalType::Timestamp { unit, time_zone: Some(_) } => {
+            let digits = match unit {
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond => 6,
+                TimeUnit::Nanosecond => 9,
+            };
+            format!("TIMESTAMP({digits}) WITH TIME ZONE")
+        }
+        LogicalType::List { element } => format!("{}[]", type_text(element)),
+        LogicalType::Array { element, length } => format!("{}[{length}]", type_text(element)),
+        LogicalType::Struct { fields } => {
+            let field =
+                |field: &StructField| format!("{} {}", quoted(&field.name), type_text(&field.logical_type));
+            // The parser would take >>[] for a list within the inner struct.
+            format!("STRUCT<{} >", fields.iter().map(field).collect::<Vec<_>>().join(", "))
+        }
+        LogicalType::Map { key, value } => format!("MAP({}, {})", type_text(key), type_text(value)),
+        other => other.to_string(),
+    }
+}
+
 fn name_of_table(table: &TableEntry) -> String {
     format!("{}.{}", quoted(&table.schema), quoted(&table.name))
 }
@@ -255,7 +303,7 @@ fn definitions(snapshot: &Snapshot) -> Result<String> {
                     (None, None) => String::new(),
                 };
                 let not_null = if column.nullable { "" } else { " NOT NULL" };
-                format!("{} {}{not_null}{default}", quoted(&column.name), column.logical_type)
+                format!("{} {}{not_null}{default}", quoted(&column.name), type_text(&column.logical_type))
             })
             .collect();
         for constraint in &table.constraints {
@@ -349,6 +397,7 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::types::logical_type;
     use super::*;
 
     #[test]
@@ -375,6 +424,30 @@ mod tests {
             Path::new("/it's"),
         );
         assert_eq!(found, "COPY \"main\".\"x FROM 'y\" FROM '/it''s/main.x.parquet' (FORMAT parquet)");
+    }
+
+    #[test]
+    fn types_are_read_as_they_are_exported() {
+        let list = |element| LogicalType::List { element: Box::new(element) };
+        let structure = |name: &str, logical_type| LogicalType::Struct {
+            fields: vec![StructField { name: name.into(), logical_type }],
+        };
+        let map = |value| LogicalType::Map { key: Box::new(LogicalType::Varchar), value: Box::new(value) };
+        let zoned = |unit| LogicalType::Timestamp { unit, time_zone: Some("UTC".into()) };
+        let types = [
+            list(structure("A b", structure("c", LogicalType::Interval))),
+            map(list(structure("a", map(LogicalType::Uuid)))),
+            LogicalType::Array { element: Box::new(map(LogicalType::Json)), length: 3 },
+            list(zoned(TimeUnit::Second)),
+            zoned(TimeUnit::Nanosecond),
+            LogicalType::Duration { unit: TimeUnit::Millisecond },
+        ];
+        for expected in types {
+            let sql = format!("CREATE TABLE t (a MAP(INTEGER, INTEGER), b {})", type_text(&expected));
+            let DfStatement::Statement(statement) = parse(&sql).unwrap() else { panic!("{sql}") };
+            let Statement::CreateTable(create) = *statement else { panic!("{sql}") };
+            assert_eq!(logical_type(&create.columns[1].data_type).unwrap(), expected, "{sql}");
+        }
     }
 
     #[test]
