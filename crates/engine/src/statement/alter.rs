@@ -3,6 +3,7 @@
 use super::complete::mentions;
 use super::constraint::{Declared, referring};
 use super::ddl::{DeclaredColumn, check_schema, check_view, fold, identity, last_of, new_column, parts_of};
+use super::expression::rename_in;
 use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
 use super::write::{Target, refuse};
@@ -12,8 +13,8 @@ use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
 use arrow::compute::{CastOptions, cast_with_options};
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
-    RenameTableNameKind, VacuumStatement,
+    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DataType, DropBehavior, Expr,
+    Ident, ObjectName, RenameTableNameKind, VacuumStatement,
 };
 use hypostyle_storage::{
     ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
@@ -115,16 +116,27 @@ impl Session {
             }
             AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
                 let (old, new) = (fold(old_column_name), fold(new_column_name));
-                let before = table()?;
-                refuse_change(&before, &old, "renamed")?;
-                let check = before.constraints.iter().find(|constraint| {
-                    matches!(&constraint.rule, ConstraintRule::Check { sql } if mentions(sql, &old))
-                });
-                if let Some(check) = check {
-                    return Err(in_use(&old, "renamed", &format!("constraint \"{}\"", check.name)));
-                }
                 self.alter_column(writer, target, &old, |column| {
-                    column.name = new;
+                    column.name.clone_from(&new);
+                    Ok(())
+                })?;
+                let mut renamed = table_of(writer, target)?;
+                for generated in renamed.columns.iter_mut().filter_map(|column| column.generated.as_mut()) {
+                    *generated = rename_in(generated, &old, &new)?;
+                }
+                for constraint in &mut renamed.constraints {
+                    if let ConstraintRule::Check { sql } = &mut constraint.rule {
+                        *sql = rename_in(sql, &old, &new)?;
+                    }
+                }
+                self.check_columns(&new_columns_of(&renamed))?;
+                for constraint in &renamed.constraints {
+                    if let ConstraintRule::Check { sql } = &constraint.rule {
+                        self.check_condition(&renamed, &constraint.name, sql)?;
+                    }
+                }
+                writer.alter_table(id, |table| {
+                    (table.columns, table.constraints) = (renamed.columns, renamed.constraints);
                     Ok(())
                 })
             }
@@ -279,10 +291,14 @@ impl Session {
                 column.default = None;
                 Ok(())
             }),
-            AlterColumnOperation::SetDataType { using: Some(using), .. } => Err(Error::unsupported(format!(
-                "USING {using} is not supported: UPDATE a new column instead"
-            ))),
-            AlterColumnOperation::SetDataType { data_type, using: None, .. } => {
+            AlterColumnOperation::SetDataType { data_type, using: Some(using), .. }
+                if !is_cast_of(using, &name, data_type) =>
+            {
+                Err(Error::unsupported(format!(
+                    "USING {using} is not supported, but for a cast: UPDATE a new column instead"
+                )))
+            }
+            AlterColumnOperation::SetDataType { data_type, .. } => {
                 refuse_change(&before, &name, "given another type")?;
                 if old.generated.is_some() {
                     return Err(Error::unsupported(format!(
@@ -311,11 +327,9 @@ impl Session {
         let DeclaredColumn { mut column, constraints, sequence } = declared;
         let table = writer.catalog().table_by_id(id).cloned();
         let table = table.ok_or_else(|| Error::internal("a table that is being altered is missing"))?;
-        let others = table.columns.iter().map(|other| NewColumn {
-            generated: other.generated.clone(),
-            ..NewColumn::new(&other.name, other.logical_type.clone(), other.nullable)
-        });
-        self.check_columns(&others.chain([column.clone()]).collect::<Vec<_>>())?;
+        let mut columns = new_columns_of(&table);
+        columns.push(column.clone());
+        self.check_columns(&columns)?;
         if let Some(clauses) = sequence {
             let name = (table.schema.as_str(), table.name.as_str());
             let mut sequence = sequence_of_column(writer.catalog(), name, &mut column, &clauses)?;
@@ -514,6 +528,25 @@ fn refuse_change(table: &TableEntry, column: &str, what: &str) -> Result<()> {
     match table.columns.iter().find(uses) {
         Some(other) => Err(in_use(column, what, &format!("the generated column \"{}\"", other.name))),
         None => Ok(()),
+    }
+}
+
+/// The columns of a table as far as generated columns depend on them.
+fn new_columns_of(table: &TableEntry) -> Vec<NewColumn> {
+    let column = |column: &ColumnEntry| NewColumn {
+        generated: column.generated.clone(),
+        ..NewColumn::new(&column.name, column.logical_type.clone(), column.nullable)
+    };
+    table.columns.iter().map(column).collect()
+}
+
+/// Whether an expression is a column's value, or its cast to a type, and so what a change of type does anyway.
+fn is_cast_of(expr: &Expr, column: &str, data_type: &DataType) -> bool {
+    match expr {
+        Expr::Identifier(name) => fold(name) == column,
+        Expr::Cast { expr, data_type: cast, .. } => cast == data_type && is_cast_of(expr, column, data_type),
+        Expr::Nested(expr) => is_cast_of(expr, column, data_type),
+        _ => false,
     }
 }
 

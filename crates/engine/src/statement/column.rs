@@ -2,7 +2,7 @@
 
 use super::DONE;
 use super::ddl::fold;
-use super::sequence::release;
+use super::sequence::{release, restart, restart_value};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -23,8 +23,14 @@ pub(super) struct AlterMaker {
 
 enum Operation {
     SetGenerated(Identity),
-    DropIdentity { if_exists: bool },
-    DropExpression { if_exists: bool },
+    DropIdentity {
+        if_exists: bool,
+    },
+    DropExpression {
+        if_exists: bool,
+    },
+    /// From a value, or from the start.
+    Restart(Option<i64>),
 }
 
 impl Operation {
@@ -35,6 +41,9 @@ impl Operation {
                 parser.expect_keywords(&[Keyword::BY, Keyword::DEFAULT])?;
             }
             return Ok(Self::SetGenerated(if always { Identity::Always } else { Identity::ByDefault }));
+        }
+        if parser.parse_keyword(Keyword::RESTART) {
+            return Ok(Self::Restart(restart_value(parser)?));
         }
         parser.expect_keyword(Keyword::DROP)?;
         let what = parser.parse_identifier()?.value.to_ascii_uppercase();
@@ -49,7 +58,9 @@ impl Operation {
     /// What a column is not that this is for, and whether that is no error; `None` when it is.
     fn refusal(&self, column: &ColumnEntry) -> Option<(&'static str, bool)> {
         match self {
-            Self::SetGenerated(_) => column.identity.is_none().then_some(("an identity column", false)),
+            Self::SetGenerated(_) | Self::Restart(_) => {
+                column.identity.is_none().then_some(("an identity column", false))
+            }
             Self::DropIdentity { if_exists } => {
                 column.identity.is_none().then_some(("an identity column", *if_exists))
             }
@@ -64,6 +75,7 @@ impl Operation {
             Self::SetGenerated(how) => column.identity = Some(*how),
             Self::DropIdentity { .. } => column.identity = None,
             Self::DropExpression { .. } => column.generated = None,
+            Self::Restart(_) => {}
         }
     }
 }
@@ -110,10 +122,11 @@ impl Session {
                     .with_sqlstate("55000"));
                 }
             }
-            let sequence = match alter.operation {
-                Operation::DropIdentity { .. } => writer.catalog().sequence_of(table.id, column.id).cloned(),
-                _ => None,
-            };
+            let sequence = writer.catalog().sequence_of(table.id, column.id).cloned();
+            if let (Operation::Restart(value), Some(sequence)) = (&alter.operation, &sequence) {
+                return restart(writer, sequence.clone(), *value).map(|()| DONE);
+            }
+            let sequence = sequence.filter(|_| matches!(alter.operation, Operation::DropIdentity { .. }));
             if let Some(sequence) = &sequence {
                 release(writer, sequence, false, |user, used_by| (user, used_by) == (table.id, column.id))?;
             }

@@ -1,6 +1,8 @@
 //! What the expressions of a definition may be: defaults, generated columns and the conditions of CHECK.
 
 use super::complete::{Inputs, mentions, visit};
+use super::ddl::fold;
+use super::parse_expression;
 use crate::error::from_datafusion;
 use crate::scan::engine_type;
 use crate::session::Session;
@@ -9,9 +11,12 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ToDFSchema};
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArguments, Value};
+use datafusion::sql::sqlparser::ast::{
+    Expr as SqlExpr, FunctionArguments, Ident, Value, visit_expressions_mut,
+};
 use hypostyle_storage::{NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 impl Session {
@@ -112,6 +117,34 @@ impl Session {
         }
         Ok(expr)
     }
+}
+
+/// An expression's text with another name of a column.
+///
+/// # Errors
+/// `Unsupported` when it has variables of its own, which may hide the column.
+pub(super) fn rename_in(sql: &str, old: &str, new: &str) -> Result<String> {
+    if !mentions(sql, old) {
+        return Ok(sql.to_string());
+    }
+    if visit(sql, |expr| matches!(expr, SqlExpr::Lambda(_))) {
+        return Err(Error::unsupported(format!(
+            "column \"{old}\" cannot be renamed: ({sql}) uses it, which has variables; drop that first"
+        )));
+    }
+    let mut expression = parse_expression(sql)?;
+    let _all = visit_expressions_mut(&mut expression, |expr| {
+        let name = match expr {
+            SqlExpr::Identifier(name) => Some(name),
+            SqlExpr::CompoundIdentifier(parts) => parts.first_mut(),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|name| fold(name) == old) {
+            *name = Ident::with_quote('"', new);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Ok(expression.to_string())
 }
 
 /// A function in an expression that does not always give the same.

@@ -3,6 +3,7 @@
 use super::DONE;
 use super::complete::visit;
 use super::ddl::{fold, missing};
+use super::write::refuse;
 use super::{parse_expression, quoted, syntax};
 use crate::scope::Name;
 use crate::sequence::sequence_name;
@@ -49,6 +50,13 @@ fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
     value.map_or_else(|| parser.expected("a whole number of at most 64 bits", token), Ok)
 }
 
+/// What stands behind RESTART; `None` for the start.
+pub(super) fn restart_value(parser: &mut Parser<'_>) -> Result<Option<i64>, ParserError> {
+    let with = parser.parse_keyword(Keyword::WITH);
+    let is_number = matches!(parser.peek_token().token, Token::Number(..) | Token::Minus);
+    if with || is_number { number(parser).map(Some) } else { Ok(None) }
+}
+
 impl Clauses {
     fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         let mut clauses = Self::default();
@@ -73,9 +81,7 @@ impl Clauses {
                 let _with = parser.parse_keyword(Keyword::WITH);
                 clauses.start = Some(number(parser)?);
             } else if parser.parse_keyword(Keyword::RESTART) {
-                let with = parser.parse_keyword(Keyword::WITH);
-                let is_number = matches!(parser.peek_token().token, Token::Number(..) | Token::Minus);
-                clauses.restart = Some(if with || is_number { Some(number(parser)?) } else { None });
+                clauses.restart = Some(restart_value(parser)?);
             } else if parser.parse_keyword(Keyword::CACHE) {
                 // Values are taken for many rows at a time in any case.
                 number(parser)?;
@@ -238,18 +244,19 @@ struct Definition {
 }
 
 fn definition(sql: &str) -> Result<Definition> {
-    let read = |parser: &mut Parser<'_>| -> Result<Definition, ParserError> {
+    let head = |parser: &mut Parser<'_>| -> Result<(bool, ObjectName), ParserError> {
         let create = parser.expect_one_of_keywords(&[Keyword::CREATE, Keyword::ALTER])? == Keyword::CREATE;
         parser.expect_keyword(Keyword::SEQUENCE)?;
         let if_exists = match create {
             true => parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]),
             false => parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]),
         };
-        let name = parser.parse_object_name(false)?;
-        Ok(Definition { if_exists, name, clauses: Clauses::parse(parser)? })
+        Ok((if_exists, parser.parse_object_name(false)?))
     };
     let mut parser = Parser::new(&GenericDialect {}).try_with_sql(sql).map_err(syntax)?;
-    read(&mut parser).map_err(syntax)
+    let (if_exists, name) = head(&mut parser).map_err(syntax)?;
+    refuse(parser.parse_keyword(Keyword::RENAME), "ALTER SEQUENCE … RENAME")?;
+    Ok(Definition { if_exists, name, clauses: Clauses::parse(&mut parser).map_err(syntax)? })
 }
 
 impl Session {
@@ -493,6 +500,13 @@ pub(super) fn release(
         })?;
     }
     Ok(())
+}
+
+/// Has a sequence go on from a value, or from its start.
+pub(super) fn restart(writer: &mut Transaction, sequence: SequenceEntry, value: Option<i64>) -> Result<()> {
+    let value = value.unwrap_or(sequence.start);
+    check(&sequence, value, "RESTART")?;
+    writer.alter_sequence(sequence, Some(value))
 }
 
 pub(super) fn drop_sequence(
