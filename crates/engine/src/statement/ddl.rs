@@ -466,7 +466,6 @@ pub(super) fn identity(generated_as: &GeneratedAs) -> Identity {
 #[cfg(test)]
 mod tests {
     use super::super::{new_columns, split_name};
-    use super::*;
     use arrow::datatypes::{DataType, Field, Schema};
 
     #[test]
