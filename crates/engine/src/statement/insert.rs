@@ -7,7 +7,7 @@ use super::write::{Target, is_default, refuse, refuse_output, value_or_default};
 use super::{parse_expression, parse_query};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
-    OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Values,
+    OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,
 };
 use hypostyle_storage::{ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -118,6 +118,12 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert) -> Result<()> {
         }
         return Ok(());
     };
+    // The planner takes a parameter by itself to be of its column's type already; in parentheses it casts the value.
+    for value in values.rows.iter_mut().flat_map(|row| row.iter_mut()) {
+        if matches!(value, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
+            *value = Expr::Nested(Box::new(value.clone()));
+        }
+    }
     let width = values.rows.first().map_or(0, |row| row.len());
     let mut given = match named.is_empty() {
         false => named,
