@@ -1,5 +1,6 @@
 //! DataFusion's errors as Hypostyle's.
 
+use crate::scan::POSITION;
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
@@ -62,6 +63,19 @@ fn inner_of(error: &DataFusionError) -> Error {
     }
 }
 
+/// So many of something, as in a sentence.
+pub(crate) fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// That a statement has got another number of values than it has parameters.
+pub(crate) fn wrong_parameters(statement: &str, parameters: usize, given: usize) -> Error {
+    let were = if given == 1 { "was" } else { "were" };
+    let (parameters, given) = (counted(parameters, "parameter"), counted(given, "value"));
+    Error::invalid_input(format!("{statement} has {parameters}, but {given} {were} given"))
+        .with_sqlstate("07001")
+}
+
 fn out_of_memory(message: &str) -> Error {
     let raise = if message.contains("query_memory_limit") { "" } else { "; raise memory_limit" };
     Error::new(ErrorKind::OutOfMemory, format!("{message}{raise} or make the query smaller"))
@@ -106,7 +120,7 @@ fn schema_error(error: &SchemaError) -> Error {
             // What ORDER BY may name is both in the result and in the table.
             let mut seen = HashSet::new();
             let names = valid_fields.iter().map(|valid| valid.name.as_str());
-            let names: Vec<&str> = names.filter(|name| seen.insert(*name)).collect();
+            let names: Vec<&str> = names.filter(|name| *name != POSITION && seen.insert(*name)).collect();
             let suggestion = match did_you_mean(&field.name, names.iter().copied()) {
                 empty if empty.is_empty() && !names.is_empty() && names.len() <= 20 => {
                     format!("; there are {}", names.join(", "))

@@ -4,7 +4,7 @@ use super::ddl::{fold, last_of};
 use super::referential::Modification;
 use super::write::{Assigned, ChangedRows, Target, refuse, value_or_default};
 use super::{parse, quoted};
-use crate::error::from_datafusion;
+use crate::error::{counted, from_datafusion};
 use crate::scan::POSITION;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, UInt64Array};
@@ -344,7 +344,7 @@ fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Res
     if places.len() != row.len() {
         return Err(Error::new(
             ErrorKind::Syntax,
-            format!("{} columns, but {} values", places.len(), row.len()),
+            format!("{}, but {}", counted(places.len(), "column"), counted(row.len(), "value")),
         ));
     }
     let values = (0..target.names().count()).map(|column| {

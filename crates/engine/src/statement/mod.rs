@@ -45,7 +45,7 @@ pub use split::{split_statements, statement_is_complete};
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
 
-use crate::error::from_datafusion;
+use crate::error::{from_datafusion, wrong_parameters};
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -624,10 +624,7 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
         }
     }
     if let Some(given) = given.filter(|given| *given != number) {
-        return Err(Error::invalid_input(format!(
-            "the statement has {number} parameters, but {given} values were given"
-        ))
-        .with_sqlstate("07001"));
+        return Err(wrong_parameters("the statement", number, given));
     }
     Ok(text)
 }

@@ -5,7 +5,7 @@ use super::DONE;
 use super::ddl::{fold, last_of};
 use super::parse;
 use super::types::logical_type;
-use crate::error::from_datafusion;
+use crate::error::{from_datafusion, wrong_parameters};
 use crate::session::{Outcome, Parameters, Session};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
@@ -61,12 +61,8 @@ impl Session {
             })?;
         }
         if values.len() < types.len() {
-            return Err(Error::invalid_input(format!(
-                "the prepared statement \"{name}\" has {} parameters, but {} values were given",
-                types.len(),
-                values.len()
-            ))
-            .with_sqlstate("07001"));
+            let statement = format!("the prepared statement \"{name}\"");
+            return Err(wrong_parameters(&statement, types.len(), values.len()));
         }
         self.execute_parsed(DfStatement::Statement(statement), &Parameters::Positional(values))
     }

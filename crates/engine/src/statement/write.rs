@@ -345,7 +345,14 @@ impl Session {
         parameters: &Parameters,
         rows_wanted: bool,
     ) -> Result<ChangedRows> {
-        let outcome = self.query(parse(sql)?, parameters)?;
+        let outcome = self.query(parse(sql)?, parameters).map_err(|error| {
+            if !error.message().contains(POSITION) {
+                return error;
+            }
+            // What it says of the position, it would say of every column.
+            let message = "an aggregate is not a value of each row; write it as a subquery: (SELECT …)";
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42803")
+        })?;
         let mut changed = ChangedRows::default();
         self.each_batch(outcome, |batch| {
             let found = batch.column(0).as_primitive::<UInt64Type>().values();
