@@ -33,6 +33,7 @@ mod summarize;
 mod transaction;
 mod types;
 mod values;
+mod with;
 mod write;
 
 pub(crate) use complete::default_of;
@@ -710,6 +711,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             if let DfStatement::Statement(inner) = &mut statement {
+                with::distribute(inner.as_mut())?;
                 precedence::correct(inner.as_mut());
                 row::rewrite(inner.as_mut())?;
                 crate::pg_catalog::rewrite(&sql, inner.as_mut());
