@@ -15,13 +15,60 @@ use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
     ObjectName, OnConflict, OnConflictAction,
 };
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// The rows that INSERT … ON CONFLICT brings, and the number of each.
 const INCOMING: &str = "__incoming";
 const NUMBER: &str = "__number";
+
+/// What stands for the actions that the parser does not know: DO NOTHING with rows of the target, and with others, and
+/// INSERT DEFAULT VALUES.
+const KEEP: &str = "UPDATE SET __nothing = NULL";
+const PASS_OVER: &str = "INSERT VALUES (__nothing)";
+const INSERT_DEFAULTS: &str = "INSERT VALUES (__defaults)";
+
+/// A MERGE with all its actions in words that the parser knows.
+pub(super) fn known_actions(sql: &str) -> Cow<'_, str> {
+    if !sql.to_ascii_uppercase().contains("MERGE") {
+        return Cow::Borrowed(sql);
+    }
+    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
+        return Cow::Borrowed(sql);
+    };
+    let mut text: Vec<String> = tokens.iter().map(Token::to_string).collect();
+    let places = (0..tokens.len()).filter(|place| !matches!(tokens[*place], Token::Whitespace(_)));
+    let places: Vec<usize> = places.collect();
+    let mut inserts = false;
+    for at in 0..places.len() {
+        let begins = |words: &[&str]| {
+            let is = |(place, word): (&usize, &&str)| match &tokens[*place] {
+                Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+                _ => false,
+            };
+            places.len() >= at + words.len() && places[at..].iter().zip(words).all(is)
+        };
+        if begins(&["WHEN", "MATCHED"]) {
+            inserts = false;
+        } else if begins(&["WHEN", "NOT", "MATCHED"]) {
+            inserts = !begins(&["WHEN", "NOT", "MATCHED", "BY", "SOURCE"]);
+        }
+        let (words, action) = if begins(&["THEN", "DO", "NOTHING"]) {
+            (3, if inserts { PASS_OVER } else { KEEP })
+        } else if begins(&["THEN", "INSERT", "DEFAULT", "VALUES"]) {
+            (4, INSERT_DEFAULTS)
+        } else {
+            continue;
+        };
+        places[at + 1..at + words].iter().for_each(|place| text[*place].clear());
+        text[places[at + 1]].push_str(action);
+    }
+    Cow::Owned(text.concat())
+}
 
 /// What one clause of MERGE does.
 enum Clause {
@@ -155,6 +202,9 @@ impl Session {
                 clause.predicate.as_ref().map_or("true".to_string(), |predicate| format!("({predicate})"));
             conditions.push(own.clone());
             earlier.push((kind, own));
+            if [KEEP, PASS_OVER].contains(&clause.action.to_string().as_str()) {
+                continue;
+            }
             let condition = conditions.join(" AND ");
             match self.merge_clause(&merge, &target, clause, kind, &condition, parameters)? {
                 Clause::Inserts(rows) => {
@@ -217,13 +267,16 @@ impl Session {
                     return Err(Error::unsupported("INSERT ROW is not supported; list the values"));
                 };
                 refuse_predicate(insert.insert_predicate.as_ref())?;
-                let [row] = values.rows.as_slice() else {
-                    return Err(Error::new(
-                        ErrorKind::Syntax,
-                        "MERGE inserts one row of VALUES for each row",
-                    ));
+                let values = match values.rows.as_slice() {
+                    _ if clause.action.to_string() == INSERT_DEFAULTS => given_values(target, &[], &[])?,
+                    [row] => inserted_values(target, &insert.columns, row)?,
+                    _ => {
+                        return Err(Error::new(
+                            ErrorKind::Syntax,
+                            "MERGE inserts one row of VALUES for each row",
+                        ));
+                    }
                 };
-                let values = inserted_values(target, &insert.columns, row)?;
                 let rows = self.rows_for(target, &format!("SELECT {values} FROM {from}"), parameters)?;
                 Ok(Clause::Inserts(rows))
             }
@@ -347,6 +400,11 @@ fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Res
             format!("{}, but {}", counted(places.len(), "column"), counted(row.len(), "value")),
         ));
     }
+    given_values(target, &places, row)
+}
+
+/// A row with values at some places, and defaults at the others.
+fn given_values(target: &Target, places: &[usize], row: &[Expr]) -> Result<String> {
     let values = (0..target.names().count()).map(|column| {
         let given = places.iter().position(|place| *place == column).map(|place| &row[place]);
         value_or_default(target, column, given)
@@ -357,4 +415,30 @@ fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Res
 fn with_names(target: &Target, values: Vec<String>) -> String {
     let named = values.iter().zip(target.names()).map(|(value, name)| format!("{value} AS {name}"));
     named.collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::known_actions;
+
+    #[test]
+    fn actions_become_known() {
+        let of =
+            |actions: &str| known_actions(&format!("MERGE INTO t USING s ON true {actions}")).into_owned();
+        assert_eq!(
+            of("WHEN MATCHED AND CASE WHEN a THEN b END THEN DO /* so */ NOTHING"),
+            "MERGE INTO t USING s ON true WHEN MATCHED AND CASE WHEN a THEN b END THEN \
+             UPDATE SET __nothing = NULL /* so */ "
+        );
+        assert!(
+            of("when not matched by source then do nothing").ends_with("then UPDATE SET __nothing = NULL ")
+        );
+        assert!(of("when not matched then do nothing").ends_with("then INSERT VALUES (__nothing) "));
+        assert!(of("WHEN NOT MATCHED THEN INSERT DEFAULT VALUES").ends_with("INSERT VALUES (__defaults)  "));
+        for other in
+            ["SELECT 'MERGE WHEN MATCHED THEN DO NOTHING'", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"]
+        {
+            assert_eq!(known_actions(other), other);
+        }
+    }
 }

@@ -65,6 +65,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use depth::{check_depth, with_room};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use merge::known_actions;
 use names::name_columns;
 use remembered::{Parsed, is_of_literals, positional};
 use sequence::order_identity_options;
@@ -696,6 +697,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     check_depth(&tokens)?;
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
+    let sql = known_actions(&sql);
     let with = |dialect: &dyn Dialect| {
         DFParserBuilder::new(sql.as_ref())
             .with_dialect(dialect)
