@@ -24,6 +24,7 @@ mod query;
 mod referential;
 mod remembered;
 mod result;
+mod returning;
 mod row;
 mod sequence;
 mod sessions;

@@ -185,7 +185,7 @@ impl Session {
         let condition =
             update.selection.as_ref().map_or(String::new(), |condition| format!(" WHERE {condition}"));
         self.learn(&format!("SELECT {} FROM {}{condition}", items.join(", "), tables.join(", ")), known);
-        self.returned(&tables[0], update.returning.as_deref())
+        self.returned(&tables.join(", "), update.returning.as_deref())
     }
 
     fn describe_delete(&self, delete: &Delete, known: &mut Known) -> Result<Gives> {

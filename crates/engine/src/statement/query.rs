@@ -7,6 +7,7 @@ use super::insert::{prepare, refuse_foreign, take_conflict};
 use super::merge::Changes;
 use super::multiset::refuse_multisets;
 use super::result::Purpose;
+use super::returning::Returning;
 use super::write::in_types_of;
 use crate::catalog::{SEARCH, search_from};
 use crate::error::from_datafusion;
@@ -176,9 +177,9 @@ impl Session {
         if is_constant { self.wait_here(started) } else { self.wait(started) }
     }
 
-    fn start_query(&self, plan: LogicalPlan) -> Result<Outcome> {
+    pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
         let (state, threads) = (self.context.state(), self.engine.options().threads);
-        self.wait(async move { start(&state, plan, Purpose::Work, threads).await })
+        self.wait(async move { start(&state, plan, purpose, threads).await })
     }
 
     /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
@@ -198,7 +199,7 @@ impl Session {
             prepare(&found, insert)?;
             named = insert.columns.iter().map(last_of).collect::<Result<_>>()?;
             target = Some(found);
-            returning = insert.returning.take();
+            returning = insert.returning.take().map(Returning::of_target);
         }
         let LogicalPlan::Dml(dml) = self.plan(statement, parameters)? else {
             return Err(Error::internal("an INSERT that is not planned as one"));
@@ -208,7 +209,7 @@ impl Session {
         }
         let table_name = self.scope.resolve(&parts(&dml.table_name), None)?;
         let name = &table_name.name;
-        let written = self.start_query(dml.input.as_ref().clone()).and_then(|outcome| {
+        let written = self.start_query(dml.input.as_ref().clone(), Purpose::Work).and_then(|outcome| {
             let Some(target) = &target else {
                 let written = self
                     .write(&table_name.database, |writer| self.write_rows(writer, &table_name, outcome, Ok));

@@ -5,29 +5,26 @@ use super::complete::{default_of, refuse_given};
 use super::constraint::referring;
 use super::ddl::{fold, last_of};
 use super::referential::Modification;
+use super::returning::Returning;
 use super::row::{columns_of, values_of};
 use super::{parse, quoted};
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
-use crate::scan::{POSITION, StoredTable, engine_array, engine_field};
+use crate::scan::{POSITION, engine_array, engine_field};
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
 use arrow::datatypes::{Field, Schema, UInt64Type};
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, ObjectName, OutputClause,
-    SelectItem, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
+    TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
-use hypostyle_storage::{ColumnEntry, Snapshot, TableData, Transaction, unknown_table};
+use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::sync::Arc;
-
-/// What RETURNING reads.
-const RETURNED: &str = "__returned";
 
 /// Rows of a table that a query has found to be changed.
 #[derive(Default)]
@@ -71,9 +68,17 @@ impl Target {
 
     /// As an item of FROM, with the positions of its rows.
     pub fn source(&self) -> String {
-        let schema = format!("{WITH_POSITIONS}{}", self.schema);
-        let (database, name) = (quoted(&self.database), quoted(&self.name));
-        format!("{database}.{}.{name} AS {}", quoted(&schema), quoted(&self.alias))
+        self.source_in(&format!("{WITH_POSITIONS}{}", self.schema))
+    }
+
+    /// The same without them.
+    pub fn without_positions(&self) -> String {
+        self.source_in(&self.schema)
+    }
+
+    fn source_in(&self, schema: &str) -> String {
+        let parts = [&self.database, schema, &self.name].map(quoted);
+        format!("{} AS {}", parts.join("."), quoted(&self.alias))
     }
 
     fn columns(&self) -> &[ColumnEntry] {
@@ -145,6 +150,13 @@ impl Assigned {
             }
         }
         Ok(assigned)
+    }
+
+    /// What a query gave behind the values.
+    fn others(&self, given: &RecordBatch) -> Result<RecordBatch> {
+        let values = self.places.iter().flatten().count();
+        let others: Vec<usize> = (values..given.num_columns()).collect();
+        given.project(&others).map_err(|error| from_datafusion(error.into()))
     }
 
     /// Whole rows: the given values, and in the other columns those that are stored at the rows' positions.
@@ -231,28 +243,25 @@ impl Session {
             ));
         };
         let target = self.only_target_of(table)?;
-        let others: Vec<String> = delete.using.iter().flatten().map(|other| format!(", {other}")).collect();
+        let others: String = delete.using.iter().flatten().map(|other| format!(", {other}")).collect();
         let condition = delete.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
-        let columns = match &delete.returning {
-            Some(_) => {
-                target.names().map(|name| format!(", {}.{name}", quoted(&target.alias))).collect::<String>()
-            }
-            None => String::new(),
-        };
+        let returning = self.returning(&target, &others, delete.returning, parameters)?;
+        let columns = returning.as_ref().map(|returning| {
+            let own = target.names().map(|name| format!(", {}.{name}", quoted(&target.alias)));
+            own.chain([returning.others()]).collect::<String>()
+        });
         let sql = format!(
-            "SELECT {}{columns} FROM {}{}{condition}",
+            "SELECT {}{} FROM {}{others}{condition}",
             target.position(),
+            columns.unwrap_or_default(),
             target.source(),
-            others.concat()
         );
-        let ChangedRows { positions, rows, .. } =
-            self.changed_rows(&sql, parameters, delete.returning.is_some())?;
+        let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, parameters, returning.is_some())?;
         let count = positions.len();
         let modification = Modification { deleted: positions, ..Modification::default() };
-        self.write_returning(&target, delete.returning, parameters, |writer| {
+        self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &modification)?;
-            let old = rows.into_iter().map(|rows| first_columns(&rows, target.columns().len()));
-            Ok((old.collect::<Result<_>>()?, count))
+            Ok((rows, count))
         })
     }
 
@@ -269,20 +278,26 @@ impl Session {
             }
         };
         let condition = update.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
+        let returning = self.returning(&target, &from, update.returning, parameters)?;
         let sql = format!(
-            "SELECT {} AS {}{} FROM {}{from}{condition}",
+            "SELECT {} AS {}{}{} FROM {}{from}{condition}",
             target.position(),
             quoted(POSITION),
             assigned.values,
+            returning.as_ref().map(Returning::others).unwrap_or_default(),
             target.source(),
         );
         let changed = self.changed_rows(&sql, parameters, true)?;
         let count = changed.positions.len();
+        let others: Vec<RecordBatch> =
+            changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
         let updated = self.updated_rows(&target, &assigned, changed)?;
         let modification = Modification { updated, ..Modification::default() };
-        self.write_returning(&target, update.returning, parameters, |writer| {
+        self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &modification)?;
-            Ok((modification.rows(), count))
+            let rows = modification.rows();
+            let rows = rows.iter().zip(&others).map(|(rows, others)| beside(rows, others));
+            Ok((rows.collect::<Result<_>>()?, count))
         })
     }
 
@@ -403,48 +418,6 @@ impl Session {
         };
         values.iter().map(whole).collect()
     }
-
-    /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails there undoes it. `change`
-    /// gives the rows, in the engine's types and the table's order, and their number.
-    pub(super) fn write_returning(
-        &self,
-        target: &Target,
-        returning: Option<Vec<SelectItem>>,
-        parameters: &Parameters,
-        change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
-    ) -> Result<Outcome> {
-        self.write(&target.database, |writer| {
-            let (rows, count) = change(writer)?;
-            match returning {
-                None => Ok(Outcome::Done { rows_affected: Some(count) }),
-                Some(items) => self.returned_rows(target, &items, rows, parameters),
-            }
-        })
-    }
-
-    fn returned_rows(
-        &self,
-        target: &Target,
-        items: &[SelectItem],
-        rows: Vec<RecordBatch>,
-        parameters: &Parameters,
-    ) -> Result<Outcome> {
-        let snapshot = self.scope.database(&target.database)?.snapshot;
-        let schema = StoredTable::new(target.data.clone(), snapshot, Default::default()).schema();
-        let rows = rows
-            .into_iter()
-            .map(|rows| RecordBatch::try_new(schema.clone(), rows.columns().to_vec()))
-            .collect::<arrow::error::Result<Vec<_>>>()
-            .map_err(|error| Error::internal(format!("cannot return the rows: {error}")))?;
-        let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
-        self.scope.given.write().insert(RETURNED.into(), Arc::new(table));
-        let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-        let sql = format!("SELECT {} FROM {RETURNED} AS {}", items.join(", "), quoted(&target.alias));
-        let outcome = parse(&sql).and_then(|query| self.execute_parsed(query, parameters));
-        self.scope.given.write().clear();
-        let (schema, batches) = self.collect_rows(outcome?)?;
-        Ok(Outcome::Batches { schema, batches })
-    }
 }
 
 pub(super) fn refuse(is_there: bool, what: &str) -> Result<()> {
@@ -458,9 +431,13 @@ pub(super) fn refuse_output(output: Option<&OutputClause>) -> Result<()> {
     }
 }
 
-fn first_columns(rows: &RecordBatch, columns: usize) -> Result<RecordBatch> {
-    let kept: Vec<usize> = (0..columns).collect();
-    rows.project(&kept).map_err(|error| from_datafusion(error.into()))
+/// Rows with the columns of others behind their own.
+fn beside(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
+    let (schema, more) = (rows.schema(), others.schema());
+    let fields: Vec<_> = schema.fields().iter().chain(more.fields()).cloned().collect();
+    let columns = rows.columns().iter().chain(others.columns()).cloned().collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+        .map_err(|error| Error::internal(format!("cannot arrange the changed rows: {error}")))
 }
 
 /// The values of a row, or of a subquery, of so many columns.

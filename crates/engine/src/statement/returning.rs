@@ -1,0 +1,192 @@
+//! RETURNING: a query over the rows that a statement leaves or removes, and over what FROM or USING joined them with.
+
+use super::names::name_columns;
+use super::result::Purpose;
+use super::write::Target;
+use super::{parse, parse_query, quoted};
+use crate::error::from_datafusion;
+use crate::scan::StoredTable;
+use crate::session::{Outcome, Parameters, Session};
+use arrow::array::RecordBatch;
+use arrow::compute::cast;
+use arrow::datatypes::{Field, Schema};
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, TableReference};
+use datafusion::datasource::provider_as_source;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{SelectItem, Statement};
+use hypostyle_storage::Transaction;
+use hypostyle_types::{Error, Result};
+use std::sync::Arc;
+
+/// What RETURNING reads.
+const RETURNED: &str = "__returned";
+
+pub(super) struct Returning {
+    items: Vec<SelectItem>,
+    joined: Option<Joined>,
+}
+
+/// A target with the tables of FROM or USING.
+struct Joined {
+    /// All of them as items of FROM.
+    from: String,
+    /// Their plan, which names the columns: the target's first.
+    plan: Arc<LogicalPlan>,
+    /// Of the target.
+    columns: usize,
+}
+
+impl Returning {
+    pub fn of_target(items: Vec<SelectItem>) -> Self {
+        Self { items, joined: None }
+    }
+
+    fn items(&self) -> String {
+        let items: Vec<String> = self.items.iter().map(ToString::to_string).collect();
+        items.join(", ")
+    }
+
+    /// The columns of the other tables, behind other items of a SELECT.
+    pub fn others(&self) -> String {
+        let Some(joined) = &self.joined else { return String::new() };
+        let columns = joined.plan.schema().iter().enumerate().skip(joined.columns);
+        let column = |(number, (qualifier, field)): (usize, (Option<&TableReference>, &Arc<Field>))| {
+            let qualifier = qualifier.map(|table| format!("{}.", table.to_quoted_string()));
+            format!(", {}{} AS {}", qualifier.unwrap_or_default(), quoted(field.name()), name_of(number))
+        };
+        columns.map(column).collect()
+    }
+}
+
+/// What a column of [`Joined`] is called where all of them are of one table.
+fn name_of(column: usize) -> String {
+    format!("__column{column}")
+}
+
+fn cannot_return(error: &arrow::error::ArrowError) -> Error {
+    Error::internal(format!("cannot return the rows: {error}"))
+}
+
+impl Joined {
+    /// The plan of the tables with rows in their place.
+    fn rows(&self, rows: &[RecordBatch]) -> Result<LogicalPlan> {
+        let schema = self.plan.schema();
+        let field = |(number, field): (usize, &Arc<Field>)| {
+            field.as_ref().clone().with_name(name_of(number)).with_nullable(true)
+        };
+        let fields: Vec<Field> = schema.fields().iter().enumerate().map(field).collect();
+        let given = Arc::new(Schema::new(fields));
+        let in_types = |rows: &RecordBatch| {
+            let columns = rows.columns().iter().zip(given.fields());
+            let columns = columns.map(|(values, field)| cast(values, field.data_type()));
+            RecordBatch::try_new(given.clone(), columns.collect::<arrow::error::Result<_>>()?)
+        };
+        let rows: Vec<RecordBatch> = rows
+            .iter()
+            .map(in_types)
+            .collect::<arrow::error::Result<_>>()
+            .map_err(|error| cannot_return(&error))?;
+        let named = schema.iter().enumerate().map(|(number, (qualifier, field))| {
+            let column = Expr::Column(Column::new(Some(RETURNED), name_of(number)));
+            column.alias_qualified(qualifier.cloned(), field.name())
+        });
+        let plan = || {
+            let table = provider_as_source(Arc::new(MemTable::try_new(given.clone(), vec![rows])?));
+            LogicalPlanBuilder::scan(RETURNED, table, None)?.project(named.collect::<Vec<_>>())?.build()
+        };
+        plan().map_err(from_datafusion)
+    }
+}
+
+impl Session {
+    /// RETURNING of a statement that reads other tables, each with a comma before it, beside its target.
+    pub(super) fn returning(
+        &self,
+        target: &Target,
+        others: &str,
+        items: Option<Vec<SelectItem>>,
+        parameters: &Parameters,
+    ) -> Result<Option<Returning>> {
+        let Some(items) = items else { return Ok(None) };
+        if others.is_empty() {
+            return Ok(Some(Returning::of_target(items)));
+        }
+        let from = format!("{}{others}", target.without_positions());
+        let plan = self.plan(parse(&format!("SELECT * FROM {from}"))?, parameters)?;
+        let LogicalPlan::Projection(all) = plan else {
+            return Err(Error::internal("a query that is not planned as a projection"));
+        };
+        let columns = target.data.entry().columns.len();
+        Ok(Some(Returning { items, joined: Some(Joined { from, plan: all.input, columns }) }))
+    }
+
+    /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails there undoes it. `change`
+    /// gives the rows, in the engine's types and the table's order, with the others' columns behind, and their number.
+    pub(super) fn write_returning(
+        &self,
+        target: &Target,
+        returning: Option<Returning>,
+        parameters: &Parameters,
+        change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
+    ) -> Result<Outcome> {
+        self.write(&target.database, |writer| {
+            let (rows, count) = change(writer)?;
+            let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };
+            let outcome = match &returning.joined {
+                Some(joined) => self.joined_rows(joined, &returning.items(), &rows, parameters),
+                None => self.target_rows(target, &returning.items(), rows, parameters),
+            };
+            let (schema, batches) = self.collect_rows(outcome?)?;
+            Ok(Outcome::Batches { schema, batches })
+        })
+    }
+
+    fn target_rows(
+        &self,
+        target: &Target,
+        items: &str,
+        rows: Vec<RecordBatch>,
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let snapshot = self.scope.database(&target.database)?.snapshot;
+        let schema = StoredTable::new(target.data.clone(), snapshot, Default::default()).schema();
+        let rows = rows
+            .into_iter()
+            .map(|rows| RecordBatch::try_new(schema.clone(), rows.columns().to_vec()))
+            .collect::<arrow::error::Result<Vec<_>>>()
+            .map_err(|error| cannot_return(&error))?;
+        let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
+        self.scope.given.write().insert(RETURNED.into(), Arc::new(table));
+        let sql = format!("SELECT {items} FROM {RETURNED} AS {}", quoted(&target.alias));
+        let outcome = parse(&sql).and_then(|query| self.execute_parsed(query, parameters));
+        self.scope.given.write().clear();
+        outcome
+    }
+
+    /// The query is planned over the tables themselves, whose names it knows, and reads the rows in their place.
+    fn joined_rows(
+        &self,
+        joined: &Joined,
+        items: &str,
+        rows: &[RecordBatch],
+        parameters: &Parameters,
+    ) -> Result<Outcome> {
+        let mut query = parse_query(&format!("SELECT {items} FROM {}", joined.from))?;
+        name_columns(&mut query);
+        let query = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
+        let plan = self.plan(query, parameters)?;
+        let rows = joined.rows(rows)?;
+        let plan = plan.transform_down(|node| match node == *joined.plan {
+            true => Ok(Transformed::new(rows.clone(), true, TreeNodeRecursion::Stop)),
+            false => Ok(Transformed::no(node)),
+        });
+        let plan = plan.map_err(from_datafusion)?;
+        if !plan.transformed {
+            return Err(Error::internal("RETURNING is not planned over the tables that it names"));
+        }
+        self.start_query(plan.data, Purpose::Result)
+    }
+}
