@@ -246,7 +246,7 @@ fn refuse_table_options(create: &CreateTable) -> Result<()> {
         .if_not_exists(create.if_not_exists)
         .temporary(create.temporary)
         .global(create.global)
-        .on_commit(create.on_commit.clone())
+        .on_commit(create.on_commit)
         .build();
     let (given, plain) = (given.to_string(), plain.to_string());
     let what = match given.strip_prefix(&plain) {
