@@ -251,3 +251,23 @@ def test_the_same_text_with_other_parameters(con):
     assert con.sql("SELECT $a", {"a": "x"}).fetchone() == ("x",)
     with pytest.raises(hypostyle.Error):
         con.sql("SELECT $a", {"b": 1}).fetchall()
+
+
+def test_parameters_with_names_in_statements_that_write(con):
+    con.execute("CREATE TABLE t (i INTEGER PRIMARY KEY, s VARCHAR)")
+    con.execute("INSERT INTO t VALUES ($i, $s), ($i + 1, $s)", {"i": 1, "s": "x"})
+    con.executemany("INSERT INTO t (s, i) VALUES ($s, $i)", [{"i": 3, "s": "y"}, {"i": 4, "s": None}])
+    update = "INSERT INTO t VALUES ($i, 'z') ON CONFLICT (i) DO UPDATE SET s = $s RETURNING s || $more"
+    assert con.sql(update, {"i": 1, "s": "new", "more": "!"}).fetchall() == [("new!",)]
+    assert con.sql("SELECT s FROM t ORDER BY i").fetchall() == [("new",), ("x",), ("y",), (None,)]
+    with pytest.raises(hypostyle.Error, match=r"\$s") as error:
+        con.execute("INSERT INTO t VALUES ($i, $s)", {"i": 9})
+    assert error.value.sqlstate == "07001"
+
+
+@pytest.mark.parametrize("address", ["hypostile://localhost/", "http://localhost:80", "hypostyle:///x"])
+def test_a_mistyped_address_makes_no_database(address, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(hypostyle.Error, match="address"):
+        hypostyle.connect(address)
+    assert not list(tmp_path.iterdir())

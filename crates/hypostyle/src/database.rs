@@ -41,6 +41,11 @@ impl Database {
     /// network file system.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
+        if let Some(text) = path.as_ref().to_str().filter(|text| text.contains("://")) {
+            return Err(Error::invalid_input(format!(
+                "\"{text}\" is no path; a server's address is hypostyle://user@host:port/ or hypostyle+unix:///path"
+            )));
+        }
         let path = std::path::absolute(path.as_ref()).map_err(|error| {
             Error::from_io(&error, format_args!("cannot open \"{}\"", path.as_ref().display()))
         })?;

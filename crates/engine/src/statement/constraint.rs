@@ -282,6 +282,10 @@ fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bo
     shown.collect::<Vec<_>>().join(", ")
 }
 
+/// Names of the rows that are checked, and of those that they are compared with: no column is called so.
+const NEW: &str = "__new";
+const OLD: &str = "__old";
+
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
     let pairs = ours.iter().zip(theirs).map(|(our, their)| format!("{one}.{our} = {other}.{their}"));
     pairs.collect::<Vec<_>>().join(" AND ")
@@ -434,7 +438,7 @@ impl Session {
         let (columns, sql, sqlstate, why) = match &constraint.rule {
             ConstraintRule::Check { sql } => (
                 Vec::new(),
-                format!("SELECT * FROM {new} AS n WHERE NOT ({sql}) LIMIT 1"),
+                format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1"),
                 "23514",
                 "the condition is false".to_string(),
             ),
@@ -442,9 +446,9 @@ impl Session {
                 writer.guard(id);
                 let key = column_names(table, columns);
                 let sql = format!(
-                    "SELECT n.* FROM {new} AS n JOIN {} AS o ON {} WHERE o.{position} < n.{position} LIMIT 1",
+                    "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
                     source(&database, table, None),
-                    equal("n", &key, "o", &key),
+                    equal(NEW, &key, OLD, &key),
                     position = quoted(POSITION),
                 );
                 (columns.clone(), sql, "23505", "a row with that key exists".to_string())
@@ -461,12 +465,12 @@ impl Session {
                 };
                 let (ours, theirs) = (column_names(table, columns), column_names(other, referred));
                 let given: Vec<String> =
-                    ours.iter().map(|column| format!("n.{column} IS NOT NULL")).collect();
+                    ours.iter().map(|column| format!("{NEW}.{column} IS NOT NULL")).collect();
                 let sql = format!(
-                    "SELECT n.* FROM {new} AS n WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS o WHERE {}) LIMIT 1",
+                    "SELECT {NEW}.* FROM {new} AS {NEW} WHERE {} AND NOT EXISTS (SELECT 1 FROM {} AS {OLD} WHERE {}) LIMIT 1",
                     given.join(" AND "),
                     source(&database, other, None),
-                    equal("o", &theirs, "n", &ours),
+                    equal(OLD, &theirs, NEW, &ours),
                 );
                 (columns.clone(), sql, "23503", format!("table \"{}\" has no row with that key", other.name))
             }

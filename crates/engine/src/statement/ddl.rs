@@ -163,8 +163,10 @@ impl Session {
         }
         name_columns(&mut create.query);
         let mut sql = create.query.to_string();
-        // Planned now, with the names as the view will have them, so that a view that cannot work is refused now.
-        let plan = |sql: &str| self.query_from(&database, parse(sql)?);
+        // Planned now, with the names as the view will have them, so that a view that cannot work is refused now; as a
+        // subquery, because some queries are run as soon as they are planned.
+        let plan =
+            |sql: &str| self.query_from(&database, parse(&format!("SELECT * FROM ({sql}) AS source"))?);
         let outcome = plan(&sql)?;
         if !create.columns.is_empty() {
             let described = Session::describe(&outcome)?;

@@ -11,6 +11,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DFSchemaRef};
 use datafusion::datasource::source_as_provider;
 use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
@@ -65,11 +67,17 @@ fn one_row() -> Arc<dyn ExecutionPlan> {
 /// Whether an expression is of one row alone.
 fn is_of_a_row(expr: &Expr) -> bool {
     let mut simple = true;
+    let context = SimplifyContext::default();
+    // Some functions are others once they are simplified, and cannot be called before.
+    let is_rewritten = |call: &ScalarFunction| {
+        !matches!(call.func.simplify(call.args.clone(), &context), Ok(ExprSimplifyResult::Original(_)))
+    };
     let visited = expr.apply(|expr| {
         // What is the same within a statement, such as now(), is computed by the optimizer and by nobody else.
         let is_stable = matches!(expr, Expr::ScalarFunction(call)
             if call.func.signature().volatility == Volatility::Stable);
         simple &= !is_stable;
+        simple &= !matches!(expr, Expr::ScalarFunction(call) if is_rewritten(call));
         simple &= !matches!(
             expr,
             Expr::AggregateFunction(_)

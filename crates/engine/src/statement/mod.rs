@@ -14,6 +14,7 @@ mod describe;
 mod direct;
 mod expression;
 mod insert;
+mod literal;
 mod merge;
 mod multiset;
 mod names;
@@ -717,6 +718,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 with::distribute(inner.as_mut())?;
                 precedence::correct(inner.as_mut());
                 row::rewrite(inner.as_mut())?;
+                literal::rewrite(&sql, inner.as_mut())?;
                 crate::pg_catalog::rewrite(&sql, inner.as_mut());
             }
             Ok(statement)

@@ -3,6 +3,7 @@
 //! DataFusion's own names tell how it planned an expression, as `Int64(1) + Int64(1)`, and two columns
 //! of one name are an error to it.
 
+use super::ddl::fold;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
 };
@@ -45,17 +46,16 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
             },
             SelectItem::UnnamedExpr(expression) => (expression.to_string(), false),
             SelectItem::ExprWithAlias { alias, .. } => {
-                taken.insert(alias.value.clone());
+                let name = fold(alias);
+                let unique = unique_name(&name, &mut taken);
+                if unique != name {
+                    *alias = Ident::with_quote('"', unique);
+                }
                 continue;
             }
             _ => continue,
         };
-        let mut unique = name.clone();
-        let mut number = 0;
-        while !taken.insert(unique.clone()) {
-            number += 1;
-            unique = format!("{name}_{number}");
-        }
+        let unique = unique_name(&name, &mut taken);
         if let SelectItem::UnnamedExpr(expr) = item
             && !(named && unique == name)
         {
@@ -65,6 +65,13 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
         }
     }
     given
+}
+
+/// A name, or the first of it with a number that is not taken.
+fn unique_name(name: &str, taken: &mut HashSet<String>) -> String {
+    let numbered = (1..).map(|number| format!("{name}_{number}"));
+    let mut names = std::iter::once(name.to_string()).chain(numbered);
+    names.find(|name| taken.insert(name.clone())).unwrap_or_default()
 }
 
 #[cfg(test)]

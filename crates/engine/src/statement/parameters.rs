@@ -4,16 +4,16 @@ use super::depth::with_room;
 use super::names::name_columns;
 use super::query::planning_error;
 use super::{leading_words, parse, parse_query};
-use crate::session::Session;
+use crate::session::{Parameters, Session};
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, Delete, Expr, FromTable, Insert, SelectItem, SetExpr, Statement, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions,
+    TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions, visit_expressions_mut,
 };
 use hypostyle_storage::TableEntry;
-use hypostyle_types::{LogicalType, Result};
+use hypostyle_types::{Error, LogicalType, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
@@ -35,6 +35,39 @@ pub struct Described {
     /// `None` where nothing in the statement tells the type.
     pub parameters: Vec<Option<LogicalType>>,
     pub gives: Gives,
+}
+
+/// Numbers the parameters of a statement that have names, and gives their values in that order; `None` where they have none.
+///
+/// # Errors
+/// `InvalidInput` (07001) for a parameter without a value.
+pub(super) fn numbered(statement: &mut DfStatement, parameters: &Parameters) -> Result<Option<Parameters>> {
+    let (DfStatement::Statement(statement), Parameters::Named(values)) = (statement, parameters) else {
+        return Ok(None);
+    };
+    let mut names: Vec<String> = Vec::new();
+    let _all = visit_expressions_mut(statement, |expr| {
+        if let Expr::Value(value) = expr
+            && let Value::Placeholder(text) = &mut value.value
+            && let Some(name) = text.strip_prefix('$')
+        {
+            let known = names.iter().position(|known| known == name);
+            let place = known.unwrap_or_else(|| {
+                names.push(name.to_string());
+                names.len() - 1
+            });
+            *text = format!("${}", place + 1);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    let value = |name: &String| {
+        let found = values.iter().find(|(known, _)| known == name);
+        found.map(|(_, value)| value.clone()).ok_or_else(|| {
+            Error::invalid_input(format!("no value was given for the parameter ${name}"))
+                .with_sqlstate("07001")
+        })
+    };
+    names.iter().map(value).collect::<Result<_>>().map(|values| Some(Parameters::Positional(values)))
 }
 
 /// The types that are known of parameters, by their numbers from 1.

@@ -6,6 +6,7 @@ use super::direct::direct_plan;
 use super::insert::{prepare, refuse_foreign, take_conflict};
 use super::merge::Changes;
 use super::multiset::refuse_multisets;
+use super::parameters::numbered;
 use super::result::Purpose;
 use super::returning::Returning;
 use super::write::in_types_of;
@@ -201,7 +202,9 @@ impl Session {
             target = Some(found);
             returning = insert.returning.take().map(Returning::of_target);
         }
-        let LogicalPlan::Dml(dml) = self.plan(statement, parameters)? else {
+        // The planner finds the types of numbered ones only.
+        let numbered = numbered(&mut statement, parameters)?;
+        let LogicalPlan::Dml(dml) = self.plan(statement, numbered.as_ref().unwrap_or(parameters))? else {
             return Err(Error::internal("an INSERT that is not planned as one"));
         };
         if !matches!(dml.op, WriteOp::Insert(_)) {
