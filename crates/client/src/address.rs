@@ -57,7 +57,9 @@ impl Address {
                 "{why}; a server's address is hypostyle://user@host:port/ or hypostyle+unix:///path"
             ))
         };
-        let url = Url::parse(text).map_err(|error| wrong(format!("\"{text}\" is no address ({error})")))?;
+        // What stands before the host may be a password.
+        let shown = text.rsplit_once('@').map_or(text.to_string(), |(_, host)| format!("…@{host}"));
+        let url = Url::parse(text).map_err(|error| wrong(format!("\"{shown}\" is no address ({error})")))?;
         let decoded = |text: &str| -> Result<String> {
             percent_decode(text).ok_or_else(|| wrong(format!("\"{text}\" is not percent-encoded UTF-8")))
         };
@@ -176,6 +178,7 @@ mod tests {
             ("hypostyle://h?streams=17", "1 to 16"),
             ("hypostyle://h?tls=yes", "auto, on or off"),
             ("postgres://h", "\"postgres\""),
+            ("hypostyle://ada:secret@h:99999/", "\"…@h:99999/\" is no address"),
         ] {
             let error = Address::parse(text).unwrap_err();
             assert!(error.message().contains(part), "{error}");

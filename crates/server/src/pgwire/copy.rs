@@ -46,6 +46,8 @@ pub(super) struct Copy {
     delimiter: u8,
     null: String,
     header: bool,
+    /// Its names must be those of the columns.
+    header_match: bool,
     quote: u8,
     escape: u8,
 }
@@ -103,6 +105,7 @@ impl Copy {
             delimiter: b'\t',
             null: "\\N".into(),
             header: false,
+            header_match: false,
             quote: b'"',
             escape: b'"',
         };
@@ -147,7 +150,8 @@ impl Copy {
                     let off = in_parentheses && words.accept_any(&["FALSE", "OFF", "0"]).is_some();
                     self.header = !off;
                     if in_parentheses {
-                        words.accept_any(&["TRUE", "ON", "1", "MATCH"]);
+                        words.accept_any(&["TRUE", "ON", "1"]);
+                        self.header_match = words.accept_any(&["MATCH"]).is_some();
                     }
                 }
                 "delimiter" => delimiter = Some(one("the delimiter", words.value()?)?),
@@ -420,16 +424,36 @@ impl Incoming {
             Format::Binary => self.binary_row(),
             Format::Csv | Format::Text => {
                 let Some(line) = self.line()? else { return Ok(None) };
-                let text = std::str::from_utf8(&line)
-                    .map_err(|error| self.wrong(format!("not UTF-8: {error}")).with_sqlstate("22021"))?;
-                let fields = match self.copy.format {
-                    Format::Csv => csv_fields(text, &self.copy),
-                    _ => {
-                        text_fields(text, &self.copy).map_err(|why| self.wrong(why).with_sqlstate("22021"))?
-                    }
-                };
-                Ok(Some(Row::Texts(fields)))
+                Ok(Some(Row::Texts(self.texts(&line)?)))
             }
+        }
+    }
+
+    /// Checks the names of a header, if they must be those of the columns.
+    fn check_header(&self, line: &[u8]) -> Result<()> {
+        if !self.copy.header_match {
+            return Ok(());
+        }
+        let names = self.texts(line)?;
+        let found: Vec<&str> = names.iter().map(|name| name.as_deref().unwrap_or_default()).collect();
+        let wanted: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
+        match found == wanted {
+            true => Ok(()),
+            false => Err(self.wrong(format!(
+                "the header has the columns {}, and not {}",
+                found.join(", "),
+                wanted.join(", ")
+            ))),
+        }
+    }
+
+    /// The fields of a line.
+    fn texts(&self, line: &[u8]) -> Result<Vec<Option<String>>> {
+        let text = std::str::from_utf8(line)
+            .map_err(|error| self.wrong(format!("not UTF-8: {error}")).with_sqlstate("22021"))?;
+        match self.copy.format {
+            Format::Csv => Ok(csv_fields(text, &self.copy)),
+            _ => text_fields(text, &self.copy).map_err(|why| self.wrong(why).with_sqlstate("22021")),
         }
     }
 
@@ -457,6 +481,7 @@ impl Incoming {
                             return Ok(None);
                         }
                         if self.copy.header && !std::mem::replace(&mut self.header_read, true) {
+                            self.check_header(&line)?;
                             (seen, quoted, escaped) = (0, false, false);
                             continue;
                         }
