@@ -371,3 +371,32 @@ def test_infinity_is_refused(pg):
             )
             raise psycopg.errors.error_from_result(result)
         pg.rollback()
+
+
+def test_a_header_that_must_match_is_compared(pg):
+    pg.execute("CREATE TABLE headed (a INTEGER, b INTEGER)")
+    pg.commit()
+    copy_in = "COPY headed FROM STDIN (FORMAT csv, HEADER match)"
+    with (
+        pytest.raises(
+            psycopg.errors.BadCopyFileFormat, match="the header has the columns b, a, and not a, b"
+        ),
+        pg.cursor().copy(copy_in) as copy,
+    ):
+        copy.write("b,a\n1,2\n")
+    pg.rollback()
+    with pg.cursor().copy(copy_in) as copy:
+        copy.write("a,b\n1,2\n")
+    assert pg.execute("SELECT * FROM headed").fetchall() == [(1, 2)]
+    pg.execute("DROP TABLE headed")
+
+
+def test_literals_of_the_client_side(port):
+    """Values that psycopg writes into the text of the statement."""
+    address = f"host=127.0.0.1 port={port} user=ada"
+    key = uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
+    with psycopg.connect(address, cursor_factory=psycopg.ClientCursor) as pg:
+        pg.execute("CREATE TABLE by_client (u UUID, b BLOB)")
+        pg.execute("INSERT INTO by_client VALUES (%s, %s)", (key, b"\0\xff"))
+        assert pg.execute("SELECT * FROM by_client WHERE u = %s", (key,)).fetchall() == [(key, b"\0\xff")]
+        pg.execute("DROP TABLE by_client")

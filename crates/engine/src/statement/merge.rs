@@ -24,6 +24,9 @@ use std::sync::Arc;
 
 /// The rows that INSERT … ON CONFLICT brings, and the number of each.
 const INCOMING: &str = "__incoming";
+
+/// One of them, in queries: no column is called so.
+const ROW: &str = "__row";
 const NUMBER: &str = "__number";
 
 /// What stands for the actions that the parser does not know: DO NOTHING with rows of the target, and with others, and
@@ -110,7 +113,7 @@ impl Session {
 
     /// The first row of each key that is new.
     fn new_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
-        let columns: Vec<String> = target.names().map(|name| format!("i.{name}")).collect();
+        let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
         let mut numbers = Vec::new();
         let mut conditions = vec!["true".to_string()];
         for (key, place) in keys.iter().zip(0..) {
@@ -120,16 +123,17 @@ impl Session {
                 key.join(", "),
                 quoted(NUMBER)
             ));
-            let unknown: Vec<String> = key.iter().map(|column| format!("OR i.{column} IS NULL")).collect();
-            conditions.push(format!("(i.{place} = 1 {})", unknown.join(" ")));
+            let unknown: Vec<String> =
+                key.iter().map(|column| format!("OR {ROW}.{column} IS NULL")).collect();
+            conditions.push(format!("({ROW}.{place} = 1 {})", unknown.join(" ")));
             conditions.push(format!(
                 "NOT EXISTS (SELECT 1 FROM {} WHERE {})",
                 target.source(),
-                matches(target, key, "i")
+                matches(target, key, ROW)
             ));
         }
         let sql = format!(
-            "SELECT {} FROM (SELECT *{} FROM {INCOMING}) AS i WHERE {}",
+            "SELECT {} FROM (SELECT *{} FROM {INCOMING}) AS {ROW} WHERE {}",
             columns.join(", "),
             numbers.concat(),
             conditions.join(" AND ")
