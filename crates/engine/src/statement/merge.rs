@@ -24,10 +24,10 @@ use std::sync::Arc;
 
 /// The rows that INSERT … ON CONFLICT brings, and the number of each.
 const INCOMING: &str = "__incoming";
-
-/// One of them, in queries: no column is called so.
-const ROW: &str = "__row";
 const NUMBER: &str = "__number";
+
+/// One of these rows, in queries: no column is called so.
+const ROW: &str = "__row";
 
 /// What stands for the actions that the parser does not know: DO NOTHING with rows of the target, and with others, and
 /// INSERT DEFAULT VALUES.
