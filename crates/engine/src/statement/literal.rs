@@ -8,14 +8,7 @@ use uuid::Uuid;
 
 /// # Errors
 /// `InvalidInput` (22P02) for a text that is none.
-pub(super) fn rewrite<V: VisitMut>(sql: &str, statement: &mut V) -> Result<()> {
-    let has = |word: &str| {
-        sql.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
-    };
-    // Few statements have one, and some have many expressions.
-    if !has("uuid") && !has("bytea") {
-        return Ok(());
-    }
+pub(super) fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
     let visited = visit_expressions_mut(statement, |expr| {
         let (data_type, text) = match &*expr {
             Expr::Cast { data_type, expr, .. } => match expr.as_ref() {

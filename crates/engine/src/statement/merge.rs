@@ -37,9 +37,6 @@ const INSERT_DEFAULTS: &str = "INSERT VALUES (__defaults)";
 
 /// A MERGE with all its actions in words that the parser knows.
 pub(super) fn known_actions(sql: &str) -> Cow<'_, str> {
-    if !sql.to_ascii_uppercase().contains("MERGE") {
-        return Cow::Borrowed(sql);
-    }
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
         return Cow::Borrowed(sql);
     };

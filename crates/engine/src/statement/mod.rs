@@ -699,7 +699,11 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     check_depth(&tokens)?;
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
-    let sql = known_actions(&sql);
+    let has = |names: &[&str]| {
+        let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
+        tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
+    };
+    let sql = if has(&["MERGE"]) { known_actions(&sql) } else { sql };
     let with = |dialect: &dyn Dialect| {
         DFParserBuilder::new(sql.as_ref())
             .with_dialect(dialect)
@@ -718,7 +722,10 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 with::distribute(inner.as_mut())?;
                 precedence::correct(inner.as_mut());
                 row::rewrite(inner.as_mut())?;
-                literal::rewrite(&sql, inner.as_mut())?;
+                // Few statements have one, and some have many expressions.
+                if has(&["UUID", "BYTEA"]) {
+                    literal::rewrite(inner.as_mut())?;
+                }
                 crate::pg_catalog::rewrite(&sql, inner.as_mut());
             }
             Ok(statement)

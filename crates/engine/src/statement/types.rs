@@ -1,7 +1,6 @@
 //! SQL type names as logical types, for CREATE TABLE, and for the casts that DataFusion has no type for.
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::error::DataFusionError;
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as Sql, ExactNumberInfo, TimezoneInfo};
 use hypostyle_types::{Error, LogicalType, Result, StructField, TimeUnit, did_you_mean};
@@ -49,23 +48,12 @@ impl TypePlanner for TypeNames {
             // Computed UUIDs are text.
             Sql::Uuid => (LogicalType::Varchar, DataType::Utf8View),
             Sql::Blob(_) | Sql::Varbinary(_) => (LogicalType::Blob, DataType::LargeBinary),
-            // As columns have it.
-            Sql::Time(_, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => {
-                (LogicalType::Time, LogicalType::Time.arrow_type())
+            // As columns have them.
+            Sql::Time(..) | Sql::UTinyInt | Sql::USmallInt | Sql::UBigInt | Sql::Custom(..) => {
+                let Ok(found) = logical_type(sql) else { return Ok(None) };
+                let data_type = found.arrow_type();
+                (found, data_type)
             }
-            Sql::UTinyInt | Sql::USmallInt | Sql::UBigInt => {
-                let unsigned =
-                    logical_type(sql).map_err(|error| DataFusionError::External(Box::new(error)))?;
-                let data_type = unsigned.arrow_type();
-                (unsigned, data_type)
-            }
-            Sql::Custom(name, arguments) if arguments.is_empty() => match by_name(&name.to_string()) {
-                Ok(found) => {
-                    let data_type = found.arrow_type();
-                    (found, data_type)
-                }
-                Err(_) => return Ok(None),
-            },
             _ => return Ok(None),
         };
         let metadata = logical_type.arrow_field("", true).metadata().clone();
