@@ -2,9 +2,10 @@
 
 use crate::error::{Result, from_database, invalid_argument};
 use adbc_core::error::Error;
-use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_array::cast::AsArray;
+use arrow_array::{Array, RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
-use hypostyle::{Parameters, ScalarValue};
+use hypostyle::{LogicalType, Parameters, ScalarValue};
 use std::ops::Range;
 
 /// What a statement's text tells without being parsed.
@@ -296,6 +297,13 @@ impl Rows {
 fn parameters(batch: &RecordBatch, row: usize, places: &[(usize, Option<String>)]) -> Result<Parameters> {
     let value = |place: usize| -> Result<ScalarValue> {
         let column = batch.column(place);
+        if let Some(uuids) = column.as_fixed_size_binary_opt()
+            && LogicalType::from_arrow(batch.schema_ref().field(place)).is_ok_and(|of| of == LogicalType::Uuid)
+            && uuids.is_valid(row)
+            && let Ok(bytes) = uuids.value(row).try_into()
+        {
+            return Ok(Parameters::uuid(bytes));
+        }
         let value = ScalarValue::try_from_array(column, row).map_err(|error| {
             from_database(hypostyle::Error::invalid_input(format!("parameter {}: {error}", place + 1)))
         })?;

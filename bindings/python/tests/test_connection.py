@@ -60,6 +60,16 @@ def test_parameters_by_position_and_name(con):
     assert con.sql("select s from t where x = $key", {"key": np.int32(2)}).fetchall() == [("b",)]
 
 
+def test_parameters_that_are_uuids(con):
+    one, other = uuid.UUID(int=1 << 120), uuid.UUID(int=2)
+    con.execute("CREATE TABLE t (u UUID, n INTEGER)")
+    con.execute("INSERT INTO t VALUES (?, 1), (?, 2)", [one, other])
+    assert con.execute("SELECT n FROM t WHERE u = ?", [one]).fetchall() == [(1,)]
+    assert con.execute("SELECT n FROM t WHERE u IN ($a, $b) ORDER BY n", {"a": one, "b": other}).fetchall() == [(1,), (2,)]
+    con.execute("UPDATE t SET u = ? WHERE u = ?", [other, one])
+    assert con.execute("SELECT u FROM t").fetchall() == [(other,), (other,)]
+
+
 def test_wrong_parameters(con):
     with pytest.raises(hypostyle.DataError, match="not a str"):
         con.sql("select ?", "ab")

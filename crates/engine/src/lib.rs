@@ -7,7 +7,9 @@
 
 mod aggregate;
 mod arithmetic;
+mod cast;
 mod catalog;
+mod comparison;
 mod error;
 mod file;
 mod function;
@@ -15,6 +17,7 @@ mod identity;
 mod information_schema;
 mod memory;
 mod pg_catalog;
+mod rules;
 mod scan;
 mod scope;
 mod sequence;

@@ -16,7 +16,7 @@ use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
 use crate::yielding::Yielding;
-use crate::{aggregate, arithmetic, function};
+use crate::{aggregate, function, rules};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -324,6 +324,9 @@ impl Session {
     pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
         let settings = Arc::new(Settings::default());
+        if !identity.user.is_empty() {
+            settings.force("session_authorization", &identity.user);
+        }
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
@@ -344,8 +347,8 @@ impl Session {
             .with_catalog_list(Arc::new(Databases(scope.clone())))
             .with_runtime_env(engine.environment())
             .with_default_features()
-            .with_analyzer_rules(arithmetic::analyzer_rules())
-            .with_optimizer_rule(Arc::new(arithmetic::BothZeros))
+            .with_analyzer_rules(rules::analyzer_rules())
+            .with_optimizer_rule(rules::last_rule())
             .with_type_planner(Arc::new(TypeNames))
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
@@ -783,6 +786,11 @@ pub enum Parameters {
 }
 
 impl Parameters {
+    /// A UUID as a value of a statement: in plans UUIDs are text.
+    pub fn uuid(bytes: [u8; 16]) -> ScalarValue {
+        ScalarValue::Utf8(Some(uuid::Uuid::from_bytes(bytes).hyphenated().to_string()))
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::None => true,

@@ -10,7 +10,7 @@ use arrow::array::{
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{Field, FieldRef, i256};
-use hypostyle::{LogicalType, ScalarValue};
+use hypostyle::{LogicalType, Parameters, ScalarValue};
 use pyo3::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -68,6 +68,7 @@ pub fn scalar(name: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
         Value::Float(value) => ScalarValue::Float64(Some(value)),
         // As string literals are to the planner.
         Value::Text(text) => ScalarValue::Utf8(Some(text)),
+        Value::Uuid(bytes) => Parameters::uuid(bytes),
         Value::Integer(value) if let Ok(value) = i64::try_from(value) => ScalarValue::Int64(Some(value)),
         value => {
             let (array, _) = build(name, vec![value]).map_err(|problem| {

@@ -1,15 +1,25 @@
-//! Literals of types whose text is not what they are: UUIDs, in any of their notations, and BYTEA in PostgreSQL's hexadecimal
-//! one. DataFusion casts their text as it is written.
+//! Literals of types whose text is not what they are: UUIDs, in any of their notations, BYTEA in PostgreSQL's hexadecimal
+//! one, and INTERVALs in the forms of the standard. DataFusion takes their text as it is written.
 
-use datafusion::sql::sqlparser::ast::{DataType, Expr, Value, VisitMut, visit_expressions_mut};
+use crate::cast::interval_text;
+use crate::comparison::uuid_of;
+use datafusion::sql::sqlparser::ast::{
+    DataType, DateTimeField, Expr, Interval, Value, VisitMut, visit_expressions_mut,
+};
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
-use uuid::Uuid;
+
+/// Words of a statement that may have such literals.
+pub(super) const SIGNS: [&str; 3] = ["UUID", "BYTEA", "INTERVAL"];
 
 /// # Errors
 /// `InvalidInput` (22P02) for a text that is none.
 pub(super) fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
     let visited = visit_expressions_mut(statement, |expr| {
+        if let Expr::Interval(interval) = expr {
+            in_words(interval);
+            return ControlFlow::Continue(());
+        }
         let (data_type, text) = match &*expr {
             Expr::Cast { data_type, expr, .. } => match expr.as_ref() {
                 Expr::Value(value) => (data_type, &value.value),
@@ -41,8 +51,7 @@ fn literal(data_type: &DataType, text: &str) -> Result<Option<Value>> {
     let wrong = |what| Error::invalid_input(format!("'{text}' is not {what}")).with_sqlstate("22P02");
     match data_type {
         DataType::Uuid => {
-            let uuid = Uuid::try_parse(text.trim().trim_matches(['{', '}'])).map_err(|_| wrong("a UUID"))?;
-            Ok(Some(Value::SingleQuotedString(uuid.hyphenated().to_string())))
+            Ok(Some(Value::SingleQuotedString(uuid_of(text)?.hyphenated().to_string())))
         }
         DataType::Bytea => match text.strip_prefix("\\x") {
             Some(digits)
@@ -54,5 +63,27 @@ fn literal(data_type: &DataType, text: &str) -> Result<Option<Value>> {
             None => Ok(None),
         },
         _ => Ok(None),
+    }
+}
+
+/// `INTERVAL '04:05'` and `INTERVAL '1-2' YEAR TO MONTH`; with other fields it is the planner's to read or refuse.
+fn in_words(interval: &mut Interval) {
+    use DateTimeField::{Day, Hour, Minute, Month, Second, Year};
+    let Expr::Value(value) = interval.value.as_mut() else { return };
+    let Value::SingleQuotedString(text) = &mut value.value else { return };
+    let words = interval_text(text).into_owned();
+    match (&interval.leading_field, &interval.last_field) {
+        (None, None) => *text = words,
+        (Some(Year), Some(Month)) | (Some(Hour), Some(Minute | Second)) if words != *text => {
+            *text = words;
+            (interval.leading_field, interval.last_field) = (None, None);
+        }
+        (Some(Day), Some(Hour | Minute | Second)) if words != *text => {
+            if let Some((days, time)) = text.trim().split_once(char::is_whitespace) {
+                *text = format!("{days} days {}", interval_text(time));
+                (interval.leading_field, interval.last_field) = (None, None);
+            }
+        }
+        _ => {}
     }
 }

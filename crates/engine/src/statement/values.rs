@@ -5,6 +5,7 @@ use super::complete::refuse_given;
 use super::ddl::{last_of, parts_of};
 use super::insert::refuse_foreign;
 use super::sequence::sequence_of_default;
+use crate::cast::cast_scalar;
 use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::ArrayRef;
@@ -131,7 +132,7 @@ fn cast_to(value: &ScalarValue, data_type: &DataType) -> Option<ScalarValue> {
         }
         (ScalarValue::Utf8(text), DataType::Utf8View) => Some(ScalarValue::Utf8View(text.clone())),
         _ if value.data_type() == *data_type => Some(value.clone()),
-        _ => value.cast_to(data_type).ok(),
+        _ => cast_scalar(value, data_type).ok(),
     }
 }
 

@@ -1,0 +1,217 @@
+//! Comparisons that DataFusion makes by other rules than SQL's: UUIDs with text in another notation than theirs, SIMILAR TO,
+//! and the two zeros of floating-point numbers.
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Between, Case, InList};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
+};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use hypostyle_types::{Error, LogicalType};
+use uuid::Uuid;
+
+/// A comparison of UUIDs, which are text in plans, with literals in the notation that they are written in.
+///
+/// # Errors
+/// `InvalidInput` (22P02) for a literal that is no UUID.
+pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let compared: Vec<&mut Expr> = match &mut expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
+            vec![left.as_mut(), right.as_mut()]
+        }
+        Expr::InList(InList { expr, list, .. }) => [expr.as_mut()].into_iter().chain(list).collect(),
+        Expr::Between(Between { expr, low, high, .. }) => {
+            vec![expr.as_mut(), low.as_mut(), high.as_mut()]
+        }
+        _ => return Ok(Transformed::no(expression)),
+    };
+    let is_text = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if text_of(value).is_some());
+    if !compared.iter().any(|expr| is_text(expr)) || !compared.iter().any(|expr| is_uuid(expr, schema)) {
+        return Ok(Transformed::no(expression));
+    }
+    let mut changed = false;
+    for expr in compared {
+        let Expr::Literal(value, _) = &*expr else { continue };
+        let Some(text) = text_of(value) else { continue };
+        let uuid = uuid_of(text).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let uuid = uuid.hyphenated().to_string();
+        if uuid != text {
+            *expr = lit(uuid);
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
+fn compares(operator: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
+    !matches!(expr, Expr::Literal(..))
+        && expr.to_field(schema).is_ok_and(|(_, field)| {
+            !field.metadata().is_empty()
+                && LogicalType::from_arrow(&field).is_ok_and(|known| known == LogicalType::Uuid)
+        })
+}
+
+fn text_of(value: &ScalarValue) -> Option<&str> {
+    match value {
+        ScalarValue::Utf8(text) | ScalarValue::LargeUtf8(text) | ScalarValue::Utf8View(text) => text.as_deref(),
+        _ => None,
+    }
+}
+
+/// A UUID in one of the notations that PostgreSQL reads: with hyphens or without, in braces, in any case.
+///
+/// # Errors
+/// `InvalidInput` (22P02).
+pub(crate) fn uuid_of(text: &str) -> hypostyle_types::Result<Uuid> {
+    Uuid::try_parse(text.trim().trim_matches(['{', '}']))
+        .map_err(|_| Error::invalid_input(format!("'{text}' is not a UUID")).with_sqlstate("22P02"))
+}
+
+/// SIMILAR TO, whose pattern is that of LIKE with some of a regular expression's signs, and matches a whole text.
+///
+/// # Errors
+/// `Unsupported` for a pattern that is no constant.
+pub(crate) fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::SimilarTo(Like { negated, expr, pattern, escape_char, .. }) = expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let pattern = match pattern.as_ref() {
+        Expr::Literal(value, _) if value.is_null() => lit(ScalarValue::Utf8(None)),
+        Expr::Literal(value, _) if let Some(pattern) = text_of(value) => {
+            lit(regular_expression(pattern, escape_char.unwrap_or('\\')))
+        }
+        _ => {
+            let error = Error::unsupported("SIMILAR TO with a pattern that is not a constant is not supported");
+            return Err(DataFusionError::External(Box::new(error)));
+        }
+    };
+    let operator = if negated { Operator::RegexNotMatch } else { Operator::RegexMatch };
+    Ok(Transformed::yes(binary_expr(*expr, operator, pattern)))
+}
+
+/// A pattern of SIMILAR TO as a regular expression.
+fn regular_expression(pattern: &str, escape: char) -> String {
+    let mut regex = String::from("(?s)^(?:");
+    let mut characters = pattern.chars();
+    let mut in_brackets = false;
+    while let Some(character) = characters.next() {
+        match character {
+            _ if character == escape => {
+                let escaped = characters.next().unwrap_or(escape);
+                if !escaped.is_alphanumeric() && escaped.is_ascii() {
+                    regex.push('\\');
+                }
+                regex.push(escaped);
+            }
+            ']' if in_brackets => {
+                in_brackets = false;
+                regex.push(']');
+            }
+            '[' if !in_brackets => {
+                in_brackets = true;
+                regex.push('[');
+            }
+            '\\' | '[' | '&' | '~' => regex.extend(['\\', character]),
+            _ if in_brackets => regex.push(character),
+            '%' => regex.push_str(".*"),
+            '_' => regex.push('.'),
+            '(' => regex.push_str("(?:"),
+            '.' | '^' | '$' => regex.extend(['\\', character]),
+            other => regex.push(other),
+        }
+    }
+    regex.push_str(")$");
+    regex
+}
+
+/// CASE that compares floating-point numbers, whose zeros are then the same.
+pub(crate) fn case_of_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::Case(Case { expr: Some(compared), when_then_expr, .. }) = &mut expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let zero = match compared.get_type(schema) {
+        Ok(DataType::Float64) => lit(0.0_f64),
+        Ok(DataType::Float32) => lit(0.0_f32),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    for expr in [compared].into_iter().chain(when_then_expr.iter_mut().map(|(when, _)| when)) {
+        // −0.0 + 0.0 is 0.0.
+        **expr = binary_expr(std::mem::take(expr), Operator::Plus, zero.clone());
+    }
+    Ok(Transformed::yes(expression))
+}
+
+/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of them, it gets the other.
+/// The last rule, because others make lists of comparisons.
+#[derive(Debug)]
+pub(crate) struct BothZeros;
+
+impl OptimizerRule for BothZeros {
+    fn name(&self) -> &str {
+        "both_zeros"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let preserver = NamePreserver::new(&plan);
+        plan.map_expressions(|expression| {
+            let name = preserver.save(&expression);
+            let expression = expression.transform_up(|expression| Ok(with_both_zeros(expression)))?;
+            Ok(expression.update_data(|expression| name.restore(expression)))
+        })
+    }
+}
+
+fn with_both_zeros(mut expression: Expr) -> Transformed<Expr> {
+    let Expr::InList(InList { list, .. }) = &mut expression else { return Transformed::no(expression) };
+    let other_zero = |value: &Expr| match value {
+        Expr::Literal(ScalarValue::Float64(Some(zero)), _) if *zero == 0.0 => {
+            Some(Expr::Literal(ScalarValue::Float64(Some(-zero)), None))
+        }
+        Expr::Literal(ScalarValue::Float32(Some(zero)), _) if *zero == 0.0 => {
+            Some(Expr::Literal(ScalarValue::Float32(Some(-zero)), None))
+        }
+        _ => None,
+    };
+    let others: Vec<Expr> =
+        list.iter().filter_map(other_zero).filter(|other| !list.contains(other)).collect();
+    if others.is_empty() {
+        return Transformed::no(expression);
+    }
+    list.extend(others);
+    Transformed::yes(expression)
+}
+
+
+#[cfg(test)]
+mod tests {
+    use super::regular_expression;
+
+    #[test]
+    fn patterns_become_regular_expressions() {
+        for (pattern, regex) in [
+            ("abc", "(?s)^(?:abc)$"),
+            ("%(b|d)_", "(?s)^(?:.*(?:b|d).)$"),
+            ("a.c$^", "(?s)^(?:a\\.c\\$\\^)$"),
+            ("a\\%\\_", "(?s)^(?:a\\%\\_)$"),
+            ("[a-c_%]+", "(?s)^(?:[a-c_%]+)$"),
+            ("x{2,3}", "(?s)^(?:x{2,3})$"),
+        ] {
+            assert_eq!(regular_expression(pattern, '\\'), regex, "{pattern}");
+        }
+        assert_eq!(regular_expression("a#%#n", '#'), "(?s)^(?:a\\%n)$");
+        assert_eq!(regular_expression("a\\d", '#'), "(?s)^(?:a\\\\d)$");
+    }
+}

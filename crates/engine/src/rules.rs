@@ -1,0 +1,78 @@
+//! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
+//! after that and before constants are folded.
+
+use crate::{arithmetic, cast, comparison};
+use datafusion::common::DFSchema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, OptimizerRule};
+use std::sync::Arc;
+
+/// What may become of an expression over columns of a schema.
+type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
+
+const AS_WRITTEN: &[Rewrite] = &[arithmetic::divided, comparison::with_uuids, comparison::similar];
+
+const AS_COERCED: &[Rewrite] = &[arithmetic::checked, cast::as_in_sql, comparison::case_of_zeros];
+
+/// The analyzer rules of DataFusion with ours in their places.
+pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules = Analyzer::new().rules;
+    let coercion = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
+    rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
+    rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
+    rules
+}
+
+/// The optimizer rule that comes last.
+pub(crate) fn last_rule() -> Arc<dyn OptimizerRule + Send + Sync> {
+    Arc::new(comparison::BothZeros)
+}
+
+#[derive(Debug)]
+struct Rewrites {
+    name: &'static str,
+    rewrites: &'static [Rewrite],
+}
+
+impl AnalyzerRule for Rewrites {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut changed = false;
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            let mut schema = merge_schema(&plan.inputs());
+            if let LogicalPlan::TableScan(scan) = &plan {
+                let source = scan.source.schema();
+                schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
+            }
+            let preserver = NamePreserver::new(&plan);
+            let plan = plan.map_expressions(|expression| {
+                let name = preserver.save(&expression);
+                let expression = expression.transform_up(|expression| self.rewrite(expression, &schema))?;
+                Ok(expression.update_data(|expression| name.restore(expression)))
+            })?;
+            changed |= plan.transformed;
+            // A type that changed below changes the types above, whether or not anything changes here.
+            if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
+        })?;
+        Ok(plan.data)
+    }
+}
+
+impl Rewrites {
+    fn rewrite(&self, expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+        let mut rewritten = Transformed::no(expression);
+        for rewrite in self.rewrites {
+            let next = rewrite(rewritten.data, schema)?;
+            rewritten = Transformed::new_transformed(next.data, rewritten.transformed || next.transformed);
+        }
+        Ok(rewritten)
+    }
+}
