@@ -1,5 +1,6 @@
 //! DataFusion's errors as Hypostyle's.
 
+use crate::cast::type_name;
 use crate::scan::POSITION;
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
@@ -9,17 +10,20 @@ use std::collections::HashSet;
 
 /// The kind and message of an error that came up through DataFusion; one of our own comes back whole.
 pub fn from_datafusion(error: DataFusionError) -> Error {
-    let text = || error.strip_backtrace();
-    let of = |kind| Error::new(kind, text());
-    match &error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => inner_of(inner),
-        DataFusionError::Shared(inner) => inner_of(inner),
-        DataFusionError::Collection(errors) if !errors.is_empty() => inner_of(&errors[0]),
+    of_datafusion(&error)
+}
+
+fn of_datafusion(error: &DataFusionError) -> Error {
+    let of = |kind| Error::new(kind, error.strip_backtrace());
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => of_datafusion(inner),
+        DataFusionError::Shared(inner) => of_datafusion(inner),
+        DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
             Some(own) => own.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
-                Some(nested) => inner_of(nested),
-                None => of(ErrorKind::InvalidInput),
+                Some(nested) => of_datafusion(nested),
+                None => Error::invalid_input(inner.to_string()),
             },
         },
         DataFusionError::SQL(inner, _) => Error::new(ErrorKind::Syntax, syntax_message(&inner.to_string())),
@@ -29,37 +33,14 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
         DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
         DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
-        DataFusionError::Execution(_) | DataFusionError::ParquetError(_) => of(ErrorKind::InvalidInput),
+        DataFusionError::Execution(message) => execution_error(message),
+        DataFusionError::ParquetError(_) | DataFusionError::Configuration(_) => of(ErrorKind::InvalidInput),
         DataFusionError::ObjectStore(inner) => match inner.as_ref() {
             missing if missing.to_string().contains("not found") => of(ErrorKind::NotFound),
             _ => of(ErrorKind::Io),
         },
-        DataFusionError::Configuration(_) => of(ErrorKind::InvalidInput),
-        _ => of(ErrorKind::Internal),
-    }
-}
-
-/// `from_datafusion` of an error that is only lent: the variants that matter are read by reference.
-fn inner_of(error: &DataFusionError) -> Error {
-    match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => inner_of(inner),
-        DataFusionError::Shared(inner) => inner_of(inner),
-        DataFusionError::Collection(errors) if !errors.is_empty() => inner_of(&errors[0]),
-        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(own) => own.clone(),
-            None => match inner.downcast_ref::<DataFusionError>() {
-                Some(nested) => inner_of(nested),
-                None => Error::invalid_input(inner.to_string()),
-            },
-        },
-        DataFusionError::ArrowError(inner, _) => from_arrow(inner),
-        DataFusionError::SchemaError(inner, _) => schema_error(inner),
-        DataFusionError::Plan(message) => plan_error(message),
-        DataFusionError::NotImplemented(message) => Error::unsupported(format!("not supported: {message}")),
-        DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
-        DataFusionError::SQL(inner, _) => Error::new(ErrorKind::Syntax, syntax_message(&inner.to_string())),
         DataFusionError::Internal(message) => Error::internal(message.clone()),
-        other => Error::invalid_input(other.strip_backtrace()),
+        _ => of(ErrorKind::Internal),
     }
 }
 
@@ -88,17 +69,16 @@ fn from_arrow(error: &ArrowError) -> Error {
                 return own.clone();
             }
             if let Some(nested) = inner.downcast_ref::<DataFusionError>() {
-                return inner_of(nested);
+                return of_datafusion(nested);
             }
             Error::invalid_input(inner.to_string())
         }
         ArrowError::DivideByZero => Error::invalid_input("division by zero").with_sqlstate("22012"),
         ArrowError::ArithmeticOverflow(message) => {
-            Error::invalid_input(format!("overflow: {message}")).with_sqlstate("22003")
+            let of = message.trim_start_matches("Overflow happened on: ");
+            Error::invalid_input(format!("overflow: {of}")).with_sqlstate("22003")
         }
-        ArrowError::CastError(message) | ArrowError::ParseError(message) => {
-            Error::invalid_input(message.clone()).with_sqlstate("22018")
-        }
+        ArrowError::CastError(message) | ArrowError::ParseError(message) => cast_error(message),
         ArrowError::NotYetImplemented(message) => Error::unsupported(format!("not supported: {message}")),
         ArrowError::MemoryError(message) => Error::new(ErrorKind::OutOfMemory, message.clone()),
         ArrowError::IoError(message, _) => Error::new(ErrorKind::Io, message.clone()),
@@ -134,12 +114,86 @@ fn schema_error(error: &SchemaError) -> Error {
             Error::new(ErrorKind::UnknownName, format!("no column \"{}\"{table}{suggestion}", field.name))
                 .with_sqlstate("42703")
         }
+        SchemaError::AmbiguousReference { field } => {
+            let message = format!("column \"{}\" is in several tables; write whose it is", field.name);
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
+        }
         other => Error::new(ErrorKind::Syntax, other.to_string()),
     }
 }
 
+/// What stands between two texts.
+fn between<'a>(message: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    Some(message.split_once(before)?.1.split_once(after)?.0)
+}
+
+/// The SQL name of a type that Arrow has displayed.
+fn shown_type(shown: &str) -> String {
+    shown.parse().map_or_else(|_| shown.to_string(), |data_type| type_name(&data_type))
+}
+
+fn cast_error(message: &str) -> Error {
+    let of = |message: String, sqlstate| Error::invalid_input(message).with_sqlstate(sqlstate);
+    if let Some((value, shown)) =
+        message.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type "))
+    {
+        return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
+    }
+    if let Some((text, shown)) =
+        message.strip_prefix("Cannot cast string '").and_then(|rest| rest.rsplit_once("' to value of "))
+    {
+        let shown = shown.trim_end_matches(" type");
+        return of(format!("'{text}' is not of type {}", shown_type(shown)), "22P02");
+    }
+    let is_of_time = ["Error parsing timestamp", "Invalid input syntax for type interval"];
+    let sqlstate =
+        if is_of_time.iter().any(|beginning| message.starts_with(beginning)) { "22007" } else { "22018" };
+    of(message.into(), sqlstate)
+}
+
+fn execution_error(message: &str) -> Error {
+    if message.contains("Scalar subquery returned more than one row") {
+        let message = "a subquery that stands for one value gives more than one row";
+        return Error::invalid_input(message).with_sqlstate("21000");
+    }
+    Error::invalid_input(message)
+}
+
+/// That no function has the name, or takes the types.
+fn function_error(message: &str) -> Option<Error> {
+    let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
+    if let Some(name) = between(message, "Invalid function '", "'") {
+        // It always names one, however far it is.
+        let suggestion = did_you_mean(name, between(message, "Did you mean '", "'"));
+        return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"));
+    }
+    let call = between(message, "No function matches the given name and argument types '", "'. You might")?;
+    let (name, types) = call.strip_suffix(')')?.split_once('(')?;
+    let types: Vec<String> = types.split(", ").map(shown_type).collect();
+    let candidates = message.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
+    let candidates: Vec<&str> =
+        candidates.lines().map(str::trim).filter(|candidate| !candidate.is_empty()).collect();
+    let candidates = match candidates.is_empty() {
+        true => String::new(),
+        false => format!("; there are {}", candidates.join(", ")),
+    };
+    of(ErrorKind::Syntax, format!("no function {name}({}){candidates}", types.join(", ")))
+}
+
 fn plan_error(message: &str) -> Error {
-    let unknown = ["not found", "Invalid function", "No table named", "does not exist"];
+    if let Some(error) = function_error(message) {
+        return error;
+    }
+    if let Some(rest) = message.strip_prefix("Inconsistent data length across values list: got ")
+        && let Some((given, rest)) = rest.split_once(" values in row ")
+        && let Some((row, expected)) = rest.split_once(" but expected ")
+        && let (Ok(given), Ok(row), Ok(expected)) = (given.parse(), row.parse::<usize>(), expected.parse())
+    {
+        let (given, expected) = (counted(given, "value"), counted(expected, "column"));
+        let message = format!("row {} of VALUES has {given} for {expected}", row + 1);
+        return Error::new(ErrorKind::Syntax, message);
+    }
+    let unknown = ["not found", "No table named", "does not exist"];
     let kind = if unknown.iter().any(|words| message.contains(words)) {
         ErrorKind::UnknownName
     } else {

@@ -2,7 +2,8 @@
 
 use super::ddl::{fold, last_of};
 use super::referential::Modification;
-use super::write::{Assigned, ChangedRows, Target, refuse, value_or_default};
+use super::returning::Returning;
+use super::write::{Assigned, ChangedRows, Target, refuse_output, value_or_default};
 use super::{parse, quoted};
 use crate::error::{counted, from_datafusion};
 use crate::scan::POSITION;
@@ -13,7 +14,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
-    ObjectName, OnConflict, OnConflictAction,
+    ObjectName, OnConflict, OnConflictAction, OutputClause,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -181,10 +182,15 @@ impl Session {
         Ok(changes)
     }
 
-    pub(super) fn merge(&self, merge: Merge, parameters: &Parameters) -> Result<Outcome> {
-        refuse(merge.output.is_some(), "MERGE with RETURNING or OUTPUT")?;
+    /// RETURNING gives the target's columns: of the rows that were inserted, updated, or, as they were, deleted.
+    pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
+        let returning = match merge.output.take() {
+            Some(OutputClause::Returning { select_items, .. }) => Some(Returning::of_target(select_items)),
+            other => refuse_output(other.as_ref()).map(|()| None)?,
+        };
         let target = self.target_of(&merge.table)?;
         let mut changes = Changes::default();
+        let mut deleted = Vec::new();
         let mut changed = RoaringTreemap::new();
         let mut matched = 0;
         let mut earlier: Vec<(MergeClauseKind, String)> = Vec::new();
@@ -207,12 +213,14 @@ impl Session {
                 continue;
             }
             let condition = conditions.join(" AND ");
-            match self.merge_clause(&merge, &target, clause, kind, &condition, parameters)? {
+            let keeps = returning.is_some();
+            match self.merge_clause(&merge, &target, (clause, kind), &condition, parameters, keeps)? {
                 Clause::Inserts(rows) => {
                     changes.count += count_rows(&rows);
                     changes.modification.inserted.extend(rows);
                 }
-                Clause::Deletes(ChangedRows { positions, found, .. }) => {
+                Clause::Deletes(ChangedRows { positions, rows, found, .. }) => {
+                    deleted.extend(rows);
                     matched += found;
                     changes.count += positions.len();
                     changed |= &positions;
@@ -229,19 +237,23 @@ impl Session {
         if matched != changed.len() {
             return Err(changed_twice("two rows of the source match the same row of the target"));
         }
-        self.write(&target.database, |writer| self.modify(writer, target.id, &changes.modification))?;
-        Ok(Outcome::Done { rows_affected: Some(changes.count) })
+        self.write_returning(&target, returning, parameters, |writer| {
+            self.modify(writer, target.id, &changes.modification)?;
+            let rows = changes.modification.rows().into_iter().chain(deleted);
+            Ok((rows.collect(), changes.count))
+        })
     }
 
-    /// The rows that one clause inserts, or those that it changes, with their new values.
+    /// The rows that one clause inserts, or those that it changes, with their new values; of those that it deletes the old
+    /// ones, if they are kept.
     fn merge_clause(
         &self,
         merge: &Merge,
         target: &Target,
-        clause: &MergeClause,
-        kind: MergeClauseKind,
+        (clause, kind): (&MergeClause, MergeClauseKind),
         condition: &str,
         parameters: &Parameters,
+        keeps: bool,
     ) -> Result<Clause> {
         let (source, on) = (&merge.source, &merge.on);
         let from = match kind {
@@ -292,8 +304,9 @@ impl Session {
                 Ok(Clause::Updates { updated, positions, found })
             }
             MergeAction::Delete { .. } if !inserts => {
-                let sql = format!("SELECT {} FROM {from}", target.position());
-                Ok(Clause::Deletes(self.changed_rows(&sql, parameters, false)?))
+                let columns = if keeps { target.own_columns() } else { String::new() };
+                let sql = format!("SELECT {}{columns} FROM {from}", target.position());
+                Ok(Clause::Deletes(self.changed_rows(&sql, parameters, keeps)?))
             }
             other => Err(Error::new(
                 ErrorKind::Syntax,

@@ -56,7 +56,7 @@ use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use column::AlterMaker;
 use complete::refuse_given;
-use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
+use datafusion::sql::parser::{DFParserBuilder, ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
     Query, SelectItem, Set, SetExpr, Statement, Value,
@@ -201,6 +201,7 @@ impl Session {
         let inner = match statement {
             DfStatement::Statement(inner) => inner,
             DfStatement::Reset(reset) => return self.reset(reset),
+            DfStatement::Explain(explain) => return self.explain(explain, parameters),
             other => return self.query(other, parameters),
         };
         match *inner {
@@ -293,6 +294,20 @@ impl Session {
             Statement::Vacuum(vacuum) => self.vacuum(&vacuum),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
+    }
+
+    /// EXPLAIN; of a statement that writes, that of the query which finds its rows.
+    fn explain(&self, mut explain: ExplainStatement, parameters: &Parameters) -> Result<Outcome> {
+        if let DfStatement::Statement(statement) = explain.statement.as_ref()
+            && matches!(
+                statement.as_ref(),
+                Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_)
+            )
+        {
+            refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;
+            *explain.statement = parse(&self.query_of(statement)?)?;
+        }
+        self.query(DfStatement::Explain(explain), parameters)
     }
 
     /// Appends rows that are already in the shape of the caller: by name or by position.
@@ -723,7 +738,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 precedence::correct(inner.as_mut());
                 row::rewrite(inner.as_mut())?;
                 // Few statements have one, and some have many expressions.
-                if has(&["UUID", "BYTEA"]) {
+                if has(&literal::SIGNS) {
                     literal::rewrite(inner.as_mut())?;
                 }
                 crate::pg_catalog::rewrite(&sql, inner.as_mut());

@@ -9,7 +9,7 @@ use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Insert, SelectItem, SetExpr, Statement, TableObject,
+    AssignmentTarget, Delete, Expr, FromTable, Insert, OutputClause, SelectItem, SetExpr, Statement, TableObject,
     TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions, visit_expressions_mut,
 };
 use hypostyle_storage::TableEntry;
@@ -110,6 +110,13 @@ impl Session {
             Statement::Insert(insert) => self.describe_insert(&insert, &mut known)?,
             Statement::Update(update) => self.describe_update(&update, &mut known)?,
             Statement::Delete(delete) => self.describe_delete(&delete, &mut known)?,
+            Statement::Merge(merge) => {
+                let items = match &merge.output {
+                    Some(OutputClause::Returning { select_items, .. }) => Some(select_items.as_slice()),
+                    _ => None,
+                };
+                self.returned(&merge.table.to_string(), items)?
+            }
             Statement::Explain { .. }
             | Statement::ExplainTable { .. }
             | Statement::ShowVariable { .. }

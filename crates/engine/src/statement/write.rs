@@ -8,18 +8,19 @@ use super::referential::Modification;
 use super::returning::Returning;
 use super::row::{columns_of, values_of};
 use super::{parse, quoted};
+use crate::cast::cast;
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
 use crate::scan::{POSITION, engine_array, engine_field};
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
-use arrow::compute::{CastOptions, cast_with_options, filter_record_batch};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{
-    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, ObjectName, OutputClause,
-    TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
+    Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, OutputClause,
+    Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
 use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_table};
 use hypostyle_types::{Error, ErrorKind, Result, TableId};
@@ -92,6 +93,11 @@ impl Target {
     /// Quoted names of the columns.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.columns().iter().map(|column| quoted(&column.name))
+    }
+
+    /// All columns behind another item of a SELECT.
+    pub fn own_columns(&self) -> String {
+        self.names().map(|name| format!(", {}.{name}", quoted(&self.alias))).collect()
     }
 
     /// The place of a column.
@@ -231,10 +237,7 @@ impl Session {
         self.target_of(&table.relation)
     }
 
-    pub(super) fn delete(&self, delete: Delete, parameters: &Parameters) -> Result<Outcome> {
-        refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
-        refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
-        refuse_output(delete.output.as_ref())?;
+    fn target_of_delete(&self, delete: &Delete) -> Result<Target> {
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let [table] = from.as_slice() else {
             return Err(Error::new(
@@ -242,20 +245,36 @@ impl Session {
                 "DELETE removes rows of one table; name others after USING",
             ));
         };
-        let target = self.only_target_of(table)?;
-        let others: String = delete.using.iter().flatten().map(|other| format!(", {other}")).collect();
-        let condition = delete.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
-        let returning = self.returning(&target, &others, delete.returning, parameters)?;
-        let columns = returning.as_ref().map(|returning| {
-            let own = target.names().map(|name| format!(", {}.{name}", quoted(&target.alias)));
-            own.chain([returning.others()]).collect::<String>()
-        });
-        let sql = format!(
-            "SELECT {}{} FROM {}{others}{condition}",
-            target.position(),
-            columns.unwrap_or_default(),
-            target.source(),
-        );
+        self.only_target_of(table)
+    }
+
+    /// The query that a statement runs before it writes.
+    ///
+    /// # Errors
+    /// `Unsupported` for a statement that runs none, or several.
+    pub(super) fn query_of(&self, statement: &Statement) -> Result<String> {
+        match statement {
+            Statement::Delete(delete) => Ok(deleted_rows(&self.target_of_delete(delete)?, delete, None)),
+            Statement::Update(update) => {
+                let target = self.only_target_of(&update.table)?;
+                let assigned = Assigned::of(&target, &update.assignments)?;
+                Ok(updated_values(&target, &assigned, update, None))
+            }
+            Statement::Insert(Insert { source: Some(source), .. }) => Ok(source.to_string()),
+            _ => Err(Error::unsupported(
+                "EXPLAIN is of SELECT, INSERT with a query, UPDATE and DELETE; this statement runs no query, or several",
+            )),
+        }
+    }
+
+    pub(super) fn delete(&self, mut delete: Delete, parameters: &Parameters) -> Result<Outcome> {
+        refuse(!delete.order_by.is_empty() || delete.limit.is_some(), "DELETE with ORDER BY or LIMIT")?;
+        refuse(!delete.tables.is_empty(), "DELETE with tables before FROM")?;
+        refuse_output(delete.output.as_ref())?;
+        let target = self.target_of_delete(&delete)?;
+        let others = joined(delete.using.as_deref());
+        let returning = self.returning(&target, &others, delete.returning.take(), parameters)?;
+        let sql = deleted_rows(&target, &delete, returning.as_ref());
         let ChangedRows { positions, rows, .. } = self.changed_rows(&sql, parameters, returning.is_some())?;
         let count = positions.len();
         let modification = Modification { deleted: positions, ..Modification::default() };
@@ -265,28 +284,14 @@ impl Session {
         })
     }
 
-    pub(super) fn update(&self, update: Update, parameters: &Parameters) -> Result<Outcome> {
+    pub(super) fn update(&self, mut update: Update, parameters: &Parameters) -> Result<Outcome> {
         refuse(!update.order_by.is_empty() || update.limit.is_some(), "UPDATE with ORDER BY or LIMIT")?;
         refuse(update.or.is_some(), "UPDATE OR …")?;
         refuse_output(update.output.as_ref())?;
         let target = self.only_target_of(&update.table)?;
         let assigned = Assigned::of(&target, &update.assignments)?;
-        let from = match &update.from {
-            None => String::new(),
-            Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
-                from.iter().map(|other| format!(", {other}")).collect()
-            }
-        };
-        let condition = update.selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default();
-        let returning = self.returning(&target, &from, update.returning, parameters)?;
-        let sql = format!(
-            "SELECT {} AS {}{}{} FROM {}{from}{condition}",
-            target.position(),
-            quoted(POSITION),
-            assigned.values,
-            returning.as_ref().map(Returning::others).unwrap_or_default(),
-            target.source(),
-        );
+        let returning = self.returning(&target, &from_of(&update), update.returning.take(), parameters)?;
+        let sql = updated_values(&target, &assigned, &update, returning.as_ref());
         let changed = self.changed_rows(&sql, parameters, true)?;
         let count = changed.positions.len();
         let others: Vec<RecordBatch> =
@@ -420,6 +425,44 @@ impl Session {
     }
 }
 
+/// The tables of FROM or USING behind another.
+fn joined(tables: Option<&[TableWithJoins]>) -> String {
+    tables.unwrap_or_default().iter().map(|other| format!(", {other}")).collect()
+}
+
+fn from_of(update: &Update) -> String {
+    match &update.from {
+        None => String::new(),
+        Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => joined(Some(from)),
+    }
+}
+
+fn condition_of(selection: Option<&Expr>) -> String {
+    selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default()
+}
+
+/// A query for the positions of the rows that DELETE removes, with their values where it returns them.
+fn deleted_rows(target: &Target, delete: &Delete, returning: Option<&Returning>) -> String {
+    let columns = returning.map(|returning| target.own_columns() + &returning.others());
+    let (position, columns, source) = (target.position(), columns.unwrap_or_default(), target.source());
+    let (others, condition) = (joined(delete.using.as_deref()), condition_of(delete.selection.as_ref()));
+    format!("SELECT {position}{columns} FROM {source}{others}{condition}")
+}
+
+/// A query for the positions of the rows that UPDATE changes, with their new values.
+fn updated_values(
+    target: &Target,
+    assigned: &Assigned,
+    update: &Update,
+    returning: Option<&Returning>,
+) -> String {
+    let (position, name, values) = (target.position(), quoted(POSITION), &assigned.values);
+    let others = returning.map(Returning::others).unwrap_or_default();
+    let (source, from) = (target.source(), from_of(update));
+    let condition = condition_of(update.selection.as_ref());
+    format!("SELECT {position} AS {name}{values}{others} FROM {source}{from}{condition}")
+}
+
 pub(super) fn refuse(is_there: bool, what: &str) -> Result<()> {
     if is_there { Err(Error::unsupported(format!("{what} is not supported"))) } else { Ok(()) }
 }
@@ -483,8 +526,7 @@ pub(super) fn in_types_of(target: &Target, values: &RecordBatch) -> Result<Recor
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (column, array) in target.data.columns().iter().zip(values.columns()) {
         let field = engine_field(&target.data, column);
-        let options = CastOptions { safe: false, ..CastOptions::default() };
-        let array = cast_with_options(array, field.data_type(), &options).map_err(|error| {
+        let array = cast(array, field.data_type(), false).map_err(|error| {
             Error::invalid_input(format!(
                 "column \"{}\" of table \"{}\" is {}: {}",
                 column.entry().name,
