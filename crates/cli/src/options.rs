@@ -5,6 +5,7 @@ use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use hypostyle::OpenOptions;
 use std::io::{IsTerminal, stdin};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -136,13 +137,13 @@ pub struct ServeOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Address and port for /metrics (Prometheus) and /health
+    /// Address and port for /metrics (Prometheus) and /health, which anyone may ask: they give counts and no data
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
 
     /// Clients at a time
-    #[arg(long, value_name = "N", default_value_t = 256)]
-    pub clients_max: usize,
+    #[arg(long, value_name = "N", default_value = "256")]
+    pub clients_max: NonZeroUsize,
 
     /// Interrupt statements that run longer
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]

@@ -35,7 +35,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         _ => Database::open(&options.database, options.opening.options())?,
     };
     let limits = Limits {
-        clients: options.clients_max,
+        clients: options.clients_max.get(),
         statement_time: options.statement_timeout.map(Duration::from_secs_f64),
         idle_time: options.idle_timeout.map(Duration::from_secs_f64),
         stop_time: Duration::from_secs(options.stop_timeout.into()),

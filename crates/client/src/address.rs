@@ -22,7 +22,7 @@ pub enum Place {
 /// Whether a TCP connection is inside TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// Everywhere but on the loopback interface.
+    /// Everywhere but on the loopback interface, and there too when certificates are named.
     #[default]
     Auto,
     Off,

@@ -87,7 +87,9 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
     let Place::Tcp { host, .. } = &address.place else { return Ok(None) };
     let is_loopback =
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|host| host.is_loopback());
-    if address.tls == Tls::Off || (address.tls == Tls::Auto && is_loopback) {
+    // Who names certificates wants them to be looked at.
+    let is_wanted = !is_loopback || address.tls_ca.is_some();
+    if address.tls == Tls::Off || (address.tls == Tls::Auto && !is_wanted) {
         return Ok(None);
     }
     let mut roots = rustls::RootCertStore::empty();

@@ -25,7 +25,7 @@ pub struct Users(BTreeMap<String, User>);
 
 impl Users {
     /// # Errors
-    /// `NotFound`, `Io`; `InvalidInput` naming the file and the line.
+    /// `NotFound`, `Io`; `InvalidInput` naming the file and the line, or for a file without a user.
     pub fn read(path: &Path) -> Result<Self> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -50,15 +50,14 @@ impl Users {
                 )));
             }
         }
-        Ok(Self(users))
+        match users.is_empty() {
+            true => Err(Error::invalid_input("there is no user in it; `hypostyle user NAME ROLE` writes a line")),
+            false => Ok(Self(users)),
+        }
     }
 
     pub fn get(&self, name: &str) -> Option<&User> {
         self.0.get(name)
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// The line of the file for a user.
@@ -117,6 +116,7 @@ mod tests {
             ("ada raed x".into(), "did you mean \"read\""),
             ("ada read x".into(), "line 1: a password verifier"),
             ("ada".into(), "NAME ROLE VERIFIER"),
+            ("# nobody".into(), "there is no user"),
         ] {
             let error = Users::parse(&text).unwrap_err();
             assert!(error.message().contains(part), "{error}");

@@ -353,7 +353,9 @@ impl Transaction {
 
     fn entry(&self, id: TableId) -> Result<Arc<TableEntry>> {
         let entry = self.staged.catalog.table_by_id(id).cloned();
-        entry.ok_or_else(|| Error::new(ErrorKind::UnknownName, format!("no table with id {id}")))
+        entry.ok_or_else(|| {
+            Error::new(ErrorKind::Conflict, "a table was dropped by another transaction meanwhile; run it again")
+        })
     }
 
     fn append_piece(&mut self, entry: &Arc<TableEntry>, batch: &RecordBatch) -> Result<()> {
@@ -1156,7 +1158,12 @@ pub(crate) fn in_parallel<T: Send>(
 
 /// The error for a table that does not exist.
 pub fn unknown_table(catalog: &Catalog, name: &str) -> Error {
-    let names = catalog.tables.iter().map(|table| table.name.as_str());
-    let names = names.chain(catalog.views.iter().map(|view| view.name.as_str()));
-    Error::new(ErrorKind::UnknownName, format!("no table or view \"{name}\"{}", did_you_mean(name, names)))
+    let tables = catalog.tables.iter().map(|table| (table.schema.as_str(), table.name.as_str()));
+    let all = tables.chain(catalog.views.iter().map(|view| (view.schema.as_str(), view.name.as_str())));
+    let elsewhere = all.clone().find(|(_, known)| *known == name);
+    let suggestion = match elsewhere {
+        Some((schema, known)) => format!("; did you mean \"{schema}\".\"{known}\"?"),
+        None => did_you_mean(name, all.map(|(_, known)| known)),
+    };
+    Error::new(ErrorKind::UnknownName, format!("no table or view \"{name}\"{suggestion}"))
 }

@@ -8,7 +8,8 @@ use crate::sink::{Sink, too_long};
 use crate::text::{OFFSETS, Text, encode_text};
 use crate::word::{Word, words};
 use arrow_array::cast::AsArray;
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, downcast_primitive_array};
+use arrow_array::types::Date64Type;
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, PrimitiveArray, downcast_primitive_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use hypostyle_types::{Error, Result};
@@ -86,7 +87,21 @@ pub(crate) fn canonical(array: &ArrayRef, data_type: &DataType) -> Result<ArrayR
     if own == data_type || text && is_text || nested {
         return Ok(array.clone());
     }
+    if let Some(dates) = array.as_primitive_opt::<Date64Type>() {
+        whole_days(dates)?;
+    }
     arrow_cast::cast(array, data_type).map_err(arrow_error)
+}
+
+/// Refuses moments among dates, which would lose their times of day.
+fn whole_days(dates: &PrimitiveArray<Date64Type>) -> Result<()> {
+    const DAY: i64 = 86_400_000;
+    match dates.iter().flatten().find(|milliseconds| milliseconds % DAY != 0) {
+        None => Ok(()),
+        Some(moment) => Err(Error::invalid_input(format!(
+            "a date64 of {moment} ms since 1970 is no DATE: it has a time of day; append it as a timestamp"
+        ))),
+    }
 }
 
 /// Columns of a chunk that later ones may differ from: of integers, without NULLs.
@@ -325,4 +340,21 @@ fn encode_code_words<T: Word>(sink: &mut Sink, array: &ArrayRef) -> Result<u8> {
         }
     }
     encode_integers(sink, &codes, true, nulls, Vec::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::Date64Array;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_date_with_a_time_of_day_is_refused() {
+        let whole: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
+        let days = canonical(&whole, &DataType::Date32).unwrap();
+        assert_eq!(days.as_primitive::<arrow_array::types::Date32Type>().values(), &[1, 0, -1]);
+        let moment: ArrayRef = Arc::new(Date64Array::from(vec![86_400_001]));
+        let error = canonical(&moment, &DataType::Date32).unwrap_err();
+        assert!(error.message().contains("86400001 ms"), "{error}");
+    }
 }

@@ -148,7 +148,6 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
     let registered = server.cancels.add(&connection)?;
     let settings = connection.postgres_settings()?;
     settings.set_process(registered.key.process);
-    settings.force("session_authorization", &identity.user);
     Ok((connection, registered))
 }
 
