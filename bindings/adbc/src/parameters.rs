@@ -298,7 +298,8 @@ fn parameters(batch: &RecordBatch, row: usize, places: &[(usize, Option<String>)
     let value = |place: usize| -> Result<ScalarValue> {
         let column = batch.column(place);
         if let Some(uuids) = column.as_fixed_size_binary_opt()
-            && LogicalType::from_arrow(batch.schema_ref().field(place)).is_ok_and(|of| of == LogicalType::Uuid)
+            && LogicalType::from_arrow(batch.schema_ref().field(place))
+                .is_ok_and(|of| of == LogicalType::Uuid)
             && uuids.is_valid(row)
             && let Ok(bytes) = uuids.value(row).try_into()
         {

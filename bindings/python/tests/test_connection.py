@@ -65,7 +65,9 @@ def test_parameters_that_are_uuids(con):
     con.execute("CREATE TABLE t (u UUID, n INTEGER)")
     con.execute("INSERT INTO t VALUES (?, 1), (?, 2)", [one, other])
     assert con.execute("SELECT n FROM t WHERE u = ?", [one]).fetchall() == [(1,)]
-    assert con.execute("SELECT n FROM t WHERE u IN ($a, $b) ORDER BY n", {"a": one, "b": other}).fetchall() == [(1,), (2,)]
+    assert con.execute(
+        "SELECT n FROM t WHERE u IN ($a, $b) ORDER BY n", {"a": one, "b": other}
+    ).fetchall() == [(1,), (2,)]
     con.execute("UPDATE t SET u = ? WHERE u = ?", [other, one])
     assert con.execute("SELECT u FROM t").fetchall() == [(other,), (other,)]
 

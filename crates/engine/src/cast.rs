@@ -45,11 +45,7 @@ fn special(from: &DataType, to: &DataType) -> Option<Special> {
     let is_number = |of: &DataType| of.is_numeric() || *of == DataType::Boolean;
     match (from, to) {
         (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Some(Special::Rounded),
-        (DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale), to)
-            if *scale > 0 && to.is_integer() =>
-        {
-            Some(Special::Rounded)
-        }
+        (from, to) if from.is_decimal() && to.is_integer() => Some(Special::Rounded),
         (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Timestamp(..))
         | (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Interval(_)) => {
             Some(Special::Read)
@@ -65,7 +61,11 @@ fn special(from: &DataType, to: &DataType) -> Option<Special> {
 ///
 /// # Errors
 /// `CastError` or `ParseError` for a value that the type does not have, `ExternalError` for types that are not cast.
-pub(crate) fn cast(values: &ArrayRef, to: &DataType, safe: bool) -> std::result::Result<ArrayRef, ArrowError> {
+pub(crate) fn cast(
+    values: &ArrayRef,
+    to: &DataType,
+    safe: bool,
+) -> std::result::Result<ArrayRef, ArrowError> {
     let options = CastOptions { safe, ..CastOptions::default() };
     match special(values.data_type(), to) {
         None => cast_with_options(values, to, &options),
@@ -74,8 +74,7 @@ pub(crate) fn cast(values: &ArrayRef, to: &DataType, safe: bool) -> std::result:
             Err(ArrowError::ExternalError(Box::new(cannot_cast(values.data_type(), to))))
         }
         Some(Special::Read) => {
-            let strict = CastOptions::default();
-            let strict = CastOptions { safe: false, ..strict };
+            let strict = CastOptions { safe: false, ..CastOptions::default() };
             // Most texts are in the form that Arrow reads.
             cast_with_options(values, to, &strict).or_else(|_| {
                 let interval = matches!(to, DataType::Interval(_));
@@ -100,8 +99,14 @@ fn rounded(values: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
             let values = values.as_primitive::<Float64Type>();
             Ok(Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even)))
         }
-        DataType::Decimal256(precision, _) => arrow::compute::cast(values, &DataType::Decimal256(*precision, 0)),
-        DataType::Decimal128(precision, _) => arrow::compute::cast(values, &DataType::Decimal128(*precision, 0)),
+        DataType::Decimal256(precision, 1..) => {
+            arrow::compute::cast(values, &DataType::Decimal256(*precision, 0))
+        }
+        DataType::Decimal32(precision, 1..)
+        | DataType::Decimal64(precision, 1..)
+        | DataType::Decimal128(precision, 1..) => {
+            arrow::compute::cast(values, &DataType::Decimal128(*precision, 0))
+        }
         _ => Ok(values.clone()),
     }
 }
@@ -172,7 +177,9 @@ fn clock(word: &str) -> Option<String> {
     let parts: Vec<&str> = word.split(':').collect();
     let (last, whole) = parts.split_last()?;
     let (seconds, fraction) = last.split_once('.').unwrap_or((last, "0"));
-    if !(1..=2).contains(&whole.len()) || !whole.iter().chain([&seconds, &fraction]).all(|part| is_number(part)) {
+    if !(1..=2).contains(&whole.len())
+        || !whole.iter().chain([&seconds, &fraction]).all(|part| is_number(part))
+    {
         return None;
     }
     let mut words = String::new();

@@ -62,7 +62,9 @@ fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
 
 fn text_of(value: &ScalarValue) -> Option<&str> {
     match value {
-        ScalarValue::Utf8(text) | ScalarValue::LargeUtf8(text) | ScalarValue::Utf8View(text) => text.as_deref(),
+        ScalarValue::Utf8(text) | ScalarValue::LargeUtf8(text) | ScalarValue::Utf8View(text) => {
+            text.as_deref()
+        }
         _ => None,
     }
 }
@@ -90,7 +92,8 @@ pub(crate) fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr
             lit(regular_expression(pattern, escape_char.unwrap_or('\\')))
         }
         _ => {
-            let error = Error::unsupported("SIMILAR TO with a pattern that is not a constant is not supported");
+            let error =
+                Error::unsupported("SIMILAR TO with a pattern that is not a constant is not supported");
             return Err(DataFusionError::External(Box::new(error)));
         }
     };
@@ -193,7 +196,6 @@ fn with_both_zeros(mut expression: Expr) -> Transformed<Expr> {
     list.extend(others);
     Transformed::yes(expression)
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -51,7 +51,9 @@ impl Users {
             }
         }
         match users.is_empty() {
-            true => Err(Error::invalid_input("there is no user in it; `hypostyle user NAME ROLE` writes a line")),
+            true => {
+                Err(Error::invalid_input("there is no user in it; `hypostyle user NAME ROLE` writes a line"))
+            }
             false => Ok(Self(users)),
         }
     }

@@ -354,7 +354,10 @@ impl Transaction {
     fn entry(&self, id: TableId) -> Result<Arc<TableEntry>> {
         let entry = self.staged.catalog.table_by_id(id).cloned();
         entry.ok_or_else(|| {
-            Error::new(ErrorKind::Conflict, "a table was dropped by another transaction meanwhile; run it again")
+            Error::new(
+                ErrorKind::Conflict,
+                "a table was dropped by another transaction meanwhile; run it again",
+            )
         })
     }
 

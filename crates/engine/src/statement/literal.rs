@@ -50,9 +50,7 @@ pub(super) fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
 fn literal(data_type: &DataType, text: &str) -> Result<Option<Value>> {
     let wrong = |what| Error::invalid_input(format!("'{text}' is not {what}")).with_sqlstate("22P02");
     match data_type {
-        DataType::Uuid => {
-            Ok(Some(Value::SingleQuotedString(uuid_of(text)?.hyphenated().to_string())))
-        }
+        DataType::Uuid => Ok(Some(Value::SingleQuotedString(uuid_of(text)?.hyphenated().to_string()))),
         DataType::Bytea => match text.strip_prefix("\\x") {
             Some(digits)
                 if digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) =>

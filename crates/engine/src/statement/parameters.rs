@@ -9,8 +9,9 @@ use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Insert, OutputClause, SelectItem, SetExpr, Statement, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions, visit_expressions_mut,
+    AssignmentTarget, Delete, Expr, FromTable, Insert, OutputClause, SelectItem, SetExpr, Statement,
+    TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions,
+    visit_expressions_mut,
 };
 use hypostyle_storage::TableEntry;
 use hypostyle_types::{Error, LogicalType, Result};

@@ -433,7 +433,9 @@ fn joined(tables: Option<&[TableWithJoins]>) -> String {
 fn from_of(update: &Update) -> String {
     match &update.from {
         None => String::new(),
-        Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => joined(Some(from)),
+        Some(UpdateTableFromKind::BeforeSet(from) | UpdateTableFromKind::AfterSet(from)) => {
+            joined(Some(from))
+        }
     }
 }
 
