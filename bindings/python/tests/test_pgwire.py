@@ -158,6 +158,27 @@ def engine(port):
     engine.dispose()
 
 
+def test_a_transaction_becomes_read_only_meanwhile(pg):
+    pg.execute("CREATE TABLE t (a INTEGER)")
+    with pg.transaction():
+        pg.execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), pg.transaction():
+        pg.execute("SET TRANSACTION READ ONLY")
+        assert pg.execute("SELECT a FROM t").fetchall() == [(1,)]
+        pg.execute("INSERT INTO t VALUES (2)")
+    assert pg.execute("SELECT a FROM t").fetchall() == [(1,)]
+
+
+def test_merge_returns_rows(pg):
+    pg.execute("CREATE TABLE t (a INTEGER, b TEXT)")
+    merge = """
+        MERGE INTO t USING (VALUES (%s::INTEGER, %s::TEXT)) AS s (a, b) ON t.a = s.a
+        WHEN MATCHED THEN UPDATE SET b = s.b WHEN NOT MATCHED THEN INSERT VALUES (s.a, s.b) RETURNING a, upper(b) AS b
+    """
+    assert pg.execute(merge, [1, "x"]).fetchall() == [(1, "X")]
+    assert pg.execute(merge, [1, "y"], prepare=True).fetchall() == [(1, "Y")]
+
+
 def test_sqlalchemy_inspector(engine):
     inspector = sqlalchemy.inspect(engine)
     assert inspector.default_schema_name == "main"

@@ -724,15 +724,13 @@ impl Session {
                          REPEATABLE READ; leave the level out",
                     ));
                 }
-                match (session, modes.contains("READ ONLY")) {
-                    (true, read_only) => {
-                        let value = if read_only { "on" } else { "off" };
-                        self.settings.set("default_transaction_read_only", value)?;
-                    }
-                    (false, true) if self.connection.is_in_transaction() => {
-                        return Err(Error::unsupported("begin the transaction with BEGIN READ ONLY"));
-                    }
-                    (false, _) => {}
+                if *session {
+                    let value = if modes.contains("READ ONLY") { "on" } else { "off" };
+                    self.settings.set("default_transaction_read_only", value)?;
+                } else if self.connection.is_in_transaction() {
+                    self.connection.execute(&format!("SET TRANSACTION{modes}"))?;
+                } else {
+                    self.warn("25P01", "SET TRANSACTION can only be used in transaction blocks");
                 }
                 Ok("SET")
             }
