@@ -1,7 +1,12 @@
-//! CAST as SQL has it. Arrow's cuts 1.5 to 1, takes dates for numbers of days, and reads only one of the forms in which times
-//! and intervals are written; these casts, in plans and of new rows, are made here.
+//! CAST as SQL has it. Arrow's cuts 1.5 to 1, takes dates for numbers of days, makes infinity of what a FLOAT cannot hold,
+//! reads only one of the forms in which times and intervals are written, and knows no UUIDs and no JSON; these casts, in plans and of
+//! new rows, are made here, also where they are those of elements and fields.
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use crate::comparison::uuid_of;
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, LargeListArray,
+    StringArray, StringViewArray, StructArray,
+};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
 use arrow::error::ArrowError;
@@ -17,6 +22,7 @@ use hypostyle_types::{Error, LogicalType};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// Casts that are not Arrow's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +30,23 @@ enum Special {
     /// Of numbers with a fraction to whole ones: DECIMALs to the nearest, halves away from zero; floating-point numbers to
     /// the nearest, halves to the even one (as in PostgreSQL and DuckDB).
     Rounded,
+    /// Of DOUBLE to FLOAT, which must not become infinite.
+    Narrowed,
     /// Of text to a time or an interval, in PostgreSQL's forms too.
     Read,
+    /// Of text to a UUID, which is text in plans and bytes within other types.
+    Uuid,
+    /// Of a UUID's bytes to text.
+    UuidText,
+    /// Of text to JSON, which is text that is valid.
+    Json,
+    /// Of lists and structures with other elements and fields.
+    Nested,
     /// Between points in time and numbers.
     Refused,
 }
 
-fn special(from: &DataType, to: &DataType) -> Option<Special> {
+fn special(from: &DataType, to: &Field) -> Option<Special> {
     let is_time = |of: &DataType| {
         matches!(
             of,
@@ -43,53 +59,180 @@ fn special(from: &DataType, to: &DataType) -> Option<Special> {
         )
     };
     let is_number = |of: &DataType| of.is_numeric() || *of == DataType::Boolean;
-    match (from, to) {
+    let is_list = |of: &DataType| {
+        matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+    };
+    if from.is_string() && !to.metadata().is_empty() {
+        match LogicalType::from_arrow(to) {
+            Ok(LogicalType::Uuid) => return Some(Special::Uuid),
+            Ok(LogicalType::Json) => return Some(Special::Json),
+            _ => {}
+        }
+    }
+    match (from, to.data_type()) {
         (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Some(Special::Rounded),
         (from, to) if from.is_decimal() && to.is_integer() => Some(Special::Rounded),
-        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Timestamp(..))
-        | (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, DataType::Interval(_)) => {
+        (DataType::Float64, DataType::Float32) => Some(Special::Narrowed),
+        (from, DataType::Timestamp(..) | DataType::Date32 | DataType::Interval(_)) if from.is_string() => {
             Some(Special::Read)
         }
+        (from, DataType::FixedSizeBinary(16)) if from.is_string() => Some(Special::Uuid),
+        (DataType::FixedSizeBinary(16), to) if to.is_string() => Some(Special::UuidText),
         (from, to) if is_time(from) && is_number(to) || is_number(from) && is_time(to) => {
             Some(Special::Refused)
+        }
+        (from, to) if from != to && is_list(from) && is_list(to) => Some(Special::Nested),
+        (DataType::Struct(own), DataType::Struct(wanted)) if own != wanted && own.len() == wanted.len() => {
+            Some(Special::Nested)
         }
         _ => None,
     }
 }
 
+type ArrowResult<T> = std::result::Result<T, ArrowError>;
+
 /// The values in another type; `safe` makes NULLs of those that it does not have.
 ///
 /// # Errors
 /// `CastError` or `ParseError` for a value that the type does not have, `ExternalError` for types that are not cast.
-pub(crate) fn cast(
-    values: &ArrayRef,
-    to: &DataType,
-    safe: bool,
-) -> std::result::Result<ArrayRef, ArrowError> {
-    let options = CastOptions { safe, ..CastOptions::default() };
+pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
+    let (options, wanted) = (CastOptions { safe, ..CastOptions::default() }, to.data_type());
+    if let DataType::Dictionary(_, plain) = values.data_type() {
+        return cast(&arrow::compute::cast(values, plain)?, to, safe);
+    }
     match special(values.data_type(), to) {
-        None => cast_with_options(values, to, &options),
-        Some(Special::Rounded) => cast_with_options(&rounded(values)?, to, &options),
-        Some(Special::Refused) => {
-            Err(ArrowError::ExternalError(Box::new(cannot_cast(values.data_type(), to))))
+        None => cast_with_options(values, wanted, &options),
+        Some(Special::Rounded) => cast_with_options(&rounded(values)?, wanted, &options),
+        Some(Special::Narrowed) => narrowed(values, safe),
+        Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), wanted))),
+        Some(Special::Nested) => nested(values, to, safe),
+        Some(Special::Uuid) => uuids(values, wanted, safe),
+        Some(Special::UuidText) => {
+            let text = values.as_fixed_size_binary().iter().map(|bytes| {
+                bytes.and_then(|bytes| Uuid::from_slice(bytes).ok()).map(|uuid| uuid.hyphenated().to_string())
+            });
+            cast_with_options(&text.collect::<StringViewArray>(), wanted, &options)
         }
+        Some(Special::Json) => json(values, wanted, safe),
         Some(Special::Read) => {
             let strict = CastOptions { safe: false, ..CastOptions::default() };
             // Most texts are in the form that Arrow reads.
-            cast_with_options(values, to, &strict).or_else(|_| {
-                let interval = matches!(to, DataType::Interval(_));
-                let text = cast_with_options(values, &DataType::Utf8, &strict)?;
-                let text = text.as_string::<i32>().iter();
-                let text: StringArray = text
+            cast_with_options(values, wanted, &strict).or_else(|_| {
+                let interval = matches!(wanted, DataType::Interval(_));
+                let text: StringArray = texts(values)?
+                    .as_string_view()
+                    .iter()
                     .map(|text| text.map(|text| if interval { interval_text(text) } else { time_text(text) }))
                     .collect();
-                cast_with_options(&text, to, &options)
+                cast_with_options(&text, wanted, &options)
             })
         }
     }
 }
 
-fn rounded(values: &ArrayRef) -> std::result::Result<ArrayRef, ArrowError> {
+fn external(error: Error) -> ArrowError {
+    ArrowError::ExternalError(Box::new(error))
+}
+
+fn texts(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    arrow::compute::cast(values, &DataType::Utf8View)
+}
+
+/// Each text as something else, or NULL where it is none and that is `safe`.
+fn parsed<T>(
+    values: &ArrayRef,
+    safe: bool,
+    parse: impl Fn(&str) -> hypostyle_types::Result<T>,
+) -> ArrowResult<Vec<Option<T>>> {
+    let parse = |text: Option<&str>| match text.map(&parse) {
+        None => Ok(None),
+        Some(Err(_)) if safe => Ok(None),
+        Some(parsed) => parsed.map(Some).map_err(external),
+    };
+    texts(values)?.as_string_view().iter().map(parse).collect()
+}
+
+fn uuids(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
+    let uuids = parsed(values, safe, uuid_of)?.into_iter();
+    if *wanted == DataType::FixedSizeBinary(16) {
+        let uuids = uuids.map(|uuid| uuid.map(Uuid::into_bytes));
+        return Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16)?));
+    }
+    let text = uuids.map(|uuid| uuid.map(|uuid| uuid.hyphenated().to_string()));
+    arrow::compute::cast(&text.collect::<StringViewArray>(), wanted)
+}
+
+fn json(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
+    let valid = |text: &str| match serde_json::from_str::<serde_json::Value>(text) {
+        Ok(_) => Ok(text.to_string()),
+        Err(error) => {
+            let shown: String = text.chars().take(60).collect();
+            Err(Error::invalid_input(format!("'{shown}' is not JSON: {error}")).with_sqlstate("22032"))
+        }
+    };
+    let text: StringViewArray = parsed(values, safe, valid)?.into_iter().collect();
+    arrow::compute::cast(&text, wanted)
+}
+
+fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
+    let narrow = |value: f64| match value as f32 {
+        narrow if narrow.is_infinite() && value.is_finite() => {
+            let error = Error::invalid_input(format!("{value:e} is out of range of FLOAT"));
+            if safe { Ok(None) } else { Err(external(error.with_sqlstate("22003"))) }
+        }
+        narrow => Ok(Some(narrow)),
+    };
+    let values = values.as_primitive::<Float64Type>().iter();
+    let values: Float32Array =
+        values.map(|value| value.map_or(Ok(None), narrow)).collect::<ArrowResult<_>>()?;
+    Ok(Arc::new(values))
+}
+
+/// Lists and structures with their elements and fields cast.
+fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
+    match (values.data_type(), to.data_type()) {
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let own = values.as_struct();
+            let columns = own.columns().iter().zip(fields).map(|(values, field)| cast(values, field, safe));
+            let columns = columns.collect::<ArrowResult<_>>()?;
+            Ok(Arc::new(StructArray::try_new_with_length(
+                fields.clone(),
+                columns,
+                own.nulls().cloned(),
+                own.len(),
+            )?))
+        }
+        (DataType::FixedSizeList(_, own), DataType::FixedSizeList(element, length)) if own == length => {
+            let list = values.as_fixed_size_list();
+            let elements = cast(list.values(), element, safe)?;
+            Ok(Arc::new(FixedSizeListArray::try_new(
+                element.clone(),
+                *length,
+                elements,
+                list.nulls().cloned(),
+            )?))
+        }
+        (
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
+            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
+        ) => {
+            let list = arrow::compute::cast(values, &DataType::LargeList(item.clone()))?;
+            let list = list.as_list::<i64>();
+            let elements = cast(list.values(), element, safe)?;
+            let list = LargeListArray::try_new(
+                element.clone(),
+                list.offsets().clone(),
+                elements,
+                list.nulls().cloned(),
+            )?;
+            let options = CastOptions { safe, ..CastOptions::default() };
+            cast_with_options(&list, to.data_type(), &options)
+        }
+        (_, wanted) => arrow::compute::cast(values, wanted),
+    }
+}
+
+fn rounded(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     match values.data_type() {
         DataType::Float32 => {
             let values = values.as_primitive::<Float32Type>();
@@ -201,9 +344,9 @@ fn years_and_months(word: &str) -> Option<String> {
 ///
 /// # Errors
 /// As [`cast`].
-pub(crate) fn cast_scalar(value: &ScalarValue, to: &DataType) -> Result<ScalarValue> {
+pub(crate) fn cast_scalar(value: &ScalarValue, to: &Field) -> Result<ScalarValue> {
     match special(&value.data_type(), to) {
-        None => value.cast_to(to),
+        None => value.cast_to(to.data_type()),
         Some(_) => ScalarValue::try_from_array(&cast(&value.to_array()?, to, false)?, 0),
     }
 }
@@ -220,15 +363,16 @@ pub(crate) fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transform
     };
     // An expression whose type cannot be told is one that planning refuses.
     let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
-    match special(&from, field.data_type()) {
+    match special(&from, field) {
         None => return Ok(Transformed::no(expression)),
         Some(Special::Refused) => {
             return Err(DataFusionError::External(Box::new(cannot_cast(&from, field.data_type()))));
         }
-        Some(Special::Rounded | Special::Read) => {}
+        Some(_) => {}
     }
     if let Expr::Literal(value, metadata) = expr.as_ref()
-        && let Ok(value) = cast_scalar(value, field.data_type())
+        && field.metadata().is_empty()
+        && let Ok(value) = cast_scalar(value, field)
     {
         return Ok(Transformed::yes(Expr::Literal(value, metadata.clone())));
     }
@@ -250,10 +394,10 @@ impl ScalarUDFImpl for SqlCast {
         if self.safe { "try_cast" } else { "cast" }
     }
 
-    /// As that of a cast, which is its operand's.
+    /// Not its operand's, which may be there, too.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
-            [of] => Ok(of.schema_name().to_string()),
+            [of] => Ok(format!("{}({} AS {})", self.name(), of.schema_name(), self.field.data_type())),
             _ => Err(plan_datafusion_err!("a cast is of one value")),
         }
     }
@@ -272,7 +416,7 @@ impl ScalarUDFImpl for SqlCast {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let to = self.field.data_type();
+        let to = self.field.as_ref();
         match args.args.as_slice() {
             [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(cast(values, to, self.safe)?)),
             [ColumnarValue::Scalar(value)] => {

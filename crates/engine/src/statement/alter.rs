@@ -8,10 +8,10 @@ use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
 use super::write::{Target, refuse};
 use super::{DONE, quoted};
+use crate::cast::cast;
 use crate::error::from_datafusion;
 use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
-use arrow::compute::{CastOptions, cast_with_options};
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DataType, DropBehavior, Expr,
     Ident, ObjectName, RenameTableNameKind, VacuumStatement,
@@ -306,14 +306,11 @@ impl Session {
                     )));
                 }
                 let new_type = logical_type(data_type)?;
-                let wanted = new_type.arrow_type();
-                let options = CastOptions { safe: false, ..CastOptions::default() };
+                let wanted = new_type.arrow_field(&name, true);
                 writer.convert_column(target.id, &name, new_type, |piece| {
-                    cast_with_options(piece, &wanted, &options).map_err(|error| {
-                        Error::invalid_input(format!(
-                            "column \"{name}\" cannot become {data_type}: {}",
-                            from_datafusion(error.into()).message()
-                        ))
+                    cast(piece, &wanted, false).map_err(|error| {
+                        from_datafusion(error.into())
+                            .context(format!("column \"{name}\" cannot become {data_type}"))
                     })
                 })?;
                 // Values that differed may have become equal.

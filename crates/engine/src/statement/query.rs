@@ -7,6 +7,7 @@ use super::insert::{prepare, refuse_foreign, take_conflict};
 use super::merge::Changes;
 use super::multiset::refuse_multisets;
 use super::parameters::numbered;
+use super::parse_query;
 use super::result::Purpose;
 use super::returning::Returning;
 use super::write::in_types_of;
@@ -21,13 +22,16 @@ use crate::values::project_subqueries;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::RecordBatch;
+use datafusion::catalog::MemTable;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::{SessionContext, SessionState};
 use datafusion::logical_expr::{
-    DdlStatement, Expr, LogicalPlan, Statement as PlanStatement, TableScan, WriteOp,
+    DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableScan,
+    WriteOp,
 };
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
@@ -204,9 +208,7 @@ impl Session {
         }
         // The planner finds the types of numbered ones only.
         let numbered = numbered(&mut statement, parameters)?;
-        let LogicalPlan::Dml(dml) = self.plan(statement, numbered.as_ref().unwrap_or(parameters))? else {
-            return Err(Error::internal("an INSERT that is not planned as one"));
-        };
+        let dml = self.plan_insert(statement, numbered.as_ref().unwrap_or(parameters))?;
         if !matches!(dml.op, WriteOp::Insert(_)) {
             return Err(Error::unsupported(format!("{} is not supported", dml.op)));
         }
@@ -265,6 +267,38 @@ impl Session {
         })
     }
 
+    /// DataFusion takes all VALUES of an INSERT for rows of its table, those within its query, too: such a query is planned by itself.
+    fn plan_insert(&self, mut statement: DfStatement, parameters: &Parameters) -> Result<DmlStatement> {
+        let own = match &mut statement {
+            DfStatement::Statement(inner) => match inner.as_mut() {
+                Statement::Insert(insert) => insert.source.as_mut().filter(|source| has_inner_values(source)),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(source) = own else { return dml(self.plan(statement, parameters)?) };
+        let query = Statement::Query(source.clone());
+        let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
+        let rows = Arc::new(query.schema().as_arrow().clone());
+        let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
+        **source = parse_query(&format!("SELECT * FROM {SELECTED}"))?;
+        self.scope.given.write().insert(SELECTED.into(), Arc::new(table));
+        let planned = self.plan(statement, &Parameters::None);
+        self.scope.given.write().clear();
+        let mut insert = dml(planned?)?;
+        let in_place = |plan: LogicalPlan| match &plan {
+            LogicalPlan::TableScan(scan) if scan.table_name.table() == SELECTED => {
+                let query =
+                    LogicalPlanBuilder::from(query.clone()).alias(scan.table_name.clone())?.build()?;
+                Ok(Transformed::yes(query))
+            }
+            _ => Ok(Transformed::no(plan)),
+        };
+        let input = Arc::unwrap_or_clone(insert.input).transform_down(in_place).map_err(from_datafusion)?;
+        insert.input = Arc::new(input.data);
+        Ok(insert)
+    }
+
     /// Appends to a table what `rows_of` makes of an outcome's batches.
     fn write_rows(
         &self,
@@ -316,6 +350,22 @@ impl Session {
     pub(crate) fn count_rows(&self, rows: u64) {
         self.counters.done.fetch_add(rows, Ordering::Relaxed);
     }
+}
+
+/// What a query of INSERT gives, in the plan of the INSERT.
+const SELECTED: &str = "__selected";
+
+fn dml(plan: LogicalPlan) -> Result<DmlStatement> {
+    match plan {
+        LogicalPlan::Dml(dml) => Ok(dml),
+        _ => Err(Error::internal("an INSERT that is not planned as one")),
+    }
+}
+
+/// Whether VALUES may be within the query, besides those that it is.
+fn has_inner_values(query: &Query) -> bool {
+    let count = query.to_string().matches("VALUES").count();
+    count > usize::from(matches!(query.body.as_ref(), SetExpr::Values(_)) && query.with.is_none())
 }
 
 /// Whether a query only computes a row out of nothing.

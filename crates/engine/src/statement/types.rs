@@ -45,8 +45,8 @@ impl TypePlanner for TypeNames {
     fn plan_type_field(&self, sql: &Sql) -> datafusion::error::Result<Option<FieldRef>> {
         let (logical_type, data_type) = match sql {
             Sql::JSON | Sql::JSONB => (LogicalType::Json, DataType::Utf8View),
-            // Computed UUIDs are text.
-            Sql::Uuid => (LogicalType::Varchar, DataType::Utf8View),
+            // In plans UUIDs are text.
+            Sql::Uuid => (LogicalType::Uuid, DataType::Utf8View),
             Sql::Blob(_) | Sql::Varbinary(_) => (LogicalType::Blob, DataType::LargeBinary),
             // As columns have them.
             Sql::Time(..) | Sql::UTinyInt | Sql::USmallInt | Sql::UBigInt | Sql::Custom(..) => {

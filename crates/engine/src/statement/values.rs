@@ -9,7 +9,7 @@ use crate::cast::cast_scalar;
 use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -112,7 +112,7 @@ impl ValuesInsert {
                     Given::Literal(value) => value,
                     Given::Parameter(number) => &given[*number],
                 };
-                cast_to(value, field.data_type())
+                cast_to(value, &field)
             });
             let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
             // The planner gives all rows of a column one type before it casts them to the column's.
@@ -125,14 +125,14 @@ impl ValuesInsert {
 }
 
 /// The usual casts need no arrays.
-fn cast_to(value: &ScalarValue, data_type: &DataType) -> Option<ScalarValue> {
-    match (value, data_type) {
+fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
+    match (value, field.data_type()) {
         (ScalarValue::Int64(Some(number)), DataType::Int32) => {
             i32::try_from(*number).ok().map(|number| ScalarValue::Int32(Some(number)))
         }
         (ScalarValue::Utf8(text), DataType::Utf8View) => Some(ScalarValue::Utf8View(text.clone())),
-        _ if value.data_type() == *data_type => Some(value.clone()),
-        _ => cast_scalar(value, data_type).ok(),
+        (value, data_type) if value.data_type() == *data_type => Some(value.clone()),
+        _ => cast_scalar(value, field).ok(),
     }
 }
 

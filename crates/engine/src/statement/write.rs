@@ -528,7 +528,7 @@ pub(super) fn in_types_of(target: &Target, values: &RecordBatch) -> Result<Recor
     let mut arrays: Vec<ArrayRef> = Vec::new();
     for (column, array) in target.data.columns().iter().zip(values.columns()) {
         let field = engine_field(&target.data, column);
-        let array = cast(array, field.data_type(), false).map_err(|error| {
+        let array = cast(array, &field, false).map_err(|error| {
             Error::invalid_input(format!(
                 "column \"{}\" of table \"{}\" is {}: {}",
                 column.entry().name,
