@@ -5,10 +5,10 @@
 use crate::comparison::uuid_of;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, LargeListArray,
-    StringArray, StringViewArray, StructArray,
+    StringArray, StringViewArray, StructArray, Time64MicrosecondArray,
 };
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit};
 use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
@@ -34,6 +34,8 @@ enum Special {
     Narrowed,
     /// Of text to a time or an interval, in PostgreSQL's forms too.
     Read,
+    /// Of text to a time of day, which ends before midnight.
+    Time,
     /// Of text to a UUID, which is text in plans and bytes within other types.
     Uuid,
     /// Of a UUID's bytes to text.
@@ -76,6 +78,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, DataType::Timestamp(..) | DataType::Date32 | DataType::Interval(_)) if from.is_string() => {
             Some(Special::Read)
         }
+        (from, DataType::Time64(TimeUnit::Microsecond)) if from.is_string() => Some(Special::Time),
         (from, DataType::FixedSizeBinary(16)) if from.is_string() => Some(Special::Uuid),
         (DataType::FixedSizeBinary(16), to) if to.is_string() => Some(Special::UuidText),
         (from, to) if is_time(from) && is_number(to) || is_number(from) && is_time(to) => {
@@ -114,6 +117,10 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
             cast_with_options(&text.collect::<StringViewArray>(), wanted, &options)
         }
         Some(Special::Json) => json(values, wanted, safe),
+        Some(Special::Time) => {
+            let times = cast_with_options(values, wanted, &options)?;
+            times_of_day(times.as_primitive(), safe)
+        }
         Some(Special::Read) => {
             let strict = CastOptions { safe: false, ..CastOptions::default() };
             // Most texts are in the form that Arrow reads.
@@ -172,6 +179,21 @@ fn json(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRe
     };
     let text: StringViewArray = parsed(values, safe, valid)?.into_iter().collect();
     arrow::compute::cast(&text, wanted)
+}
+
+/// Arrow reads a sixtieth second, which may be the next day's.
+fn times_of_day(times: &Time64MicrosecondArray, safe: bool) -> ArrowResult<ArrayRef> {
+    const DAY: i64 = 86_400_000_000;
+    let check = |time: Option<i64>| match time {
+        Some(DAY..) if safe => Ok(None),
+        Some(DAY..) => {
+            let error = Error::invalid_input("a TIME ends before 24:00:00").with_sqlstate("22008");
+            Err(external(error))
+        }
+        other => Ok(other),
+    };
+    let times: Time64MicrosecondArray = times.iter().map(check).collect::<ArrowResult<_>>()?;
+    Ok(Arc::new(times))
 }
 
 fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {

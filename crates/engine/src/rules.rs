@@ -15,9 +15,11 @@ use std::sync::Arc;
 /// What may become of an expression over columns of a schema.
 type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
-const AS_WRITTEN: &[Rewrite] = &[arithmetic::divided, comparison::with_uuids, comparison::similar];
+const AS_WRITTEN: &[Rewrite] =
+    &[arithmetic::divided, comparison::with_uuids, comparison::with_intervals, comparison::similar];
 
-const AS_COERCED: &[Rewrite] = &[arithmetic::checked, cast::as_in_sql, comparison::case_of_zeros];
+const AS_COERCED: &[Rewrite] =
+    &[arithmetic::checked, cast::as_in_sql, comparison::by_length, comparison::case_of_zeros];
 
 /// The analyzer rules of DataFusion with ours in their places.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -58,6 +60,7 @@ impl AnalyzerRule for Rewrites {
                 let expression = expression.transform_up(|expression| self.rewrite(expression, &schema))?;
                 Ok(expression.update_data(|expression| name.restore(expression)))
             })?;
+            let plan = plan.transform_data(comparison::sorted_by_length)?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.
             if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }

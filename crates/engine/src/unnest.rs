@@ -17,11 +17,11 @@ use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::{Exists, InSubquery, Sort as SortKey};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, Distinct, Expr, ExprFunctionExt, FetchType,
-    Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Signature, SkipType, Sort,
-    Subquery, SubqueryAlias, Volatility, binary_expr, lit, when,
+    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, Expr, ExprFunctionExt,
+    FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Signature,
+    SkipType, Sort, Subquery, SubqueryAlias, Volatility, binary_expr, lit, when,
 };
 use hypostyle_types::{Error, ErrorKind};
 use std::sync::Arc;
@@ -39,8 +39,17 @@ pub(crate) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
     Unnesting { made: 0 }.plan(plan)
 }
 
-/// Whether DataFusion would panic on a subquery of the plan, or take other columns for those that it names.
+/// Whether DataFusion would panic on a subquery of the plan, take other columns for those that it names, or false for what is
+/// not known.
 pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
+    let mut loses = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        loses |= matches!(node, LogicalPlan::Filter(filter) if loses_unknown(&filter.predicate));
+        Ok(if loses { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    if loses || visited.is_err() {
+        return loses;
+    }
     let renamed = |expr: &Expr| {
         Ok(match expr {
             Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
@@ -52,6 +61,29 @@ pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let has_renamed =
         |node: &LogicalPlan| node.expressions().iter().any(|expr| expr.exists(renamed).unwrap_or(false));
     plan.exists(|node| Ok(has_renamed(node))).unwrap_or(false)
+}
+
+/// Whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes columns of those that are no joins
+/// by themselves, which are false where it is not known.
+fn loses_unknown(predicate: &Expr) -> bool {
+    split_conjunction(predicate).into_iter().any(|condition| {
+        let is_join = match condition {
+            Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(_)),
+            other => matches!(other, Expr::InSubquery(_)),
+        };
+        !is_join && !passes_if_true(condition)
+    })
+}
+
+/// Whether each IN of a condition can only make it true by being true.
+fn passes_if_true(condition: &Expr) -> bool {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+            passes_if_true(left) && passes_if_true(right)
+        }
+        Expr::InSubquery(test) => !test.negated,
+        other => !other.exists(|expr| Ok(matches!(expr, Expr::InSubquery(_)))).unwrap_or(true),
+    }
 }
 
 /// Whether a table within a subquery depends on the rows around it: DataFusion loses sight of the table's columns when

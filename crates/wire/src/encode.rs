@@ -8,8 +8,8 @@ use crate::sink::{Sink, too_long};
 use crate::text::{OFFSETS, Text, encode_text};
 use crate::word::{Word, words};
 use arrow_array::cast::AsArray;
-use arrow_array::types::Date64Type;
-use arrow_array::{Array, ArrayRef, OffsetSizeTrait, PrimitiveArray, downcast_primitive_array};
+use arrow_array::types::{Date64Type, Time64NanosecondType};
+use arrow_array::{Array, ArrayRef, OffsetSizeTrait, downcast_primitive_array};
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::DataType;
 use hypostyle_types::{Error, Result};
@@ -87,21 +87,29 @@ pub(crate) fn canonical(array: &ArrayRef, data_type: &DataType) -> Result<ArrayR
     if own == data_type || text && is_text || nested {
         return Ok(array.clone());
     }
-    if let Some(dates) = array.as_primitive_opt::<Date64Type>() {
-        whole_days(dates)?;
-    }
+    refuse_finer(array)?;
     arrow_cast::cast(array, data_type).map_err(arrow_error)
 }
 
-/// Refuses moments among dates, which would lose their times of day.
-fn whole_days(dates: &PrimitiveArray<Date64Type>) -> Result<()> {
+/// Refuses values that the canonical types would cut: a date with a time of day, and a time with nanoseconds.
+fn refuse_finer(array: &ArrayRef) -> Result<()> {
     const DAY: i64 = 86_400_000;
-    match dates.iter().flatten().find(|milliseconds| milliseconds % DAY != 0) {
-        None => Ok(()),
-        Some(moment) => Err(Error::invalid_input(format!(
-            "a date64 of {moment} ms since 1970 is no DATE: it has a time of day; append it as a timestamp"
-        ))),
-    }
+    let cut = |values: &[i64], unit: i64| {
+        let is_valid = |index: &usize| array.is_valid(*index) && values[*index] % unit != 0;
+        (0..values.len()).find(is_valid).map(|index| values[index])
+    };
+    let problem = if let Some(dates) = array.as_primitive_opt::<Date64Type>() {
+        cut(dates.values(), DAY).map(|moment| {
+            format!(
+                "a date64 of {moment} ms since 1970 is no DATE: it has a time of day; append it as a timestamp"
+            )
+        })
+    } else if let Some(times) = array.as_primitive_opt::<Time64NanosecondType>() {
+        cut(times.values(), 1_000).map(|time| format!("a time of {time} ns after midnight does not fit TIME"))
+    } else {
+        None
+    };
+    problem.map_or(Ok(()), |problem| Err(Error::invalid_input(problem).with_sqlstate("22003")))
 }
 
 /// Columns of a chunk that later ones may differ from: of integers, without NULLs.
@@ -345,16 +353,21 @@ fn encode_code_words<T: Word>(sink: &mut Sink, array: &ArrayRef) -> Result<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow_array::Date64Array;
+    use arrow_array::{Date64Array, Time64NanosecondArray};
     use std::sync::Arc;
 
     #[test]
-    fn a_date_with_a_time_of_day_is_refused() {
+    fn what_would_be_cut_is_refused() {
         let whole: ArrayRef = Arc::new(Date64Array::from(vec![Some(86_400_000), None, Some(-86_400_000)]));
         let days = canonical(&whole, &DataType::Date32).unwrap();
         assert_eq!(days.as_primitive::<arrow_array::types::Date32Type>().values(), &[1, 0, -1]);
         let moment: ArrayRef = Arc::new(Date64Array::from(vec![86_400_001]));
         let error = canonical(&moment, &DataType::Date32).unwrap_err();
         assert!(error.message().contains("86400001 ms"), "{error}");
+        let fine: ArrayRef = Arc::new(Time64NanosecondArray::from(vec![Some(1_000), None, Some(1_001)]));
+        let microseconds = DataType::Time64(arrow_schema::TimeUnit::Microsecond);
+        assert!(canonical(&fine.slice(0, 2), &microseconds).is_ok());
+        let error = canonical(&fine, &microseconds).unwrap_err();
+        assert!(error.message().contains("1001 ns"), "{error}");
     }
 }

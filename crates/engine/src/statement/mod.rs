@@ -301,7 +301,11 @@ impl Session {
         if let DfStatement::Statement(statement) = explain.statement.as_ref()
             && matches!(
                 statement.as_ref(),
-                Statement::Insert(_) | Statement::Update(_) | Statement::Delete(_) | Statement::Merge(_)
+                Statement::Insert(_)
+                    | Statement::Update(_)
+                    | Statement::Delete(_)
+                    | Statement::Merge(_)
+                    | Statement::Truncate(_)
             )
         {
             refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;

@@ -1,14 +1,19 @@
 //! Arrow arrays of a caller into arrays of a column's type: exactly, or not at all.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Decimal128Type, Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, FixedSizeBinaryArray};
+use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, Time64MicrosecondType};
+use arrow_array::{
+    Array, ArrayRef, FixedSizeBinaryArray, LargeListArray, MapArray, OffsetSizeTrait, StructArray, make_array,
+};
+use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
-use arrow_cast::{CastOptions, cast_with_options};
-use arrow_schema::DataType;
-use hypostyle_types::{Error, LogicalType, Result};
+use arrow_cast::{CastOptions, cast, cast_with_options};
+use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
+use hypostyle_types::{Error, LogicalType, Result, StructField};
 use std::sync::Arc;
 use uuid::Uuid;
+
+type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
 /// Converts `array` for the column `name` of type `target`; `first_row` numbers its rows in messages.
 /// Dictionary arrays of strings are left as they are for VARCHAR.
@@ -16,6 +21,17 @@ use uuid::Uuid;
 /// # Errors
 /// `InvalidInput` naming the column, row and value when the types do not fit or a value is lost.
 pub fn convert(array: &ArrayRef, name: &str, target: &LogicalType, first_row: u64) -> Result<ArrayRef> {
+    let row = |index: usize| first_row + index as u64;
+    convert_rows(array, name, target, &row)
+}
+
+/// [`convert`] of values, or of the elements and fields of values, whose row is told by their place.
+fn convert_rows(
+    array: &ArrayRef,
+    name: &str,
+    target: &LogicalType,
+    row: &dyn Fn(usize) -> u64,
+) -> Result<ArrayRef> {
     let wanted = target.arrow_type();
     let source = array.data_type();
     let value_type = match source {
@@ -32,17 +48,126 @@ pub fn convert(array: &ArrayRef, name: &str, target: &LogicalType, first_row: u6
         .with_sqlstate("42804"));
     }
     if *target == LogicalType::Uuid && is_text(value_type) {
-        return parse_uuids(array, name, first_row);
+        return parse_uuids(array, name, row);
     }
-    let converted = if source == &wanted {
-        array.clone()
-    } else {
-        cast_exactly(array, name, &wanted, target, first_row)?
+    let converted = match (target, &wanted) {
+        _ if source == &wanted => array.clone(),
+        _ if source.is_null() => cast_exactly(array, name, &wanted, target, row)?,
+        (LogicalType::List { element } | LogicalType::Array { element, .. }, _) => {
+            convert_elements(array, name, &wanted, element, row)?
+        }
+        (LogicalType::Struct { fields }, DataType::Struct(wanted)) => {
+            convert_fields(array.as_struct(), name, (wanted, fields), row)?
+        }
+        (LogicalType::Map { key, value }, DataType::Map(entries, _)) => {
+            convert_entries(array.as_map(), name, (entries, [key, value]), row)?
+        }
+        _ => cast_exactly(array, name, &wanted, target, row)?,
     };
-    if *target == LogicalType::Json {
-        check_json(&converted, name, first_row)?;
+    match target {
+        LogicalType::Json => check_json(&converted, name, row)?,
+        LogicalType::Time => check_times(&converted, name, row)?,
+        _ => {}
     }
     Ok(converted)
+}
+
+/// Why converted elements and fields do not make an array: the lengths of lists, or a NULL where none may be.
+fn does_not_fit(name: &str) -> impl Fn(ArrowError) -> Error {
+    move |error| Error::invalid_input(format!("column \"{name}\": {error}"))
+}
+
+/// Elements that are no dictionary's.
+fn plain(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    match values.data_type() {
+        DataType::Dictionary(_, plain) => cast(values, plain),
+        _ => Ok(values.clone()),
+    }
+}
+
+/// The row of an element, by the offsets of the lists.
+fn row_by<T: OffsetSizeTrait>(offsets: &OffsetBuffer<T>, row: &dyn Fn(usize) -> u64, element: usize) -> u64 {
+    row(offsets.partition_point(|offset| offset.as_usize() <= element).saturating_sub(1))
+}
+
+fn convert_elements(
+    array: &ArrayRef,
+    name: &str,
+    wanted: &DataType,
+    element: &LogicalType,
+    row: &dyn Fn(usize) -> u64,
+) -> Result<ArrayRef> {
+    let failed = does_not_fit(name);
+    let (
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _),
+        DataType::LargeList(field) | DataType::FixedSizeList(field, _),
+    ) = (array.data_type(), wanted)
+    else {
+        return Err(Error::internal("a list that is none"));
+    };
+    let list = cast(array, &DataType::LargeList(item.clone())).map_err(&failed)?;
+    let list = list.as_list::<i64>();
+    let elements = plain(list.values()).map_err(&failed)?;
+    let elements = convert_rows(&elements, name, element, &|place| row_by(list.offsets(), row, place))?;
+    let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
+    let list = LargeListArray::try_new(field.clone(), offsets, elements, nulls).map_err(&failed)?;
+    // Lists of another length than an ARRAY's are refused.
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(&list, wanted, &options).map_err(&failed)
+}
+
+/// Fields are found by their names, in any order.
+fn convert_fields(
+    array: &StructArray,
+    name: &str,
+    (wanted, fields): (&Fields, &[StructField]),
+    row: &dyn Fn(usize) -> u64,
+) -> Result<ArrayRef> {
+    let failed = does_not_fit(name);
+    let convert_field = |field: &StructField| {
+        let values = array.column_by_name(&field.name).ok_or_else(|| Error::internal("a missing field"))?;
+        let values = plain(values).and_then(|values| under(array.nulls(), &values)).map_err(&failed)?;
+        convert_rows(&values, name, &field.logical_type, row)
+    };
+    let columns = fields.iter().map(convert_field).collect::<Result<_>>()?;
+    let nulls = array.nulls().cloned();
+    let array = StructArray::try_new_with_length(wanted.clone(), columns, nulls, array.len());
+    Ok(Arc::new(array.map_err(&failed)?))
+}
+
+/// The values of a field, NULL where the whole is: what lies there is no value.
+fn under(nulls: Option<&NullBuffer>, values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    if nulls.is_none() || values.data_type().is_null() {
+        return Ok(values.clone());
+    }
+    let nulls = NullBuffer::union(nulls, values.nulls());
+    Ok(make_array(values.to_data().into_builder().nulls(nulls).build()?))
+}
+
+fn convert_entries(
+    array: &MapArray,
+    name: &str,
+    (wanted, types): (&FieldRef, [&LogicalType; 2]),
+    row: &dyn Fn(usize) -> u64,
+) -> Result<ArrayRef> {
+    let failed = does_not_fit(name);
+    let DataType::Struct(fields) = wanted.data_type() else {
+        return Err(Error::internal("a map without entries"));
+    };
+    let convert_part = |(values, of): (&ArrayRef, &LogicalType)| {
+        let values = plain(values).map_err(&failed)?;
+        convert_rows(&values, name, of, &|place| row_by(array.offsets(), row, place))
+    };
+    let parts = [array.keys(), array.values()].into_iter().zip(types);
+    let parts = parts.map(convert_part).collect::<Result<_>>()?;
+    let entries = StructArray::try_new(fields.clone(), parts, None).map_err(&failed)?;
+    let (offsets, nulls) = (array.offsets().clone(), array.nulls().cloned());
+    let map = MapArray::try_new(wanted.clone(), offsets, entries, nulls, false);
+    Ok(Arc::new(map.map_err(&failed)?))
 }
 
 fn is_text(data_type: &DataType) -> bool {
@@ -65,6 +190,9 @@ fn fits(source: &DataType, target: &LogicalType) -> bool {
     use LogicalType::*;
     if *source == DataType::Null || *source == target.arrow_type() {
         return true;
+    }
+    if let DataType::Dictionary(_, values) = source {
+        return fits(values, target);
     }
     match target {
         Boolean => *source == DataType::Boolean,
@@ -100,11 +228,11 @@ fn fits(source: &DataType, target: &LogicalType) -> bool {
         },
         Struct { fields } => match source {
             DataType::Struct(members) => {
+                let member = |field: &StructField| members.iter().find(|member| *member.name() == field.name);
                 members.len() == fields.len()
-                    && members
-                        .iter()
-                        .zip(fields)
-                        .all(|(member, field)| fits(member.data_type(), &field.logical_type))
+                    && fields.iter().all(|field| {
+                        member(field).is_some_and(|member| fits(member.data_type(), &field.logical_type))
+                    })
             }
             _ => false,
         },
@@ -125,7 +253,7 @@ fn cast_exactly(
     name: &str,
     wanted: &DataType,
     target: &LogicalType,
-    first_row: u64,
+    row: &dyn Fn(usize) -> u64,
 ) -> Result<ArrayRef> {
     let options = CastOptions { safe: true, ..CastOptions::default() };
     let unusable =
@@ -133,6 +261,13 @@ fn cast_exactly(
     let converted = cast_with_options(array, wanted, &options).map_err(unusable)?;
     let lost = if converted.null_count() != array.logical_null_count() {
         (0..array.len()).find(|row| converted.is_null(*row) && !is_null(array, *row))
+    } else if (array.data_type(), wanted) == (&DataType::Float64, &DataType::Float32) {
+        // A FLOAT has fewer digits; but it must not become infinite.
+        let (before, after) = (array.as_primitive::<Float64Type>(), converted.as_primitive::<Float32Type>());
+        let is_lost = |row: &usize| {
+            after.value(*row).is_infinite() && before.value(*row).is_finite() && before.is_valid(*row)
+        };
+        (0..array.len()).find(is_lost)
     } else if loses_quietly(array.data_type(), wanted) {
         let back = cast_with_options(&converted, array.data_type(), &options).map_err(unusable)?;
         first_difference(array, &back)
@@ -141,10 +276,10 @@ fn cast_exactly(
     };
     match lost {
         None => Ok(converted),
-        Some(row) => Err(Error::invalid_input(format!(
+        Some(index) => Err(Error::invalid_input(format!(
             "column \"{name}\", row {}: {} does not fit {target}",
-            first_row + row as u64,
-            display(array, row)
+            row(index),
+            display(array, index)
         ))
         .with_sqlstate("22003")),
     }
@@ -218,18 +353,18 @@ fn texts(array: &ArrayRef) -> Result<ArrayRef> {
         .map_err(|error| Error::invalid_input(format!("cannot read the text: {error}")))
 }
 
-fn parse_uuids(array: &ArrayRef, name: &str, first_row: u64) -> Result<ArrayRef> {
+fn parse_uuids(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<ArrayRef> {
     let texts = texts(array)?;
     let mut parsed = Vec::with_capacity(texts.len());
-    for (row, text) in texts.as_string::<i64>().iter().enumerate() {
+    for (index, text) in texts.as_string::<i64>().iter().enumerate() {
         parsed.push(match text {
             None => None,
             Some(text) => Some(
-                *Uuid::try_parse(text.trim())
+                *Uuid::try_parse(text.trim().trim_matches(['{', '}']))
                     .map_err(|_| {
                         Error::invalid_input(format!(
                             "column \"{name}\", row {}: '{text}' is not a UUID",
-                            first_row + row as u64
+                            row(index)
                         ))
                         .with_sqlstate("22P02")
                     })?
@@ -242,18 +377,114 @@ fn parse_uuids(array: &ArrayRef, name: &str, first_row: u64) -> Result<ArrayRef>
     Ok(Arc::new(array))
 }
 
-fn check_json(array: &ArrayRef, name: &str, first_row: u64) -> Result<()> {
-    for (row, text) in array.as_string::<i64>().iter().enumerate() {
+/// A time is within a day.
+fn check_times(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<()> {
+    const DAY: i64 = 86_400_000_000;
+    let times = array.as_primitive::<Time64MicrosecondType>().iter();
+    match times.enumerate().find(|(_, time)| time.is_some_and(|time| !(0..DAY).contains(&time))) {
+        None => Ok(()),
+        Some((index, time)) => Err(Error::invalid_input(format!(
+            "column \"{name}\", row {}: {} µs after midnight are no TIME of a day",
+            row(index),
+            time.unwrap_or_default()
+        ))
+        .with_sqlstate("22008")),
+    }
+}
+
+fn check_json(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<()> {
+    for (index, text) in array.as_string::<i64>().iter().enumerate() {
         if let Some(text) = text
             && let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text)
         {
             let shown: String = text.chars().take(60).collect();
             return Err(Error::invalid_input(format!(
                 "column \"{name}\", row {}: '{shown}' is not JSON: {error}",
-                first_row + row as u64
+                row(index)
             ))
             .with_sqlstate("22032"));
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::builder::{Float64Builder, ListBuilder};
+    use arrow_array::types::Int32Type;
+    use arrow_array::{
+        DictionaryArray, Float64Array, Int64Array, ListArray, StringArray, Time64MicrosecondArray,
+    };
+    use arrow_schema::Field;
+
+    fn message(array: ArrayRef, target: &LogicalType) -> String {
+        convert(&array, "x", target, 100).unwrap_err().message().to_string()
+    }
+
+    fn lists(rows: &[&[f64]]) -> ArrayRef {
+        let mut lists = ListBuilder::new(Float64Builder::new());
+        for row in rows {
+            lists.values().append_slice(row);
+            lists.append(true);
+        }
+        Arc::new(lists.finish())
+    }
+
+    #[test]
+    fn nothing_is_lost_within_lists() {
+        let target = LogicalType::List { element: LogicalType::Integer.into() };
+        let whole = convert(&lists(&[&[1.0, 2.0], &[], &[3.0]]), "x", &target, 0).unwrap();
+        assert_eq!(whole.data_type(), &target.arrow_type());
+        assert_eq!(whole.as_list::<i64>().values().as_primitive::<Int32Type>().values(), &[1, 2, 3]);
+        let lost = lists(&[&[1.0, 2.0], &[], &[3.0, 1.6]]);
+        assert_eq!(message(lost.clone(), &target), "column \"x\", row 102: 1.6 does not fit INTEGER");
+        let tail = lost.slice(1, 2);
+        assert_eq!(message(tail, &target), "column \"x\", row 101: 1.6 does not fit INTEGER");
+    }
+
+    #[test]
+    fn fields_are_found_by_name_and_keep_their_values() {
+        let field = |name: &str, logical_type| StructField { name: name.into(), logical_type };
+        let target = LogicalType::Struct {
+            fields: vec![field("a", LogicalType::Integer), field("b", LogicalType::Varchar)],
+        };
+        let structure = |names: [&str; 2], numbers: Vec<f64>, nulls: Option<Vec<bool>>| -> ArrayRef {
+            let text = StringArray::from(vec!["t"; numbers.len()]);
+            let fields = vec![
+                Arc::new(Field::new(names[1], DataType::Utf8, true)),
+                Arc::new(Field::new(names[0], DataType::Float64, true)),
+            ];
+            let columns: Vec<ArrayRef> = vec![Arc::new(text), Arc::new(Float64Array::from(numbers))];
+            Arc::new(StructArray::new(fields.into(), columns, nulls.map(NullBuffer::from)))
+        };
+        let found = convert(&structure(["a", "b"], vec![7.0], None), "x", &target, 0).unwrap();
+        assert_eq!(found.as_struct().column(0).as_primitive::<Int32Type>().values(), &[7]);
+        assert!(message(structure(["c", "b"], vec![7.0], None), &target).contains("convert it first"));
+        assert!(message(structure(["a", "b"], vec![7.5], None), &target).contains("7.5 does not fit"));
+        let hidden = structure(["a", "b"], vec![1.0, 7.5], Some(vec![true, false]));
+        assert!(convert(&hidden, "x", &target, 0).is_ok(), "what lies under a NULL is no value");
+    }
+
+    #[test]
+    fn elements_of_dictionaries_become_plain() {
+        let values: DictionaryArray<Int32Type> = vec!["a", "b", "a"].into_iter().collect();
+        let offsets = OffsetBuffer::from_lengths([2, 1]);
+        let item = Arc::new(Field::new("item", values.data_type().clone(), true));
+        let list: ArrayRef = Arc::new(ListArray::new(item, offsets, Arc::new(values), None));
+        let target = LogicalType::List { element: LogicalType::Varchar.into() };
+        assert_eq!(convert(&list, "x", &target, 0).unwrap().data_type(), &target.arrow_type());
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused() {
+        let large: ArrayRef = Arc::new(Float64Array::from(vec![1.5, 1e300]));
+        assert_eq!(message(large, &LogicalType::Float), "column \"x\", row 101: 1e300 does not fit FLOAT");
+        let infinite: ArrayRef = Arc::new(Float64Array::from(vec![f64::INFINITY]));
+        assert!(convert(&infinite, "x", &LogicalType::Float, 0).is_ok());
+        let late: ArrayRef = Arc::new(Time64MicrosecondArray::from(vec![0, 86_400_000_000]));
+        assert!(message(late, &LogicalType::Time).starts_with("column \"x\", row 101: 86400000000 µs"));
+        let wide: ArrayRef = Arc::new(Int64Array::from_iter_values([1_i64 << 40]));
+        assert!(message(wide, &LogicalType::Integer).contains("does not fit INTEGER"));
+    }
 }
