@@ -14,6 +14,7 @@ from decimal import Decimal
 
 import hypostyle
 import numpy as np
+import pyarrow as pa
 import pytest
 
 # Never ends, and keeps little in memory.
@@ -58,6 +59,32 @@ def test_parameters_by_position_and_name(con):
     assert con.sql("select s from t where x > ? and s <> ?", (1, "c")).fetchall() == [("b",)]
     assert con.execute("select s from t where x = $2 or s = $1", ["a", 3]).fetchall() == [("a",), ("c",)]
     assert con.sql("select s from t where x = $key", {"key": np.int32(2)}).fetchall() == [("b",)]
+
+
+@pytest.mark.parametrize(
+    "value", [dt.timedelta.max, dt.timedelta.min, dt.timedelta(days=106_751_992, microseconds=1)]
+)
+def test_long_intervals_come_back(con, value):
+    assert con.sql("select ? as v", [value]).fetchone() == (value,)
+    assert con.sql("select interval '-2147483648 days' as v").fetchone() == (
+        hypostyle.Interval(0, -(2**31), 0),
+    )
+
+
+def test_nothing_is_lost_within_nested_values(con):
+    con.execute("CREATE TABLE t (l INTEGER[], s STRUCT<a INTEGER, b VARCHAR>)")
+    con.append("t", {"l": [[1, 2], None], "s": [{"b": "x", "a": 3}, None]})
+    assert con.execute("SELECT * FROM t").fetchall() == [([1, 2], {"a": 3, "b": "x"}), (None, None)]
+    for rows, message in [
+        ({"l": [[1.0], [1.6]]}, 'column "l", row 1: 1.6 does not fit INTEGER'),
+        ({"s": [{"a": 1.6, "b": "x"}]}, 'column "s", row 0: 1.6 does not fit INTEGER'),
+        ({"s": [{"c": 1, "b": "x"}]}, "convert it first"),
+    ]:
+        with pytest.raises(hypostyle.DataError, match=message):
+            con.append("t", rows)
+    dictionary = pa.array([["a", "b"], ["a"]], pa.list_(pa.dictionary(pa.int32(), pa.string())))
+    con.append("d", pa.table({"l": dictionary}), create=True)
+    assert con.execute("SELECT l FROM d").fetchall() == [(["a", "b"],), (["a"],)]
 
 
 def test_parameters_that_are_uuids(con):

@@ -106,6 +106,10 @@ def tls(certificates, name, key=None):
 def test_clients_verify_the_certificate(tmp_path, certificates, psycopg):
     with serve(tmp_path, *LISTEN, *PGWIRE, *tls(certificates, "good")) as served:
         trusting = f"tls=on&tls_ca={certificates / 'ca.crt'}"
+        with promptly(lambda: hypostyle.connect(f"{served.tcp}?tls_ca={certificates / 'ca.crt'}")) as con:
+            assert con.sql("select 1 as x").fetchall() == [(1,)], "who names certificates wants TLS"
+        with pytest.raises(hypostyle.Error, match="there is none in it"):
+            hypostyle.connect(f"{served.tcp}?tls_ca={certificates / 'good.key'}")
         for host in ("127.0.0.1", "localhost"):
             address = f"hypostyle://{host}:{served.port('hypostyle')}/?{trusting}"
             with promptly(lambda address=address: hypostyle.connect(address)) as con:
@@ -277,6 +281,26 @@ def test_one_client_too_many_is_told_so(tmp_path, psycopg):
         until(lambda: served.metric("sessions") == 0)
         with served.connect() as con:
             assert con.sql("select 1 as x").fetchone() == (1,)
+
+
+def test_a_client_that_vanished_gives_its_place_to_another(tmp_path):
+    code = "import hypostyle, sys, time; con = hypostyle.connect(sys.argv[1]); con.sql('select 1'); print(1, flush=True); time.sleep(600)"
+    with serve(tmp_path, *LISTEN, "--clients-max", "1") as served:
+        client = subprocess.Popen([sys.executable, "-c", code, served.tcp], stdout=subprocess.PIPE)
+        assert client.stdout.readline() == b"1\n"
+        with pytest.raises(hypostyle.BusyError):
+            served.connect()
+        client.kill()
+        client.communicate()
+
+        def connects():
+            try:
+                served.connect().close()
+            except hypostyle.BusyError:
+                return False
+            return True
+
+        until(connects)
 
 
 def test_a_statement_that_takes_too_long_is_interrupted(tmp_path, psycopg):

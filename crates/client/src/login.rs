@@ -104,6 +104,9 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
                 let certificate = certificate.map_err(|error| unreadable(error.to_string()))?;
                 roots.add(certificate).map_err(|error| unreadable(error.to_string()))?;
             }
+            if roots.is_empty() {
+                return Err(unreadable("there is none in it".into()));
+            }
         }
         None => {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 
 const WAIT_INTERVAL: Duration = Duration::from_millis(50);
 
+/// After so long a session without a connection gives its place to a client that finds none.
+const PLACE_KEPT: Duration = Duration::from_secs(1);
+
 /// Further connections beside a session's first.
 const STREAMS_MAX: usize = 15;
 
@@ -108,7 +111,8 @@ impl Reconnect for Awaited {
     }
 
     fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport> {
-        let deadline = Instant::now() + self.server.limits.resume_time;
+        let broken = Instant::now();
+        let deadline = broken + self.server.limits.resume_time;
         tracing::info!(session = self.session, %error, "the connection broke; the session waits");
         let mut arrived = self.slot.arrived.lock();
         loop {
@@ -122,6 +126,10 @@ impl Reconnect for Awaited {
                 return Ok(transport);
             }
             if Instant::now() >= deadline || self.server.is_stopping() {
+                return Err(error.clone());
+            }
+            if broken.elapsed() >= PLACE_KEPT && self.server.wants_place() {
+                tracing::info!(session = self.session, "the session gives its place to another client");
                 return Err(error.clone());
             }
             hook()?;

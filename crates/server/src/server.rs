@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use rustix::event::EventfdFlags;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -87,6 +87,8 @@ pub struct Server {
     open: AtomicUsize,
     /// Connections that have not said who they are.
     arriving: AtomicUsize,
+    /// A client has found no place.
+    crowded: AtomicBool,
     stopping: OnceLock<Instant>,
     /// Readable once the server stops, for threads that wait for sockets.
     pub(crate) stopped: OwnedFd,
@@ -131,6 +133,7 @@ impl Server {
             metrics: Metrics::new(),
             open: AtomicUsize::new(0),
             arriving: AtomicUsize::new(0),
+            crowded: AtomicBool::new(false),
             stopping: OnceLock::new(),
             stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| Error::from_io(&error.into(), "cannot start a server"))?,
@@ -204,11 +207,17 @@ impl Server {
                 Ok(Place(self.clone()))
             }
             Err(_) => {
+                self.crowded.store(true, Ordering::Release);
                 let message =
                     format!("all {} places for clients are taken; try again later", self.limits.clients);
                 Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"))
             }
         }
+    }
+
+    /// Whether a client has found no place since the last one was given up for it.
+    pub(crate) fn wants_place(&self) -> bool {
+        self.crowded.swap(false, Ordering::AcqRel) && self.sessions() >= self.limits.clients
     }
 
     /// Sessions that are open now.

@@ -353,21 +353,23 @@ impl<'py> Converter<'py> {
     }
 
     fn duration(&self, microseconds: Option<i64>) -> PyResult<Bound<'py, PyAny>> {
-        let microseconds = microseconds.ok_or_else(|| self.out_of_range())?;
-        let days = microseconds.div_euclid(MICROSECONDS_PER_DAY);
-        let rest = microseconds.rem_euclid(MICROSECONDS_PER_DAY);
-        let days = i32::try_from(days).map_err(|_| self.out_of_range())?;
-        let delta = PyDelta::new(self.py, days, (rest / 1_000_000) as i32, (rest % 1_000_000) as i32, false)?;
-        Ok(delta.into_any())
+        microseconds.and_then(|value| self.timedelta(value.into())).ok_or_else(|| self.out_of_range())
+    }
+
+    fn timedelta(&self, microseconds: i128) -> Option<Bound<'py, PyAny>> {
+        let days = i32::try_from(microseconds.div_euclid(MICROSECONDS_PER_DAY.into())).ok()?;
+        let rest = microseconds.rem_euclid(MICROSECONDS_PER_DAY.into()) as i64;
+        let (seconds, rest) = ((rest / 1_000_000) as i32, (rest % 1_000_000) as i32);
+        Some(PyDelta::new(self.py, days, seconds, rest, false).ok()?.into_any())
     }
 
     /// A timedelta where that says the same, else `hypostyle.Interval`.
     fn interval(&self, value: IntervalMonthDayNano) -> PyResult<Bound<'py, PyAny>> {
         if value.months == 0 && value.nanoseconds % NANOSECONDS_PER_MICROSECOND == 0 {
-            let days = i64::from(value.days) * MICROSECONDS_PER_DAY;
-            let microseconds = days.checked_add(value.nanoseconds / NANOSECONDS_PER_MICROSECOND);
-            if microseconds.is_some_and(|value| value.abs() / MICROSECONDS_PER_DAY < 999_999_999) {
-                return self.duration(microseconds);
+            let microseconds = i128::from(value.days) * i128::from(MICROSECONDS_PER_DAY)
+                + i128::from(value.nanoseconds / NANOSECONDS_PER_MICROSECOND);
+            if let Some(delta) = self.timedelta(microseconds) {
+                return Ok(delta);
             }
         }
         let Kind::Interval(interval) = &self.kind else { return Err(self.unsupported()) };

@@ -14,11 +14,13 @@ use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{SelectItem, Statement};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, Statement, Visit, Visitor};
 use hypostyle_storage::Transaction;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// What RETURNING reads.
@@ -58,6 +60,36 @@ impl Returning {
             format!(", {}{} AS {}", qualifier.unwrap_or_default(), quoted(field.name()), name_of(number))
         };
         columns.map(column).collect()
+    }
+}
+
+/// Finds aggregates and window functions outside of subqueries.
+struct OverRows<'a> {
+    aggregates: &'a HashMap<String, Arc<AggregateUDF>>,
+    /// Of subqueries.
+    depth: usize,
+}
+
+impl Visitor for OverRows<'_> {
+    type Break = String;
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<String> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<String> {
+        let SqlExpr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = function.name.to_string().to_ascii_lowercase();
+        match self.depth == 0 && (function.over.is_some() || self.aggregates.contains_key(&name)) {
+            true => ControlFlow::Break(function.to_string()),
+            false => ControlFlow::Continue(()),
+        }
     }
 }
 
@@ -123,6 +155,21 @@ impl Session {
         Ok(Some(Returning { items, joined: Some(Joined { from, plan: all.input, columns }) }))
     }
 
+    /// # Errors
+    /// `Syntax` (42803) for items that are no values of single rows.
+    fn check_items(&self, items: &[SelectItem]) -> Result<()> {
+        let state = self.context.state();
+        let mut visitor = OverRows { aggregates: state.aggregate_functions(), depth: 0 };
+        match items.iter().try_for_each(|item| item.visit(&mut visitor)) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(function) => Err(Error::new(
+                ErrorKind::Syntax,
+                format!("RETURNING gives a row for each row, and {function} is of several; write a subquery"),
+            )
+            .with_sqlstate("42803")),
+        }
+    }
+
     /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails there undoes it. `change`
     /// gives the rows, in the engine's types and the table's order, with the others' columns behind, and their number.
     pub(super) fn write_returning(
@@ -132,6 +179,9 @@ impl Session {
         parameters: &Parameters,
         change: impl FnOnce(&mut Transaction) -> Result<(Vec<RecordBatch>, u64)>,
     ) -> Result<Outcome> {
+        if let Some(returning) = &returning {
+            self.check_items(&returning.items)?;
+        }
         self.write(&target.database, |writer| {
             let (rows, count) = change(writer)?;
             let Some(returning) = returning else { return Ok(Outcome::Done { rows_affected: Some(count) }) };

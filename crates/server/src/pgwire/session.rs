@@ -773,6 +773,9 @@ impl Session {
                 }
                 None => Err(Error::unsupported(format!("set {engine} to a value; it cannot be reset"))),
             },
+            "role" if value.is_some_and(|role| role != "none" && role != self.settings.user()) => {
+                Err(Error::unsupported("a session cannot take another role; connect as that user"))
+            }
             other => match value {
                 Some(value) => self.settings.set(other, value),
                 None => self.settings.reset(other),
