@@ -173,7 +173,9 @@ def test_merge_returns_rows(pg):
     pg.execute("CREATE TABLE t (a INTEGER, b TEXT)")
     merge = """
         MERGE INTO t USING (VALUES (%s::INTEGER, %s::TEXT)) AS s (a, b) ON t.a = s.a
-        WHEN MATCHED THEN UPDATE SET b = s.b WHEN NOT MATCHED THEN INSERT VALUES (s.a, s.b) RETURNING a, upper(b) AS b
+        WHEN MATCHED THEN UPDATE SET b = s.b
+        WHEN NOT MATCHED THEN INSERT VALUES (s.a, s.b)
+        RETURNING a, upper(b) AS b
     """
     assert pg.execute(merge, [1, "x"]).fetchall() == [(1, "X")]
     assert pg.execute(merge, [1, "y"], prepare=True).fetchall() == [(1, "Y")]

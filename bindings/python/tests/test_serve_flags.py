@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import subprocess
+import sys
+import textwrap
 
 import hypostyle
 import pytest
@@ -284,7 +286,13 @@ def test_one_client_too_many_is_told_so(tmp_path, psycopg):
 
 
 def test_a_client_that_vanished_gives_its_place_to_another(tmp_path):
-    code = "import hypostyle, sys, time; con = hypostyle.connect(sys.argv[1]); con.sql('select 1'); print(1, flush=True); time.sleep(600)"
+    code = textwrap.dedent("""
+        import hypostyle, sys, time
+        con = hypostyle.connect(sys.argv[1])
+        con.sql("select 1")
+        print(1, flush=True)
+        time.sleep(600)
+    """)
     with serve(tmp_path, *LISTEN, "--clients-max", "1") as served:
         client = subprocess.Popen([sys.executable, "-c", code, served.tcp], stdout=subprocess.PIPE)
         assert client.stdout.readline() == b"1\n"
