@@ -3,6 +3,7 @@
 //! new rows, are made here, also where they are those of elements and fields.
 
 use crate::comparison::uuid_of;
+use crate::interval::interval_text;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, LargeListArray,
     StringArray, StringViewArray, StructArray, Time64MicrosecondArray,
@@ -20,7 +21,6 @@ use datafusion::logical_expr::{
 };
 use hypostyle_types::{Error, LogicalType};
 use std::borrow::Cow;
-use std::fmt::Write;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -308,60 +308,6 @@ fn time_text(text: &str) -> Cow<'_, str> {
     format!("{date}{hour:0>2}:{}:00{}", &after[..minutes], &after[minutes..]).into()
 }
 
-/// An interval in words: of `1 day 04:05:06.7` and of `1-2`, which are years and months.
-pub(crate) fn interval_text(text: &str) -> Cow<'_, str> {
-    if !text.contains([':', '-']) {
-        return text.into();
-    }
-    let mut words = String::new();
-    for word in text.split_whitespace() {
-        let separator = if words.is_empty() { "" } else { " " };
-        words.push_str(separator);
-        match clock(word).or_else(|| years_and_months(word)) {
-            Some(in_words) => words.push_str(&in_words),
-            None => words.push_str(word),
-        }
-    }
-    words.into()
-}
-
-/// The sign of a number, and the rest.
-fn signed(word: &str) -> (&str, &str) {
-    match word.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", word.strip_prefix('+').unwrap_or(word)),
-    }
-}
-
-fn is_number(part: &str) -> bool {
-    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn clock(word: &str) -> Option<String> {
-    let (sign, word) = signed(word);
-    let parts: Vec<&str> = word.split(':').collect();
-    let (last, whole) = parts.split_last()?;
-    let (seconds, fraction) = last.split_once('.').unwrap_or((last, "0"));
-    if !(1..=2).contains(&whole.len())
-        || !whole.iter().chain([&seconds, &fraction]).all(|part| is_number(part))
-    {
-        return None;
-    }
-    let mut words = String::new();
-    for (part, unit) in parts.iter().zip(["hours", "minutes", "seconds"]) {
-        let separator = if words.is_empty() { "" } else { " " };
-        write!(words, "{separator}{sign}{part} {unit}").ok()?;
-    }
-    // `04:05.5` would be no hours and minutes.
-    (parts.len() == 3 || !last.contains('.')).then_some(words)
-}
-
-fn years_and_months(word: &str) -> Option<String> {
-    let (sign, word) = signed(word);
-    let (years, months) = word.split_once('-')?;
-    (is_number(years) && is_number(months)).then(|| format!("{sign}{years} years {sign}{months} months"))
-}
-
 /// A value in another type.
 ///
 /// # Errors
@@ -452,7 +398,7 @@ impl ScalarUDFImpl for SqlCast {
 
 #[cfg(test)]
 mod tests {
-    use super::{interval_text, time_text};
+    use super::time_text;
 
     #[test]
     fn seconds_may_be_left_out() {
@@ -466,21 +412,6 @@ mod tests {
             ("é:30", "é:30"),
         ] {
             assert_eq!(time_text(text), with_seconds);
-        }
-    }
-
-    #[test]
-    fn intervals_have_words() {
-        for (text, words) in [
-            ("04:05:06.7", "04 hours 05 minutes 06.7 seconds"),
-            ("1 day -04:05", "1 day -04 hours -05 minutes"),
-            ("-1-2", "-1 years -2 months"),
-            ("1-2 3 days 1:00:00", "1 years 2 months 3 days 1 hours 00 minutes 00 seconds"),
-            ("3 days", "3 days"),
-            ("1:2:3:4", "1:2:3:4"),
-            ("a-b", "a-b"),
-        ] {
-            assert_eq!(interval_text(text), words);
         }
     }
 }

@@ -1,22 +1,17 @@
-//! Comparisons that DataFusion makes by other rules than SQL's: UUIDs with text in another notation than theirs, intervals,
-//! SIMILAR TO, and the two zeros of floating-point numbers.
+//! Comparisons that DataFusion makes by other rules than SQL's: UUIDs with text in another notation than theirs, SIMILAR TO,
+//! and the two zeros of floating-point numbers.
 
-use arrow::array::{AsArray, Decimal128Array};
-use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
-};
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Between, Case, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, ExprSchemable, Like, LogicalPlan, Operator, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility, binary_expr, lit,
+    BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use hypostyle_types::{Error, LogicalType};
-use std::sync::{Arc, LazyLock};
 use uuid::Uuid;
 
 /// A comparison of UUIDs, which are text in plans, with literals in the notation that they are written in.
@@ -25,7 +20,6 @@ use uuid::Uuid;
 /// `InvalidInput` (22P02) for a literal that is no UUID.
 pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
-    let is_text = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if text_of(value).is_some());
     if !compared.iter().any(|expr| is_text(expr)) || !compared.iter().any(|expr| is_uuid(expr, schema)) {
         return Ok(Transformed::no(expression));
     }
@@ -44,7 +38,7 @@ pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Tran
 }
 
 /// What an expression compares.
-fn operands(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
+pub(crate) fn operands(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
     Some(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
             vec![left.as_mut(), right.as_mut()]
@@ -70,6 +64,11 @@ fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
         })
 }
 
+/// Whether an expression is a text as it is written.
+pub(crate) fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(value, _) if text_of(value).is_some())
+}
+
 fn text_of(value: &ScalarValue) -> Option<&str> {
     match value {
         ScalarValue::Utf8(text) | ScalarValue::LargeUtf8(text) | ScalarValue::Utf8View(text) => {
@@ -86,92 +85,6 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
 pub(crate) fn uuid_of(text: &str) -> hypostyle_types::Result<Uuid> {
     Uuid::try_parse(text.trim().trim_matches(['{', '}']))
         .map_err(|_| Error::invalid_input(format!("'{text}' is not a UUID")).with_sqlstate("22P02"))
-}
-
-const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
-
-fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|of| of == INTERVAL)
-}
-
-/// Text that is compared with an interval is one, too.
-pub(crate) fn with_intervals(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
-    let is_text = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if text_of(value).is_some());
-    if !compared.iter().any(|expr| is_text(expr)) || !compared.iter().any(|expr| is_interval(expr, schema)) {
-        return Ok(Transformed::no(expression));
-    }
-    for expr in compared.into_iter().filter(|expr| is_text(expr)) {
-        *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), INTERVAL));
-    }
-    Ok(Transformed::yes(expression))
-}
-
-/// Intervals are compared by their lengths, as in PostgreSQL and DuckDB: a month has 30 days, a day 24 hours. Arrow compares the
-/// months, then the days, then the rest.
-pub(crate) fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
-    if !compared.iter().all(|expr| is_interval(expr, schema)) {
-        return Ok(Transformed::no(expression));
-    }
-    for expr in compared {
-        *expr = length_of(std::mem::take(expr));
-    }
-    Ok(Transformed::yes(expression))
-}
-
-/// What intervals are compared and sorted by.
-fn length_of(interval: Expr) -> Expr {
-    static LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-        let signature = Signature::exact(vec![INTERVAL], Volatility::Immutable);
-        Arc::new(ScalarUDF::from(IntervalLength { signature }))
-    });
-    Expr::ScalarFunction(ScalarFunction::new_udf(LENGTH.clone(), vec![interval]))
-}
-
-/// Sorts intervals by their lengths.
-pub(crate) fn sorted_by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let LogicalPlan::Sort(sort) = &plan else { return Ok(Transformed::no(plan)) };
-    let schema = sort.input.schema();
-    if !sort.expr.iter().any(|key| is_interval(&key.expr, schema)) {
-        return Ok(Transformed::no(plan));
-    }
-    let mut sort = sort.clone();
-    for key in sort.expr.iter_mut().filter(|key| is_interval(&key.expr, schema)) {
-        key.expr = length_of(std::mem::take(&mut key.expr));
-    }
-    Ok(Transformed::yes(LogicalPlan::Sort(sort)))
-}
-
-/// The nanoseconds of intervals.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct IntervalLength {
-    signature: Signature,
-}
-
-impl ScalarUDFImpl for IntervalLength {
-    fn name(&self) -> &str {
-        "interval_length"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        const DAY: i128 = 86_400_000_000_000;
-        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let intervals = arrays[0].as_primitive::<IntervalMonthDayNanoType>();
-        let lengths: Decimal128Array =
-            intervals.unary(|IntervalMonthDayNano { months, days, nanoseconds }| {
-                (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
-            });
-        Ok(ColumnarValue::Array(Arc::new(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)))
-    }
 }
 
 /// SIMILAR TO, whose pattern is that of LIKE with some of a regular expression's signs, and matches a whole text.

@@ -79,6 +79,13 @@ fn from_arrow(error: &ArrowError) -> Error {
             Error::invalid_input(format!("overflow: {of}")).with_sqlstate("22003")
         }
         ArrowError::CastError(message) | ArrowError::ParseError(message) => cast_error(message),
+        // Of decimals with more digits than their type has.
+        ArrowError::InvalidArgumentError(message) if message.contains(" to store in a Decimal") => {
+            Error::invalid_input(message.clone()).with_sqlstate("22003")
+        }
+        ArrowError::ComputeError(message) | ArrowError::InvalidArgumentError(message) => {
+            Error::invalid_input(message.clone())
+        }
         ArrowError::NotYetImplemented(message) => Error::unsupported(format!("not supported: {message}")),
         ArrowError::MemoryError(message) => Error::new(ErrorKind::OutOfMemory, message.clone()),
         ArrowError::IoError(message, _) => Error::new(ErrorKind::Io, message.clone()),
@@ -142,8 +149,16 @@ fn cast_error(message: &str) -> Error {
     if let Some((text, shown)) =
         message.strip_prefix("Cannot cast string '").and_then(|rest| rest.rsplit_once("' to value of "))
     {
-        let shown = shown.trim_end_matches(" type");
-        return of(format!("'{text}' is not of type {}", shown_type(shown)), "22P02");
+        let shown = shown_type(shown.trim_end_matches(" type"));
+        return match text.trim().parse::<i128>() {
+            Ok(_) => of(format!("{text} is out of range of {shown}"), "22003"),
+            Err(_) => of(format!("'{text}' is not of type {shown}"), "22P02"),
+        };
+    }
+    if let Some((value, shown)) =
+        message.strip_prefix("value of ").and_then(|rest| rest.split_once(" is out of range "))
+    {
+        return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
     }
     let is_of_time = ["Error parsing timestamp", "Invalid input syntax for type interval"];
     let sqlstate =

@@ -15,6 +15,7 @@ mod file;
 mod function;
 mod identity;
 mod information_schema;
+mod interval;
 mod memory;
 mod pg_catalog;
 mod rules;

@@ -1,7 +1,7 @@
 //! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
 //! after that and before constants are folded.
 
-use crate::{arithmetic, cast, comparison};
+use crate::{arithmetic, cast, comparison, interval};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -16,10 +16,10 @@ use std::sync::Arc;
 type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 const AS_WRITTEN: &[Rewrite] =
-    &[arithmetic::divided, comparison::with_uuids, comparison::with_intervals, comparison::similar];
+    &[arithmetic::divided, comparison::with_uuids, interval::with_intervals, comparison::similar];
 
 const AS_COERCED: &[Rewrite] =
-    &[arithmetic::checked, cast::as_in_sql, comparison::by_length, comparison::case_of_zeros];
+    &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::case_of_zeros];
 
 /// The analyzer rules of DataFusion with ours in their places.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -60,7 +60,7 @@ impl AnalyzerRule for Rewrites {
                 let expression = expression.transform_up(|expression| self.rewrite(expression, &schema))?;
                 Ok(expression.update_data(|expression| name.restore(expression)))
             })?;
-            let plan = plan.transform_data(comparison::sorted_by_length)?;
+            let plan = plan.transform_data(interval::sorted_by_length)?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.
             if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }

@@ -1,8 +1,8 @@
 //! Literals of types whose text is not what they are: UUIDs, in any of their notations, BYTEA in PostgreSQL's hexadecimal
 //! one, and INTERVALs in the forms of the standard. DataFusion takes their text as it is written.
 
-use crate::cast::interval_text;
 use crate::comparison::uuid_of;
+use crate::interval::interval_text;
 use datafusion::sql::sqlparser::ast::{
     DataType, DateTimeField, Expr, Interval, Value, VisitMut, visit_expressions_mut,
 };

@@ -1,0 +1,195 @@
+//! Intervals: the forms in which they are written, and their order.
+
+use crate::comparison::{is_text, operands};
+use arrow::array::{AsArray, Decimal128Array};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Sort};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
+};
+use std::borrow::Cow;
+use std::fmt::Write;
+use std::sync::{Arc, LazyLock};
+
+/// An interval in words: of `1 day 04:05:06.7` and of `1-2`, which are years and months.
+pub(crate) fn interval_text(text: &str) -> Cow<'_, str> {
+    if !text.contains([':', '-']) {
+        return text.into();
+    }
+    let mut words = String::new();
+    for word in text.split_whitespace() {
+        let separator = if words.is_empty() { "" } else { " " };
+        words.push_str(separator);
+        match clock(word).or_else(|| years_and_months(word)) {
+            Some(in_words) => words.push_str(&in_words),
+            None => words.push_str(word),
+        }
+    }
+    words.into()
+}
+
+/// The sign of a number, and the rest.
+fn signed(word: &str) -> (&str, &str) {
+    match word.strip_prefix('-') {
+        Some(rest) => ("-", rest),
+        None => ("", word.strip_prefix('+').unwrap_or(word)),
+    }
+}
+
+fn is_number(part: &str) -> bool {
+    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn clock(word: &str) -> Option<String> {
+    let (sign, word) = signed(word);
+    let parts: Vec<&str> = word.split(':').collect();
+    let (last, whole) = parts.split_last()?;
+    let (seconds, fraction) = last.split_once('.').unwrap_or((last, "0"));
+    if !(1..=2).contains(&whole.len())
+        || !whole.iter().chain([&seconds, &fraction]).all(|part| is_number(part))
+    {
+        return None;
+    }
+    let mut words = String::new();
+    for (part, unit) in parts.iter().zip(["hours", "minutes", "seconds"]) {
+        let separator = if words.is_empty() { "" } else { " " };
+        write!(words, "{separator}{sign}{part} {unit}").ok()?;
+    }
+    // `04:05.5` would be no hours and minutes.
+    (parts.len() == 3 || !last.contains('.')).then_some(words)
+}
+
+fn years_and_months(word: &str) -> Option<String> {
+    let (sign, word) = signed(word);
+    let (years, months) = word.split_once('-')?;
+    (is_number(years) && is_number(months)).then(|| format!("{sign}{years} years {sign}{months} months"))
+}
+
+const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|of| of == INTERVAL)
+}
+
+/// Text that is compared with an interval is one, too.
+pub(crate) fn with_intervals(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    if !compared.iter().any(|expr| is_text(expr)) || !compared.iter().any(|expr| is_interval(expr, schema)) {
+        return Ok(Transformed::no(expression));
+    }
+    for expr in compared.into_iter().filter(|expr| is_text(expr)) {
+        *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), INTERVAL));
+    }
+    Ok(Transformed::yes(expression))
+}
+
+/// Intervals are compared by their lengths, as in PostgreSQL and DuckDB: a month has 30 days, a day 24 hours. Arrow compares the
+/// months, then the days, then the rest.
+pub(crate) fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::AggregateFunction(call) = &mut expression {
+        let changed = first_by_length(call, schema);
+        return Ok(Transformed::new_transformed(expression, changed));
+    }
+    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    if !compared.iter().all(|expr| is_interval(expr, schema)) {
+        return Ok(Transformed::no(expression));
+    }
+    for expr in compared {
+        *expr = length_of(std::mem::take(expr));
+    }
+    Ok(Transformed::yes(expression))
+}
+
+/// Makes of `min` and `max` of intervals the first one by length.
+fn first_by_length(call: &mut AggregateFunction, schema: &DFSchema) -> bool {
+    let asc = match (call.func.name(), call.params.args.as_slice()) {
+        (name @ ("min" | "max"), [of]) if is_interval(of, schema) => name == "min",
+        _ => return false,
+    };
+    let expr = length_of(call.params.args[0].clone());
+    call.params.order_by = vec![Sort { expr, asc, nulls_first: false }];
+    call.params.distinct = false;
+    call.func = first_value_udaf();
+    true
+}
+
+/// What intervals are compared and sorted by.
+fn length_of(interval: Expr) -> Expr {
+    static LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let signature = Signature::exact(vec![INTERVAL], Volatility::Immutable);
+        Arc::new(ScalarUDF::from(IntervalLength { signature }))
+    });
+    Expr::ScalarFunction(ScalarFunction::new_udf(LENGTH.clone(), vec![interval]))
+}
+
+/// Sorts intervals by their lengths.
+pub(crate) fn sorted_by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(sort) = &plan else { return Ok(Transformed::no(plan)) };
+    let schema = sort.input.schema();
+    if !sort.expr.iter().any(|key| is_interval(&key.expr, schema)) {
+        return Ok(Transformed::no(plan));
+    }
+    let mut sort = sort.clone();
+    for key in sort.expr.iter_mut().filter(|key| is_interval(&key.expr, schema)) {
+        key.expr = length_of(std::mem::take(&mut key.expr));
+    }
+    Ok(Transformed::yes(LogicalPlan::Sort(sort)))
+}
+
+/// The nanoseconds of intervals.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct IntervalLength {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for IntervalLength {
+    fn name(&self) -> &str {
+        "interval_length"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        const DAY: i128 = 86_400_000_000_000;
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let intervals = arrays[0].as_primitive::<IntervalMonthDayNanoType>();
+        let lengths: Decimal128Array =
+            intervals.unary(|IntervalMonthDayNano { months, days, nanoseconds }| {
+                (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
+            });
+        Ok(ColumnarValue::Array(Arc::new(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interval_text;
+
+    #[test]
+    fn intervals_have_words() {
+        for (text, words) in [
+            ("04:05:06.7", "04 hours 05 minutes 06.7 seconds"),
+            ("1 day -04:05", "1 day -04 hours -05 minutes"),
+            ("-1-2", "-1 years -2 months"),
+            ("1-2 3 days 1:00:00", "1 years 2 months 3 days 1 hours 00 minutes 00 seconds"),
+            ("3 days", "3 days"),
+            ("1:2:3:4", "1:2:3:4"),
+            ("a-b", "a-b"),
+        ] {
+            assert_eq!(interval_text(text), words);
+        }
+    }
+}
