@@ -159,20 +159,20 @@ def engine(port):
 
 
 def test_a_transaction_becomes_read_only_meanwhile(pg):
-    pg.execute("CREATE TABLE t (a INTEGER)")
+    pg.execute("CREATE TABLE turned (a INTEGER)")
     with pg.transaction():
-        pg.execute("INSERT INTO t VALUES (1)")
+        pg.execute("INSERT INTO turned VALUES (1)")
     with pytest.raises(psycopg.errors.ReadOnlySqlTransaction), pg.transaction():
         pg.execute("SET TRANSACTION READ ONLY")
-        assert pg.execute("SELECT a FROM t").fetchall() == [(1,)]
-        pg.execute("INSERT INTO t VALUES (2)")
-    assert pg.execute("SELECT a FROM t").fetchall() == [(1,)]
+        assert pg.execute("SELECT a FROM turned").fetchall() == [(1,)]
+        pg.execute("INSERT INTO turned VALUES (2)")
+    assert pg.execute("SELECT a FROM turned").fetchall() == [(1,)]
 
 
 def test_merge_returns_rows(pg):
-    pg.execute("CREATE TABLE t (a INTEGER, b TEXT)")
+    pg.execute("CREATE TABLE merged (a INTEGER, b TEXT)")
     merge = """
-        MERGE INTO t USING (VALUES (%s::INTEGER, %s::TEXT)) AS s (a, b) ON t.a = s.a
+        MERGE INTO merged AS t USING (VALUES (%s::INTEGER, %s::TEXT)) AS s (a, b) ON t.a = s.a
         WHEN MATCHED THEN UPDATE SET b = s.b
         WHEN NOT MATCHED THEN INSERT VALUES (s.a, s.b)
         RETURNING a, upper(b) AS b

@@ -1,7 +1,6 @@
-//! Literals of types whose text is not what they are: UUIDs, in any of their notations, BYTEA in PostgreSQL's hexadecimal
-//! one, and INTERVALs in the forms of the standard. DataFusion takes their text as it is written.
+//! Literals of types whose text is not what they are: BYTEA in PostgreSQL's hexadecimal notation, and INTERVALs in the forms of
+//! the standard. DataFusion takes their text as it is written.
 
-use crate::comparison::uuid_of;
 use crate::interval::interval_text;
 use datafusion::sql::sqlparser::ast::{
     DataType, DateTimeField, Expr, Interval, Value, VisitMut, visit_expressions_mut,
@@ -10,7 +9,7 @@ use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
 
 /// Words of a statement that may have such literals.
-pub(super) const SIGNS: [&str; 3] = ["UUID", "BYTEA", "INTERVAL"];
+pub(super) const SIGNS: [&str; 2] = ["BYTEA", "INTERVAL"];
 
 /// # Errors
 /// `InvalidInput` (22P02) for a text that is none.
@@ -28,16 +27,17 @@ pub(super) fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
             Expr::TypedString(typed) => (&typed.data_type, &typed.value.value),
             _ => return ControlFlow::Continue(()),
         };
-        let Value::SingleQuotedString(text) = text else { return ControlFlow::Continue(()) };
-        let value = match literal(data_type, text) {
-            Ok(Some(value)) => value,
+        let (DataType::Bytea, Value::SingleQuotedString(text)) = (data_type, text) else {
+            return ControlFlow::Continue(());
+        };
+        let bytes = match hexadecimal(text) {
+            Ok(Some(digits)) => Expr::value(Value::HexStringLiteral(digits.to_string())),
             Ok(None) => return ControlFlow::Continue(()),
             Err(error) => return ControlFlow::Break(error),
         };
         match expr {
-            Expr::Cast { expr, .. } => **expr = Expr::value(value),
-            Expr::TypedString(typed) if typed.data_type == DataType::Uuid => typed.value.value = value,
-            other => *other = Expr::value(value),
+            Expr::Cast { expr, .. } => **expr = bytes,
+            other => *other = bytes,
         }
         ControlFlow::Continue(())
     });
@@ -47,20 +47,17 @@ pub(super) fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
     }
 }
 
-fn literal(data_type: &DataType, text: &str) -> Result<Option<Value>> {
-    let wrong = |what| Error::invalid_input(format!("'{text}' is not {what}")).with_sqlstate("22P02");
-    match data_type {
-        DataType::Uuid => Ok(Some(Value::SingleQuotedString(uuid_of(text)?.hyphenated().to_string()))),
-        DataType::Bytea => match text.strip_prefix("\\x") {
-            Some(digits)
-                if digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) =>
-            {
-                Ok(Some(Value::HexStringLiteral(digits.to_string())))
-            }
-            Some(_) => Err(wrong("a BYTEA: after \\x come pairs of hexadecimal digits")),
-            None => Ok(None),
-        },
-        _ => Ok(None),
+/// The digits of a BYTEA, if its text begins as one in hexadecimal notation does.
+fn hexadecimal(text: &str) -> Result<Option<&str>> {
+    match text.strip_prefix("\\x") {
+        Some(digits) if digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
+            Ok(Some(digits))
+        }
+        Some(_) => Err(Error::invalid_input(format!(
+            "'{text}' is not a BYTEA: after \\x come pairs of hexadecimal digits"
+        ))
+        .with_sqlstate("22P02")),
+        None => Ok(None),
     }
 }
 
