@@ -20,8 +20,8 @@ use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
     Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, Expr, ExprFunctionExt,
-    FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Projection, Signature,
-    SkipType, Sort, Subquery, SubqueryAlias, Volatility, binary_expr, lit, when,
+    ExprSchemable, FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
+    Signature, SkipType, Sort, Subquery, SubqueryAlias, Volatility, binary_expr, lit, when,
 };
 use hypostyle_types::{Error, ErrorKind};
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
 pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let mut loses = false;
     let visited = plan.apply_with_subqueries(|node| {
-        loses |= matches!(node, LogicalPlan::Filter(filter) if loses_unknown(&filter.predicate));
+        loses |= matches!(node, LogicalPlan::Filter(filter) if loses_unknown(filter));
         Ok(if loses { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     if loses || visited.is_err() {
@@ -65,24 +65,31 @@ pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
 
 /// Whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes columns of those that are no joins
 /// by themselves, which are false where it is not known.
-fn loses_unknown(predicate: &Expr) -> bool {
-    split_conjunction(predicate).into_iter().any(|condition| {
+fn loses_unknown(filter: &Filter) -> bool {
+    let schema = filter.input.schema();
+    split_conjunction(&filter.predicate).into_iter().any(|condition| {
         let is_join = match condition {
             Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(_)),
             other => matches!(other, Expr::InSubquery(_)),
         };
-        !is_join && !passes_if_true(condition)
+        !is_join && !passes_if_true(condition, schema)
     })
 }
 
-/// Whether each IN of a condition can only make it true by being true.
-fn passes_if_true(condition: &Expr) -> bool {
+/// Whether each IN of a condition can only make it true by being true, or is always known.
+fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
+    let may_be_unknown = |test: &InSubquery| {
+        let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
+        given || test.expr.nullable(schema).unwrap_or(true)
+    };
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
-            passes_if_true(left) && passes_if_true(right)
+            passes_if_true(left, schema) && passes_if_true(right, schema)
         }
-        Expr::InSubquery(test) => !test.negated,
-        other => !other.exists(|expr| Ok(matches!(expr, Expr::InSubquery(_)))).unwrap_or(true),
+        Expr::InSubquery(test) if !test.negated => true,
+        other => !other
+            .exists(|expr| Ok(matches!(expr, Expr::InSubquery(test) if may_be_unknown(test))))
+            .unwrap_or(true),
     }
 }
 
