@@ -1,8 +1,8 @@
 //! Whole frames in and out of a socket, through TLS where there is TLS.
 
-use crate::Hook;
 use crate::body::{Body, BodyMemory, append};
 use crate::socket::{Socket, Stop, closed, failed, unasked};
+use crate::{Hook, SILENCE, SILENT_WAIT_INTERVAL, WAIT_INTERVAL};
 use arrow_buffer::Buffer;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::{
@@ -301,7 +301,8 @@ impl Transport {
 
     /// Waits for the peer to send something, a while at most.
     pub(crate) fn wait(&mut self, hook: Hook<'_>) -> Result<()> {
-        self.socket.wait(PollFlags::IN)?;
+        let is_silent = self.heard.elapsed() > SILENCE;
+        self.socket.wait(PollFlags::IN, if is_silent { SILENT_WAIT_INTERVAL } else { WAIT_INTERVAL })?;
         hook()
     }
 
@@ -414,7 +415,7 @@ impl Transport {
             self.filled = self.filled();
         }
         let wanted = if self.has_room() { PollFlags::IN | PollFlags::OUT } else { PollFlags::OUT };
-        self.socket.wait(wanted)?;
+        self.socket.wait(wanted, WAIT_INTERVAL)?;
         hook()?;
         if let Some(time) = self.stall_time.filter(|time| self.moved.elapsed() > *time) {
             let message = format!("the other side has taken nothing for {} s", time.as_secs_f64());

@@ -1,6 +1,5 @@
 //! A connected socket of either kind: reads and writes that never wait, and waiting by itself.
 
-use crate::WAIT_INTERVAL;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::DESCRIPTORS_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -224,9 +223,9 @@ impl Socket {
         }
     }
 
-    /// Waits until something of what is wanted can be done, or the interval is over.
-    pub(crate) fn wait(&self, wanted: PollFlags) -> Result<()> {
-        let interval = Timespec { tv_sec: 0, tv_nsec: WAIT_INTERVAL.subsec_nanos().into() };
+    /// Waits until something of what is wanted can be done, or the interval of less than a second is over.
+    pub(crate) fn wait(&self, wanted: PollFlags, interval: Duration) -> Result<()> {
+        let interval = Timespec { tv_sec: 0, tv_nsec: interval.subsec_nanos().into() };
         match poll(&mut [PollFd::new(self, wanted)], Some(&interval)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(failed(&errno.into())),
