@@ -129,6 +129,30 @@ def test_clients_verify_the_certificate(tmp_path, certificates, psycopg):
             psycopg.connect(postgres(served, "sslmode=disable"))
 
 
+def test_a_hangup_reads_the_certificate_again(tmp_path, certificates):
+    chain, key = tmp_path / "server.crt", tmp_path / "server.key"
+
+    def install(name):
+        chain.write_bytes((certificates / f"{name}.crt").read_bytes())
+        key.write_bytes((certificates / f"{name}.key").read_bytes())
+
+    install("expired")
+    with serve(tmp_path, *LISTEN, "--tls-cert", chain, "--tls-key", key) as served:
+        address = f"{served.tcp}?tls=on&tls_ca={certificates / 'ca.crt'}"
+        with pytest.raises(hypostyle.ServerConnectionError, match="[Ee]xpired"):
+            promptly(lambda: hypostyle.connect(address))
+        install("good")
+        served.signal(signal.SIGHUP)
+        served.await_log("the certificate was read again")
+        with promptly(lambda: hypostyle.connect(address)) as con:
+            chain.write_text("no certificate")
+            served.signal(signal.SIGHUP)
+            served.await_log("the certificate stays as it was")
+            assert con.sql("select 1 as x").fetchone() == (1,)
+        with promptly(lambda: hypostyle.connect(address)) as con:
+            assert con.sql("select 2 as x").fetchone() == (2,)
+
+
 @pytest.mark.parametrize(
     ("name", "why", "to_psycopg"),
     [

@@ -6,7 +6,7 @@ use hypostyle::OpenOptions;
 use std::io::{IsTerminal, stdin};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,11 +125,12 @@ pub struct ServeOptions {
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub pgwire: Option<SocketAddr>,
 
-    /// Users, their roles and passwords; `hypostyle user` writes its lines
+    /// Users, their roles and passwords; `hypostyle user` writes its lines; read again on SIGHUP
     #[arg(long, value_name = "FILE")]
     pub users: Option<PathBuf>,
 
-    /// The server's certificate chain (PEM); clients from other machines then have to use TLS
+    /// The server's certificate chain (PEM); clients from other machines then have to use TLS; read again on
+    /// SIGHUP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -171,6 +172,13 @@ pub struct ServeOptions {
     /// Log in JSON, an object a line
     #[arg(long)]
     pub log_json: bool,
+}
+
+impl ServeOptions {
+    /// The files of the certificate and of its key.
+    pub fn tls(&self) -> Option<(&Path, &Path)> {
+        self.tls_cert.as_deref().zip(self.tls_key.as_deref())
+    }
 }
 
 /// How a database is opened.

@@ -4,13 +4,12 @@ use crate::options::ServeOptions;
 use hypostyle::{Database, Error, ErrorKind, Result};
 use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen, server_config};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Serves until SIGINT or SIGTERM; SIGHUP reads the users' file again.
+/// Serves until SIGINT or SIGTERM; SIGHUP reads the users' file and the certificate again.
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
     raise_file_limit();
@@ -26,10 +25,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         ));
     }
     let users = options.users.as_deref().map(Users::read).transpose()?;
-    let tls = match (&options.tls_cert, &options.tls_key) {
-        (Some(certificate), Some(key)) => Some(server_config(certificate, key)?),
-        _ => None,
-    };
+    let tls = options.tls().map(|(certificate, key)| server_config(certificate, key)).transpose()?;
     let database = match options.database.to_str() {
         Some(":memory:") => Database::in_memory(options.opening.options())?,
         _ => Database::open(&options.database, options.opening.options())?,
@@ -55,7 +51,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     let mut signals = signals()?;
     let listening = listen(&server, &addresses)?;
     announce(options, &listening);
-    runtime.block_on(wait(&server, options.users.as_deref(), &mut signals));
+    runtime.block_on(wait(&server, options, &mut signals));
     tracing::info!(hint = "a second signal ends what still runs at once", "stopping");
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     runtime.block_on(async {
@@ -76,20 +72,32 @@ struct Signals {
     hangup: Signal,
 }
 
-async fn wait(server: &Arc<Server>, users: Option<&Path>, signals: &mut Signals) {
+async fn wait(server: &Arc<Server>, options: &ServeOptions, signals: &mut Signals) {
     loop {
         tokio::select! {
             _ = signals.interrupt.recv() => return,
             _ = signals.terminate.recv() => return,
-            _ = signals.hangup.recv() => match users.map(Users::read) {
-                Some(Ok(users)) => {
-                    server.set_users(users);
-                    tracing::info!("the users' file was read again");
-                }
-                Some(Err(error)) => tracing::error!(%error, "the users stay as they were"),
-                None => {}
-            },
+            _ = signals.hangup.recv() => read_again(server, options),
         }
+    }
+}
+
+fn read_again(server: &Server, options: &ServeOptions) {
+    match options.users.as_deref().map(Users::read) {
+        Some(Ok(users)) => {
+            server.set_users(users);
+            tracing::info!("the users' file was read again");
+        }
+        Some(Err(error)) => tracing::error!(%error, "the users stay as they were"),
+        None => {}
+    }
+    match options.tls().map(|(certificate, key)| server_config(certificate, key)) {
+        Some(Ok(tls)) => {
+            server.set_tls(tls);
+            tracing::info!("the certificate was read again");
+        }
+        Some(Err(error)) => tracing::error!(%error, "the certificate stays as it was"),
+        None => {}
     }
 }
 

@@ -82,7 +82,7 @@ pub struct Server {
     /// `None`: whoever can connect may do everything.
     pub(crate) users: RwLock<Option<Users>>,
     pub(crate) limits: Limits,
-    pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    tls: RwLock<Option<Arc<rustls::ServerConfig>>>,
     pub(crate) metrics: Metrics,
     open: AtomicUsize,
     /// Connections that have not said who they are.
@@ -129,7 +129,7 @@ impl Server {
             database,
             users: RwLock::new(users),
             limits,
-            tls,
+            tls: RwLock::new(tls),
             metrics: Metrics::new(),
             open: AtomicUsize::new(0),
             arriving: AtomicUsize::new(0),
@@ -146,6 +146,16 @@ impl Server {
     /// Other users from now on; sessions that are open stay.
     pub fn set_users(&self, users: Users) {
         *self.users.write() = Some(users);
+    }
+
+    /// Another certificate for who connects from now on.
+    pub fn set_tls(&self, tls: Arc<rustls::ServerConfig>) {
+        *self.tls.write() = Some(tls);
+    }
+
+    /// What clients have to encrypt with.
+    pub(crate) fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+        self.tls.read().clone()
     }
 
     /// Lets nobody in any more, and ends who is idle; what runs has as long as the limits say.

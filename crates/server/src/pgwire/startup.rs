@@ -99,10 +99,10 @@ pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<St
                 // What was sent before the encryption may be somebody else's.
                 return Err(Error::protocol("there is unencrypted data behind the request for encryption"));
             }
-            SSL_REQUEST => match (&server.tls, encrypted) {
+            SSL_REQUEST => match (server.tls(), encrypted) {
                 (Some(tls), false) => {
                     write(&mut socket, b"S").await?;
-                    let acceptor = tokio_rustls::TlsAcceptor::from(tls.clone());
+                    let acceptor = tokio_rustls::TlsAcceptor::from(tls);
                     let accepted = acceptor.accept(socket).await.map_err(|error| {
                         Error::new(ErrorKind::Connection, format!("no encryption was agreed upon: {error}"))
                     })?;
@@ -177,7 +177,7 @@ pub(super) async fn authenticate(client: &mut Client, server: &Server, peer: &st
             Error::protocol("no PostgreSQL user name specified in startup packet").with_sqlstate("28000")
         );
     }
-    if server.tls.is_some() && !client.encrypted {
+    if server.tls().is_some() && !client.encrypted {
         let message = "this server wants TLS; connect with sslmode=require";
         return Err(Error::protocol(message).with_sqlstate("28000"));
     }

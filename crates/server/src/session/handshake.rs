@@ -39,10 +39,10 @@ pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Chann
     let hook: Hook<'_> = &mut hook;
     let mut transport = Transport::new(socket);
     if transport.first_byte(hook)? == TLS_HANDSHAKE {
-        let Some(tls) = &server.tls else {
+        let Some(tls) = server.tls() else {
             return Err(Error::protocol("a client began with TLS, which this server has no certificate for"));
         };
-        let connection = rustls::ServerConnection::new(tls.clone())
+        let connection = rustls::ServerConnection::new(tls)
             .map_err(|error| Error::internal(format!("TLS cannot begin: {error}")))?;
         transport = transport.with_tls(connection);
         transport.shake_hands(hook)?;
@@ -85,7 +85,7 @@ enum Entry {
 
 fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Result<Entry> {
     let version = transport.receive_preface(hook)?.agree(wire::VERSION)?;
-    if server.tls.is_some() && !transport.has_tls() && !transport.socket().is_unix() {
+    if server.tls().is_some() && !transport.has_tls() && !transport.socket().is_unix() {
         return Err(Error::protocol("this server wants TLS; connect with tls=on"));
     }
     let hello = Hello::decode(&expect(transport, FrameType::Hello, hook)?.body)?;
