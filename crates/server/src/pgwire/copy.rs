@@ -56,7 +56,7 @@ impl Copy {
     /// Behind COPY; `None` when it is one with a file.
     pub fn of(mut words: Words<'_>) -> Result<Option<Self>> {
         let (mut table, mut columns, mut query) = (String::new(), Vec::new(), None);
-        words.accept("BINARY");
+        let is_binary = words.accept("BINARY");
         if words.accept_symbol('(') {
             let start = words.rest();
             let length = closing(&mut words)?;
@@ -101,7 +101,7 @@ impl Copy {
             table,
             columns,
             query,
-            format: Format::Text,
+            format: if is_binary { Format::Binary } else { Format::Text },
             delimiter: b'\t',
             null: "\\N".into(),
             header: false,
@@ -116,7 +116,8 @@ impl Copy {
     fn options(&mut self, words: &mut Words<'_>) -> Result<()> {
         words.accept("WITH");
         let in_parentheses = words.accept_symbol('(');
-        let (mut delimiter, mut null, mut escape) = (None, None, None);
+        let (mut delimiter, mut null, mut quote, mut escape) = (None, None, None, None);
+        let mut given: Vec<String> = Vec::new();
         let one = |what: &str, text: String| match text.as_bytes() {
             [byte] => Ok(*byte),
             _ => Err(Error::invalid_input(format!("{what} of COPY is one byte, not '{text}'"))
@@ -129,6 +130,11 @@ impl Copy {
             words.accept_symbol(',');
             let key = words.name()?;
             words.accept("AS");
+            let option = if matches!(key.as_str(), "csv" | "binary") { "format" } else { key.as_str() };
+            if given.iter().any(|before| before == option) {
+                return Err(Error::new(ErrorKind::Syntax, format!("COPY has {option} twice")));
+            }
+            given.push(option.into());
             match key.as_str() {
                 "format" => {
                     let name = words.value()?.to_ascii_lowercase();
@@ -156,7 +162,7 @@ impl Copy {
                 }
                 "delimiter" => delimiter = Some(one("the delimiter", words.value()?)?),
                 "null" => null = Some(words.value()?),
-                "quote" => self.quote = one("the quote", words.value()?)?,
+                "quote" => quote = Some(one("the quote", words.value()?)?),
                 "escape" => escape = Some(one("the escape", words.value()?)?),
                 "encoding" => {
                     let encoding = words.value()?;
@@ -169,10 +175,48 @@ impl Copy {
             }
         }
         let csv = self.format == Format::Csv;
+        let of_format = match self.format {
+            Format::Csv => None,
+            Format::Text => given.iter().find(|option| matches!(option.as_str(), "quote" | "escape")),
+            Format::Binary => given.iter().find(|option| {
+                matches!(option.as_str(), "delimiter" | "null" | "header" | "quote" | "escape")
+            }),
+        };
+        if let Some(option) = of_format {
+            let format = if self.format == Format::Text { "text" } else { "binary" };
+            let message = format!("COPY in the {format} format has no option \"{option}\"");
+            return Err(Error::new(ErrorKind::Syntax, message));
+        }
+        if self.header_match && !self.is_in {
+            return Err(Error::new(ErrorKind::Syntax, "HEADER MATCH is for COPY FROM"));
+        }
+        self.quote = quote.unwrap_or(b'"');
         self.delimiter = delimiter.unwrap_or(if csv { b',' } else { b'\t' });
         self.null = null.unwrap_or_else(|| if csv { String::new() } else { "\\N".into() });
         self.escape = escape.unwrap_or(self.quote);
-        Ok(())
+        self.check()
+    }
+
+    /// # Errors
+    /// `InvalidInput` (22023) for signs that could not be told from each other.
+    fn check(&self) -> Result<()> {
+        let csv = self.format == Format::Csv;
+        let wrong = if matches!(self.delimiter, b'\n' | b'\r') {
+            "the delimiter of COPY cannot be the end of a line"
+        } else if csv && self.delimiter == self.quote {
+            "the delimiter and the quote of COPY must differ"
+        } else if !csv && (self.delimiter.is_ascii_alphanumeric() || matches!(self.delimiter, b'\\' | b'.')) {
+            "the delimiter of COPY in the text format cannot be a letter, a digit, a backslash or a point"
+        } else if self.null.contains(['\n', '\r']) {
+            "NULL of COPY cannot have the end of a line in it"
+        } else if self.null.as_bytes().contains(&self.delimiter) {
+            "the delimiter of COPY cannot be in its NULL"
+        } else if csv && self.null.as_bytes().contains(&self.quote) {
+            "the quote of COPY cannot be in its NULL"
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid_input(wrong).with_sqlstate("22023"))
     }
 
     /// What is copied, as a query.
@@ -752,10 +796,22 @@ mod tests {
         assert_eq!((csv.delimiter, csv.null.as_str(), csv.header), (b';', "x", true));
         let old = copy("t FROM STDIN WITH DELIMITER AS '|' CSV HEADER");
         assert_eq!((old.format, old.delimiter, old.header), (Format::Csv, b'|', true));
+        assert_eq!(copy("BINARY t FROM STDIN").format, Format::Binary);
         assert_eq!(Copy::of(Words::of("t FROM 'file.csv'")).unwrap(), None);
-        for wrong in
-            ["t", "(SELECT 1) FROM STDIN", "t FROM STDIN (FORMAT xml)", "t TO STDOUT (DELIMITER 'ab')"]
-        {
+        for wrong in [
+            "t",
+            "(SELECT 1) FROM STDIN",
+            "t FROM STDIN (FORMAT xml)",
+            "t TO STDOUT (DELIMITER 'ab')",
+            "t TO STDOUT (FORMAT csv, FORMAT text)",
+            "t TO STDOUT WITH CSV BINARY",
+            "t TO STDOUT (QUOTE '|')",
+            "t TO STDOUT (FORMAT binary, NULL '')",
+            "t TO STDOUT (FORMAT csv, DELIMITER '\"')",
+            "t TO STDOUT (FORMAT csv, NULL 'a,b')",
+            "t TO STDOUT (DELIMITER 'n')",
+            "t TO STDOUT (FORMAT csv, HEADER match)",
+        ] {
             assert!(Copy::of(Words::of(wrong)).is_err(), "{wrong}");
         }
     }
