@@ -2,7 +2,6 @@
 //! reads only one of the forms in which times and intervals are written, and knows no UUIDs and no JSON; these casts, in plans and of
 //! new rows, are made here, also where they are those of elements and fields.
 
-use crate::comparison::uuid_of;
 use crate::interval::interval_text;
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, LargeListArray,
@@ -19,6 +18,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
+use hypostyle_storage::{DAY_MICROSECONDS, check_json_text, parse_uuid};
 use hypostyle_types::{Error, LogicalType};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -160,7 +160,7 @@ fn parsed<T>(
 }
 
 fn uuids(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
-    let uuids = parsed(values, safe, uuid_of)?.into_iter();
+    let uuids = parsed(values, safe, parse_uuid)?.into_iter();
     if *wanted == DataType::FixedSizeBinary(16) {
         let uuids = uuids.map(|uuid| uuid.map(Uuid::into_bytes));
         return Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16)?));
@@ -170,23 +170,16 @@ fn uuids(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayR
 }
 
 fn json(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
-    let valid = |text: &str| match serde_json::from_str::<serde_json::Value>(text) {
-        Ok(_) => Ok(text.to_string()),
-        Err(error) => {
-            let shown: String = text.chars().take(60).collect();
-            Err(Error::invalid_input(format!("'{shown}' is not JSON: {error}")).with_sqlstate("22032"))
-        }
-    };
+    let valid = |text: &str| check_json_text(text).map(|()| text.to_string());
     let text: StringViewArray = parsed(values, safe, valid)?.into_iter().collect();
     arrow::compute::cast(&text, wanted)
 }
 
 /// Arrow reads a sixtieth second, which may be the next day's.
 fn times_of_day(times: &Time64MicrosecondArray, safe: bool) -> ArrowResult<ArrayRef> {
-    const DAY: i64 = 86_400_000_000;
     let check = |time: Option<i64>| match time {
-        Some(DAY..) if safe => Ok(None),
-        Some(DAY..) => {
+        Some(DAY_MICROSECONDS..) if safe => Ok(None),
+        Some(DAY_MICROSECONDS..) => {
             let error = Error::invalid_input("a TIME ends before 24:00:00").with_sqlstate("22008");
             Err(external(error))
         }

@@ -5,21 +5,23 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{Between, Case, InList};
+use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use hypostyle_storage::parse_uuid;
 use hypostyle_types::{Error, LogicalType};
-use uuid::Uuid;
 
 /// A comparison of UUIDs, which are text in plans, with literals in the notation that they are written in.
 ///
 /// # Errors
 /// `InvalidInput` (22P02) for a literal that is no UUID.
 pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    let Some(compared) = operands_or_arguments(&mut expression) else {
+        return Ok(Transformed::no(expression));
+    };
     if !compared.iter().any(|expr| is_text(expr)) || !compared.iter().any(|expr| is_uuid(expr, schema)) {
         return Ok(Transformed::no(expression));
     }
@@ -27,7 +29,7 @@ pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Tran
     for expr in compared {
         let Expr::Literal(value, _) = &*expr else { continue };
         let Some(text) = text_of(value) else { continue };
-        let uuid = uuid_of(text).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let uuid = parse_uuid(text).map_err(|error| DataFusionError::External(Box::new(error)))?;
         let uuid = uuid.hyphenated().to_string();
         if uuid != text {
             *expr = lit(uuid);
@@ -47,8 +49,27 @@ pub(crate) fn operands(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
         Expr::Between(Between { expr, low, high, .. }) => {
             vec![expr.as_mut(), low.as_mut(), high.as_mut()]
         }
+        Expr::Case(Case { expr: Some(expr), when_then_expr, .. }) => [expr.as_mut()]
+            .into_iter()
+            .chain(when_then_expr.iter_mut().map(|(when, _)| when.as_mut()))
+            .collect(),
         _ => return None,
     })
+}
+
+/// The same, and the arguments of functions that compare or choose.
+fn operands_or_arguments(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
+    if !matches!(expression, Expr::ScalarFunction(_)) {
+        return operands(expression);
+    }
+    match expression {
+        Expr::ScalarFunction(ScalarFunction { func, args })
+            if matches!(func.name(), "nullif" | "coalesce" | "greatest" | "least") =>
+        {
+            Some(args.iter_mut().collect())
+        }
+        _ => None,
+    }
 }
 
 fn compares(operator: Operator) -> bool {
@@ -76,15 +97,6 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
         }
         _ => None,
     }
-}
-
-/// A UUID in one of the notations that PostgreSQL reads: with hyphens or without, in braces, in any case.
-///
-/// # Errors
-/// `InvalidInput` (22P02).
-pub(crate) fn uuid_of(text: &str) -> hypostyle_types::Result<Uuid> {
-    Uuid::try_parse(text.trim().trim_matches(['{', '}']))
-        .map_err(|_| Error::invalid_input(format!("'{text}' is not a UUID")).with_sqlstate("22P02"))
 }
 
 /// SIMILAR TO, whose pattern is that of LIKE with some of a regular expression's signs, and matches a whole text.

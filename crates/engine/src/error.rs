@@ -44,6 +44,17 @@ fn of_datafusion(error: &DataFusionError) -> Error {
     }
 }
 
+/// Whether DataFusion refuses a plan because two expressions of it have one name.
+pub(crate) fn is_of_twice_named(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::SchemaError(inner, _) => matches!(
+            inner.as_ref(),
+            SchemaError::DuplicateUnqualifiedField { .. } | SchemaError::DuplicateQualifiedField { .. }
+        ),
+        other => other.message().contains("require unique expression names"),
+    }
+}
+
 /// So many of something, as in a sentence.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })

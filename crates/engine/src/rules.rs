@@ -1,7 +1,7 @@
 //! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
 //! after that and before constants are folded.
 
-use crate::{arithmetic, cast, comparison, interval};
+use crate::{arithmetic, cast, comparison, interval, operand};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -15,8 +15,13 @@ use std::sync::Arc;
 /// What may become of an expression over columns of a schema.
 type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
-const AS_WRITTEN: &[Rewrite] =
-    &[arithmetic::divided, comparison::with_uuids, interval::with_intervals, comparison::similar];
+const AS_WRITTEN: &[Rewrite] = &[
+    operand::alone,
+    arithmetic::divided,
+    comparison::with_uuids,
+    interval::with_intervals,
+    comparison::similar,
+];
 
 const AS_COERCED: &[Rewrite] =
     &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::case_of_zeros];

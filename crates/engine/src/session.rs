@@ -16,7 +16,7 @@ use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
 use crate::yielding::Yielding;
-use crate::{aggregate, function, rules};
+use crate::{aggregate, function, operand, rules};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -358,6 +358,7 @@ impl Session {
         for function in aggregate::functions() {
             context.register_udaf(function);
         }
+        context.register_udf(operand::function());
         function::register_aliases(&context);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);

@@ -23,7 +23,8 @@ mod transaction;
 pub use backup::BackupProgress;
 pub use check::{CheckProgress, Damage};
 pub use column::{
-    BlockSynopsis, Bound, BufferFile, ColumnData, DictionaryFiles, NodeFiles, convert, view_rows,
+    BlockSynopsis, Bound, BufferFile, ColumnData, DAY_MICROSECONDS, DictionaryFiles, NodeFiles,
+    check_json_text, convert, parse_uuid, view_rows,
 };
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{

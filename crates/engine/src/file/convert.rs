@@ -45,7 +45,9 @@ pub fn from_text(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowEr
     let logical_type = LogicalType::from_arrow(field).ok();
     match field.data_type() {
         DataType::FixedSizeBinary(16) if logical_type == Some(LogicalType::Uuid) => {
-            fixed_binary(texts, 16, |text| Some(uuid::Uuid::try_parse(text).ok()?.into_bytes().to_vec()))
+            fixed_binary(texts, 16, |text| {
+                Some(hypostyle_storage::parse_uuid(text).ok()?.into_bytes().to_vec())
+            })
         }
         DataType::FixedSizeBinary(bytes) => fixed_binary(texts, *bytes, from_hexadecimal),
         data_type if data_type.is_binary() => {

@@ -23,7 +23,6 @@ use uuid::Uuid;
 pub(super) fn result_field(table: &TableData, column: &ColumnData) -> Field {
     let field = column.field();
     let data_type = match field.data_type() {
-        DataType::LargeUtf8 | DataType::LargeBinary => engine_field(table, column).data_type().clone(),
         // Rows of the log may have values that the dictionary has no code for.
         DataType::Dictionary(_, values) if table.beyond_files().tail.rows() > 0 => {
             DataType::Dictionary(Box::new(DataType::Int32), values.clone())

@@ -13,7 +13,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, GeneratedAs, ObjectName,
-    ObjectNamePart, ObjectType, OnCommit, SchemaName, Statement,
+    ObjectNamePart, ObjectType, OnCommit, SchemaName, SqlOption, Statement,
 };
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
@@ -240,9 +240,16 @@ impl Session {
     }
 }
 
-/// Refuses all but columns, constraints and a query.
+/// Refuses all but columns, constraints, a query, and how full PostgreSQL (its pgbench, too) would make pages.
 fn refuse_table_options(create: &CreateTable) -> Result<()> {
-    let given = CreateTable { columns: vec![], constraints: vec![], query: None, ..create.clone() };
+    let mut given = CreateTable { columns: vec![], constraints: vec![], query: None, ..create.clone() };
+    if let CreateTableOptions::With(options) = &mut given.table_options {
+        let of_pages = |option: &SqlOption| matches!(option, SqlOption::KeyValue { key, .. } if fold(key) == "fillfactor");
+        options.retain(|option| !of_pages(option));
+        if options.is_empty() {
+            given.table_options = CreateTableOptions::None;
+        }
+    }
     let plain = CreateTableBuilder::new(create.name.clone())
         .or_replace(create.or_replace)
         .if_not_exists(create.if_not_exists)

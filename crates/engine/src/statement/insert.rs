@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,
 };
+use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_storage::{ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, Result};
 
@@ -37,6 +38,19 @@ pub(super) fn refuse_foreign(insert: &Insert) -> Result<()> {
     refuse(!insert.assignments.is_empty(), "INSERT with SET")?;
     refuse(insert.settings.is_some() || insert.format_clause.is_some(), "INSERT with SETTINGS or FORMAT")?;
     refuse(insert.multi_table_insert_type.is_some(), "INSERT into several tables")
+}
+
+/// The text with ON CONFLICT behind a condition: behind a SELECT list, the parser takes ON for an alias.
+pub(super) fn conflict_apart(tokens: &[Token]) -> Option<String> {
+    let is_word = |token: &Token, word: &str| match token {
+        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let conflict = tokens.iter().rposition(|token| is_word(token, "CONFLICT"))?;
+    let before = tokens[..conflict].iter().rposition(|token| !matches!(token, Token::Whitespace(_)))?;
+    let text = |tokens: &[Token]| tokens.iter().map(Token::to_string).collect::<String>();
+    is_word(&tokens[before], "ON")
+        .then(|| format!("{}WHERE TRUE {}", text(&tokens[..before]), text(&tokens[before..])))
 }
 
 /// What becomes of the rows whose keys are there already.

@@ -70,6 +70,7 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use merge::known_actions;
 use names::name_columns;
 use remembered::{Parsed, is_of_literals, positional};
+use result::for_caller;
 use sequence::order_identity_options;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -86,7 +87,7 @@ impl Session {
     /// # Errors
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
-        with_room(sql, || self.execute_with_room(sql, parameters))
+        with_room(sql, || self.execute_with_room(sql, parameters)).and_then(for_caller)
     }
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -723,18 +724,22 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
     };
     let sql = if has(&["MERGE"]) { known_actions(&sql) } else { sql };
-    let with = |dialect: &dyn Dialect| {
-        DFParserBuilder::new(sql.as_ref())
+    let with = |dialect: &dyn Dialect, sql: &str| {
+        DFParserBuilder::new(sql)
             .with_dialect(dialect)
             .build()
             .and_then(|mut parser| parser.parse_statements())
     };
-    let mut statements = match with(&GenericDialect {}) {
-        Ok(statements) => statements,
-        Err(error) => with(&DuckDbDialect {})
-            .or_else(|_| with(&PostgreSqlDialect {}))
-            .map_err(|_| from_datafusion(error))?,
+    let in_any = |sql: &str| {
+        with(&GenericDialect {}, sql).or_else(|error| {
+            with(&DuckDbDialect {}, sql).or_else(|_| with(&PostgreSqlDialect {}, sql)).map_err(|_| error)
+        })
     };
+    let parsed = in_any(&sql).or_else(|error| match insert::conflict_apart(&tokens) {
+        Some(sql) => in_any(&sql).map_err(|_| error),
+        None => Err(error),
+    });
+    let mut statements = parsed.map_err(from_datafusion)?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             if let DfStatement::Statement(inner) = &mut statement {

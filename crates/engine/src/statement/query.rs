@@ -8,11 +8,12 @@ use super::merge::Changes;
 use super::multiset::refuse_multisets;
 use super::parameters::numbered;
 use super::parse_query;
-use super::result::Purpose;
+use super::result::{Purpose, for_caller};
 use super::returning::Returning;
-use super::write::in_types_of;
+use super::write::{Target, in_types_of};
 use crate::catalog::{SEARCH, search_from};
-use crate::error::from_datafusion;
+use crate::error::{from_datafusion, is_of_twice_named};
+use crate::operand::{groups_twice_named, told_apart};
 use crate::scan::StoredTable;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
@@ -20,7 +21,7 @@ use crate::transfer::{SessionTransfer, with_transfer};
 use crate::unnest::{has_subqueries, must_be_unnested, unnest};
 use crate::values::project_subqueries;
 use arrow::array::{ArrayRef, StringArray};
-use arrow::datatypes::Schema;
+use arrow::datatypes::{FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::MemTable;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -29,6 +30,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::{SessionContext, SessionState};
+use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{
     DdlStatement, DmlStatement, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement, TableScan,
     WriteOp,
@@ -37,7 +39,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, Statement, TableFactor, TableObject};
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -94,7 +96,7 @@ impl Session {
         }
         let full = [&database, &schema, &relation].map(|part| super::quoted(part)).join(".");
         let sql = format!("SELECT * FROM {full}");
-        self.query_for_result(super::parse(&sql)?, &Parameters::None)
+        self.query_for_result(super::parse(&sql)?, &Parameters::None).and_then(for_caller)
     }
 
     /// `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of columns planning takes longer than all else.
@@ -208,7 +210,7 @@ impl Session {
         }
         // The planner finds the types of numbered ones only.
         let numbered = numbered(&mut statement, parameters)?;
-        let dml = self.plan_insert(statement, numbered.as_ref().unwrap_or(parameters))?;
+        let dml = self.plan_insert(statement, numbered.as_ref().unwrap_or(parameters), target.as_ref())?;
         if !matches!(dml.op, WriteOp::Insert(_)) {
             return Err(Error::unsupported(format!("{} is not supported", dml.op)));
         }
@@ -267,18 +269,34 @@ impl Session {
         })
     }
 
-    /// DataFusion takes all VALUES of an INSERT for rows of its table, those within its query, too: such a query is planned by itself.
-    fn plan_insert(&self, mut statement: DfStatement, parameters: &Parameters) -> Result<DmlStatement> {
-        let own = match &mut statement {
-            DfStatement::Statement(inner) => match inner.as_mut() {
-                Statement::Insert(insert) => insert.source.as_mut().filter(|source| has_inner_values(source)),
-                _ => None,
-            },
-            _ => None,
-        };
+    /// A query with VALUES within it is planned by itself, because DataFusion takes all VALUES of an INSERT for rows of its table; so
+    /// is one that gives text for UUIDs within other values, which DataFusion does not cast.
+    fn plan_insert(
+        &self,
+        mut statement: DfStatement,
+        parameters: &Parameters,
+        target: Option<&Target>,
+    ) -> Result<DmlStatement> {
+        let mut own = None;
+        let mut with_uuids: Vec<(usize, FieldRef)> = Vec::new();
+        if let DfStatement::Statement(inner) = &mut statement
+            && let Statement::Insert(insert) = inner.as_mut()
+        {
+            if let Some(target) = target {
+                let columns = &target.data.entry().columns;
+                let named = target.given_columns(&insert.columns)?;
+                let given = if named.is_empty() { (0..columns.len()).collect() } else { named };
+                let given = given.into_iter().map(|place| &columns[place].logical_type).enumerate();
+                let has_uuids = given.filter(|(_, of)| **of != LogicalType::Uuid && contains_uuids(of));
+                with_uuids =
+                    has_uuids.map(|(index, of)| (index, Arc::new(of.arrow_field("", true)))).collect();
+            }
+            own = insert.source.as_mut().filter(|source| !with_uuids.is_empty() || has_inner_values(source));
+        }
         let Some(source) = own else { return dml(self.plan(statement, parameters)?) };
         let query = Statement::Query(source.clone());
         let query = self.plan(DfStatement::Statement(Box::new(query)), parameters)?;
+        let query = in_types(query, &with_uuids).map_err(from_datafusion)?;
         let rows = Arc::new(query.schema().as_arrow().clone());
         let table = MemTable::try_new(rows, vec![vec![]]).map_err(from_datafusion)?;
         **source = parse_query(&format!("SELECT * FROM {SELECTED}"))?;
@@ -362,6 +380,36 @@ fn dml(plan: LogicalPlan) -> Result<DmlStatement> {
     }
 }
 
+fn contains_uuids(of: &LogicalType) -> bool {
+    match of {
+        LogicalType::Uuid => true,
+        LogicalType::List { element } | LogicalType::Array { element, .. } => contains_uuids(element),
+        LogicalType::Struct { fields } => fields.iter().any(|field| contains_uuids(&field.logical_type)),
+        _ => false,
+    }
+}
+
+/// A query with some of its columns cast.
+fn in_types(query: LogicalPlan, wanted: &[(usize, FieldRef)]) -> datafusion::error::Result<LogicalPlan> {
+    if wanted.is_empty() {
+        return Ok(query);
+    }
+    let columns = query.schema().columns().into_iter().enumerate();
+    let columns: Vec<Expr> = columns
+        .map(|(index, column)| {
+            let name = column.name.clone();
+            match wanted.iter().find(|(place, _)| *place == index) {
+                Some((_, field)) => {
+                    let expr = Box::new(Expr::Column(column));
+                    Expr::Cast(Cast { expr, field: field.clone() }).alias(name)
+                }
+                None => Expr::Column(column),
+            }
+        })
+        .collect();
+    LogicalPlanBuilder::from(query).project(columns)?.build()
+}
+
 /// Whether VALUES may be within the query, besides those that it is.
 fn has_inner_values(query: &Query) -> bool {
     let count = query.to_string().matches("VALUES").count();
@@ -398,8 +446,14 @@ struct Planning {
 impl Planning {
     async fn plan(self) -> Result<(LogicalPlan, SessionState)> {
         let Self { state, statement, values, snapshot } = self;
-        let plan =
-            state.statement_to_plan(statement).await.map_err(|error| planning_error(error, &snapshot))?;
+        let casts_apart = told_apart(&statement);
+        let mut plan = state.statement_to_plan(statement).await;
+        if let Some(statement) = casts_apart
+            && plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named)
+        {
+            plan = state.statement_to_plan(statement).await;
+        }
+        let plan = plan.map_err(|error| planning_error(error, &snapshot))?;
         let plan = match values {
             Some(values) => plan.with_param_values(values).map_err(from_datafusion)?,
             None => plan,
@@ -425,7 +479,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
         let physical = purpose.plan(physical)?;
         let schema = physical.schema();
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
-        return purpose.outcome(Outcome::Batches { schema, batches });
+        return Ok(Outcome::Batches { schema, batches });
     }
     let plan = if must_be_unnested(&plan) { unnest(plan).map_err(from_datafusion)? } else { plan };
     let physical = match plan_query(state, &plan, &schema).await {
@@ -443,7 +497,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
             let physical = purpose.plan(physical)?;
             let schema = physical.schema();
             let stream = execute_stream(physical, state.task_ctx()).map_err(from_datafusion)?;
-            purpose.outcome(Outcome::Stream { schema, stream })
+            Ok(Outcome::Stream { schema, stream })
         }
     }
 }

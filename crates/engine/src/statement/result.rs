@@ -1,16 +1,16 @@
 //! What becomes of a query's rows on their way out: types that only the engine's operators need do not leave it.
 
+use crate::cast::cast;
 use crate::error::from_datafusion;
 use crate::scan::for_result;
 use crate::session::Outcome;
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
-use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
-use hypostyle_storage::convert;
 use hypostyle_types::{LogicalType, Result};
 use std::sync::Arc;
 
@@ -31,59 +31,79 @@ impl Purpose {
             Self::Result => for_result(plan).map_err(from_datafusion),
         }
     }
+}
 
-    /// The outcome, with UUIDs in place of their text.
-    ///
-    /// # Errors
-    /// `InvalidInput` for text that is none, which may come from the other side of a UNION.
-    pub fn outcome(self, outcome: Outcome) -> Result<Outcome> {
-        match outcome {
-            Outcome::Stream { schema, stream } if self == Self::Result && has_uuids(&schema) => {
-                let schema = with_uuids(&schema);
-                let given = schema.clone();
-                let converted = stream.map(move |batch| {
-                    convert_batch(&batch?, &given).map_err(|error| DataFusionError::External(Box::new(error)))
-                });
-                let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), converted));
-                Ok(Outcome::Stream { schema, stream })
+/// The outcome in the types that stored columns have in results, and that a server's clients get, whatever the operators
+/// computed in: text, bytes and lists with offsets of 64 bits, UUIDs as bytes.
+///
+/// # Errors
+/// `InvalidInput` for a UUID's text that is none, which may come from the other side of a UNION.
+pub(super) fn for_caller(outcome: Outcome) -> Result<Outcome> {
+    match outcome {
+        Outcome::Stream { schema: given, stream } => {
+            let schema = result_schema(&given);
+            if schema == given {
+                return Ok(Outcome::Stream { schema, stream });
             }
-            Outcome::Batches { schema, batches } if self == Self::Result && has_uuids(&schema) => {
-                let schema = with_uuids(&schema);
-                let batches =
-                    batches.iter().map(|batch| convert_batch(batch, &schema)).collect::<Result<_>>()?;
-                Ok(Outcome::Batches { schema, batches })
-            }
-            other => Ok(other),
+            let wanted = schema.clone();
+            let converted = stream.map(move |batch| Ok(converted(&batch?, &wanted)?));
+            let stream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), converted));
+            Ok(Outcome::Stream { schema, stream })
         }
+        Outcome::Batches { schema: given, batches } => {
+            let schema = result_schema(&given);
+            if schema == given {
+                return Ok(Outcome::Batches { schema, batches });
+            }
+            let batches = batches.iter().map(|batch| converted(batch, &schema));
+            let batches = batches.collect::<std::result::Result<_, _>>();
+            Ok(Outcome::Batches { schema, batches: batches.map_err(|error| from_datafusion(error.into()))? })
+        }
+        other => Ok(other),
+    }
+}
+
+fn result_schema(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(result_field).collect::<Vec<_>>();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn result_field(field: &FieldRef) -> FieldRef {
+    let data_type = match is_of_uuids(field) {
+        true => LogicalType::Uuid.arrow_type(),
+        false => result_type(field.data_type()),
+    };
+    match data_type == *field.data_type() {
+        true => field.clone(),
+        false => Arc::new(field.as_ref().clone().with_data_type(data_type)),
     }
 }
 
 /// Whether a field is of UUIDs in the form of text.
 fn is_of_uuids(field: &Field) -> bool {
-    !matches!(field.data_type(), DataType::FixedSizeBinary(_))
+    field.data_type().is_string()
         && LogicalType::from_arrow(field).is_ok_and(|logical_type| logical_type == LogicalType::Uuid)
 }
 
-fn has_uuids(schema: &Schema) -> bool {
-    schema.fields().iter().any(|field| is_of_uuids(field))
+fn result_type(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Utf8 | DataType::Utf8View => DataType::LargeUtf8,
+        DataType::Binary | DataType::BinaryView => DataType::LargeBinary,
+        DataType::List(element) | DataType::LargeList(element) => DataType::LargeList(result_field(element)),
+        DataType::FixedSizeList(element, length) => DataType::FixedSizeList(result_field(element), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(result_field).collect()),
+        other => other.clone(),
+    }
 }
 
-fn with_uuids(schema: &Schema) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| match is_of_uuids(field) {
-        true => Arc::new(field.as_ref().clone().with_data_type(LogicalType::Uuid.arrow_type())),
-        false => field.clone(),
-    });
-    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
-}
-
-fn convert_batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+fn converted(batch: &RecordBatch, schema: &SchemaRef) -> std::result::Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields());
-    let columns = columns.map(|(array, field)| match array.data_type() == field.data_type() {
-        true => Ok(array.clone()),
-        false => convert(array, field.name(), &LogicalType::Uuid, 0),
+    let columns = columns.map(|(array, field)| match field.data_type() {
+        wanted if array.data_type() == wanted => Ok(array.clone()),
+        wanted if array.data_type().is_string() && wanted.is_string() => arrow::compute::cast(array, wanted),
+        _ => cast(array, field, false),
     });
-    let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
+    let columns = columns.collect::<std::result::Result<Vec<ArrayRef>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(schema.clone(), columns, &options)
-        .map_err(|error| from_datafusion(error.into()))
 }

@@ -353,24 +353,38 @@ fn texts(array: &ArrayRef) -> Result<ArrayRef> {
         .map_err(|error| Error::invalid_input(format!("cannot read the text: {error}")))
 }
 
+fn in_row(column: &str, row: u64) -> String {
+    format!("column \"{column}\", row {row}")
+}
+
+/// A UUID in one of the notations that PostgreSQL reads: with hyphens or without, in braces, in any case.
+///
+/// # Errors
+/// `InvalidInput` (22P02).
+pub fn parse_uuid(text: &str) -> Result<Uuid> {
+    Uuid::try_parse(text.trim().trim_matches(['{', '}']))
+        .map_err(|_| Error::invalid_input(format!("'{text}' is not a UUID")).with_sqlstate("22P02"))
+}
+
+/// # Errors
+/// `InvalidInput` (22032) for text that is not JSON.
+pub fn check_json_text(text: &str) -> Result<()> {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
+        let shown: String = text.chars().take(60).collect();
+        Error::invalid_input(format!("'{shown}' is not JSON: {error}")).with_sqlstate("22032")
+    })
+}
+
+/// The time of day at which the next day begins, in microseconds.
+pub const DAY_MICROSECONDS: i64 = 86_400_000_000;
+
 fn parse_uuids(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<ArrayRef> {
     let texts = texts(array)?;
     let mut parsed = Vec::with_capacity(texts.len());
     for (index, text) in texts.as_string::<i64>().iter().enumerate() {
-        parsed.push(match text {
-            None => None,
-            Some(text) => Some(
-                *Uuid::try_parse(text.trim().trim_matches(['{', '}']))
-                    .map_err(|_| {
-                        Error::invalid_input(format!(
-                            "column \"{name}\", row {}: '{text}' is not a UUID",
-                            row(index)
-                        ))
-                        .with_sqlstate("22P02")
-                    })?
-                    .as_bytes(),
-            ),
-        });
+        let uuid = text.map(parse_uuid).transpose();
+        let uuid = uuid.map_err(|error| error.context(in_row(name, row(index))))?;
+        parsed.push(uuid.map(Uuid::into_bytes));
     }
     let array = FixedSizeBinaryArray::try_from_sparse_iter_with_size(parsed.into_iter(), 16)
         .map_err(|error| Error::internal(format!("cannot build UUIDs: {error}")))?;
@@ -379,9 +393,9 @@ fn parse_uuids(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Resu
 
 /// A time is within a day.
 fn check_times(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<()> {
-    const DAY: i64 = 86_400_000_000;
     let times = array.as_primitive::<Time64MicrosecondType>().iter();
-    match times.enumerate().find(|(_, time)| time.is_some_and(|time| !(0..DAY).contains(&time))) {
+    match times.enumerate().find(|(_, time)| time.is_some_and(|time| !(0..DAY_MICROSECONDS).contains(&time)))
+    {
         None => Ok(()),
         Some((index, time)) => Err(Error::invalid_input(format!(
             "column \"{name}\", row {}: {} µs after midnight are no TIME of a day",
@@ -394,15 +408,8 @@ fn check_times(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Resu
 
 fn check_json(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<()> {
     for (index, text) in array.as_string::<i64>().iter().enumerate() {
-        if let Some(text) = text
-            && let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text)
-        {
-            let shown: String = text.chars().take(60).collect();
-            return Err(Error::invalid_input(format!(
-                "column \"{name}\", row {}: '{shown}' is not JSON: {error}",
-                row(index)
-            ))
-            .with_sqlstate("22032"));
+        if let Some(text) = text {
+            check_json_text(text).map_err(|error| error.context(in_row(name, row(index))))?;
         }
     }
     Ok(())

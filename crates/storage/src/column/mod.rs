@@ -13,7 +13,7 @@ mod views;
 mod writer;
 
 pub use bounds::{BlockSynopsis, Bound};
-pub use convert::convert;
+pub use convert::{DAY_MICROSECONDS, check_json_text, convert, parse_uuid};
 pub use reader::{BufferFile, ColumnData, DictionaryFiles, NodeFiles};
 pub use views::view_rows;
 
