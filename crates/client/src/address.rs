@@ -1,17 +1,22 @@
 //! Where a server is and who asks: `hypostyle://user@host:port/` and `hypostyle+unix:///path`.
 
 use hypostyle_types::{Error, Result, did_you_mean};
+use hypostyle_wire::CHUNK_BYTES_MAX;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use url::Url;
 
 /// The port when none is named.
 pub const PORT: u16 = 4953;
 
-const OPTIONS: [&str; 4] = ["tls", "tls_ca", "password", "streams"];
+const OPTIONS: [&str; 5] = ["tls", "tls_ca", "password", "streams", "chunk_bytes"];
 
 /// Connections of one session.
 const STREAMS_MAX: u32 = 16;
+
+/// Smaller chunks have more headers than rows.
+const CHUNK_BYTES_MIN: u32 = 1 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -41,6 +46,8 @@ pub struct Address {
     pub tls_ca: Option<PathBuf>,
     /// Connections over which a result comes at once, over TCP.
     pub streams: u32,
+    /// Bytes of a chunk before compression; `None` leaves it to the server.
+    pub chunk_bytes: Option<u32>,
 }
 
 impl Address {
@@ -89,6 +96,7 @@ impl Address {
             tls: Tls::Auto,
             tls_ca: None,
             streams: 1,
+            chunk_bytes: None,
         };
         for (name, value) in url.query_pairs() {
             match name.as_ref() {
@@ -102,9 +110,11 @@ impl Address {
                 }
                 "tls_ca" => address.tls_ca = Some(value.as_ref().into()),
                 "streams" => {
-                    let streams = value.parse().ok().filter(|streams| (1..=STREAMS_MAX).contains(streams));
-                    let wrong = || wrong(format!("streams is 1 to {STREAMS_MAX}, not \"{value}\""));
-                    address.streams = streams.ok_or_else(wrong)?;
+                    address.streams = number(&name, &value, 1..=STREAMS_MAX).map_err(wrong)?;
+                }
+                "chunk_bytes" => {
+                    let range = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
+                    address.chunk_bytes = Some(number(&name, &value, range).map_err(wrong)?);
                 }
                 "password" => address.password = Some(value.into_owned()),
                 other => {
@@ -115,6 +125,11 @@ impl Address {
         }
         Ok(address)
     }
+}
+
+fn number(name: &str, value: &str, range: RangeInclusive<u32>) -> std::result::Result<u32, String> {
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("{name} is {} to {}, not \"{value}\"", range.start(), range.end()))
 }
 
 fn percent_decode(text: &str) -> Option<String> {
@@ -162,7 +177,8 @@ mod tests {
         assert_eq!(format!("{address:?}"), "hypostyle://ada@example.org:99/");
         let local = Address::parse("hypostyle+unix:///run/a%20b.sock?tls_ca=/x").unwrap();
         assert_eq!(local.place, Place::Unix("/run/a b.sock".into()));
-        assert_eq!(Address::parse("hypostyle://h?streams=4").unwrap().streams, 4);
+        let tuned = Address::parse("hypostyle://h?streams=4&chunk_bytes=65536").unwrap();
+        assert_eq!((tuned.streams, tuned.chunk_bytes), (4, Some(65536)));
         let six = Address::parse("hypostyle://[::1]").unwrap();
         assert_eq!(six.place, Place::Tcp { host: "::1".into(), port: PORT });
         assert_eq!(six.to_string(), format!("hypostyle://[::1]:{PORT}/"));
@@ -176,6 +192,8 @@ mod tests {
             ("hypostyle+unix://a/b", "three slashes"),
             ("hypostyle://h?tsl=on", "did you mean \"tls\""),
             ("hypostyle://h?streams=17", "1 to 16"),
+            ("hypostyle://h?chunk_bytes=16777217", "1024 to 16777216"),
+            ("hypostyle://h?chunk_bytes=1MB", "not \"1MB\""),
             ("hypostyle://h?tls=yes", "auto, on or off"),
             ("postgres://h", "\"postgres\""),
             ("hypostyle://ada:secret@h:99999/", "\"…@h:99999/\" is no address"),

@@ -39,8 +39,6 @@ pub type Resolver = Arc<dyn Fn(&str) -> Option<Result<Table>> + Send + Sync>;
 pub struct Options {
     /// Name and version of the program, for the server's lists and logs.
     pub client: String,
-    /// Bytes of a chunk before compression, at most 16 MiB; 0 leaves it to the server.
-    pub chunk_bytes: u32,
     /// Take descriptors where the server is on this machine.
     pub descriptors: bool,
 }
@@ -48,7 +46,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let client = format!("hypostyle {}", env!("CARGO_PKG_VERSION"));
-        Self { client, chunk_bytes: 0, descriptors: true }
+        Self { client, descriptors: true }
     }
 }
 
@@ -189,7 +187,7 @@ impl Connection {
             kind,
             descriptors: link.takes_descriptors(),
             progress: link.hook.lock().is_some(),
-            chunk_bytes: self.0.options.chunk_bytes.min(wire::CHUNK_BYTES_MAX),
+            chunk_bytes: self.0.address.chunk_bytes.unwrap_or(0),
             credit: WINDOW_BYTES,
             text: text.into(),
             parameters,

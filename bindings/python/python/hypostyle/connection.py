@@ -49,8 +49,9 @@ def connect(
         database: a directory, created if missing; `None` or ":memory:" for a database in memory; or the
             address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path", to which the other
             arguments do not apply. Its password stands in the address or in the environment variable
-            HYPOSTYLE_PASSWORD. Options follow a "?": tls=auto|on|off, tls_ca=FILE, and streams=1…16,
-            connections over which a result comes at once where the network limits each.
+            HYPOSTYLE_PASSWORD. Options follow a "?": tls=auto|on|off, tls_ca=FILE, streams=1…16,
+            connections over which a result comes at once where the network limits each, and
+            chunk_bytes=1024…16777216, bytes that the server encodes at a time (1 MiB).
         read_only: refuse every write; the directory must exist.
         threads: threads of queries and conversions; by default, one per processor.
         memory_limit: of queries, in bytes or as "4GB", "512MiB", "80%".
