@@ -423,3 +423,20 @@ def test_literals_of_the_client_side(port):
         pg.execute("INSERT INTO by_client VALUES (%s, %s)", (key, b"\0\xff"))
         assert pg.execute("SELECT * FROM by_client WHERE u = %s", (key,)).fetchall() == [(key, b"\0\xff")]
         pg.execute("DROP TABLE by_client")
+
+
+def test_execute_tells_what_its_statement_did(port):
+    address = f"host=127.0.0.1 port={port} user=ada"
+    with psycopg.connect(address, autocommit=True) as pg:
+        pg.execute("CREATE TABLE by_name (i INTEGER)")
+        pg.execute("PREPARE put AS INSERT INTO by_name SELECT i FROM generate_series(1, $1::INTEGER) AS g (i)")
+        pg.execute('PREPARE "Get" (INTEGER) AS SELECT * FROM by_name WHERE i > $1')
+        pg.execute("PREPARE change AS UPDATE by_name SET i = i + 10 WHERE i < $1")
+        for sql, told in (
+            ("EXECUTE put(5)", "INSERT 0 5"),
+            ('EXECUTE "Get"(2)', "SELECT 3"),
+            ("EXECUTE change(3)", "UPDATE 2"),
+        ):
+            cursor = pg.execute(sql)
+            assert (cursor.statusmessage, cursor.rowcount) == (told, int(told.rsplit(" ", 1)[1]))
+        pg.execute("DROP TABLE by_name")

@@ -14,6 +14,7 @@ use super::prepared::{Portal, State, Statement};
 use super::reply::{Severity, Status};
 use super::rows::Rows;
 use super::setting::{REPORTED, Setting};
+use super::words::{executed, prepared};
 use crate::Server;
 use arrow::array::timezone::Tz;
 use bytes::Bytes;
@@ -41,6 +42,8 @@ pub(super) struct Session {
     told: HashMap<&'static str, String>,
     statements: HashMap<String, Rc<Statement>>,
     portals: HashMap<String, Portal>,
+    /// Tags of the statements that PREPARE has named.
+    prepared: HashMap<String, String>,
     /// What SET LOCAL has changed, as it was before.
     local: Vec<(String, Option<String>)>,
     /// The open transaction is implicit.
@@ -94,6 +97,7 @@ impl Session {
             told: HashMap::new(),
             statements: HashMap::new(),
             portals: HashMap::new(),
+            prepared: HashMap::new(),
             local: Vec::new(),
             implicit: false,
             too_long,
@@ -293,12 +297,19 @@ impl Session {
     fn complete(&mut self, command: &Command, rows: u64) {
         self.server.metrics.rows_sent.inc_by(rows);
         let tag = match command {
-            Command::Run { tag, .. } => completion(tag, Some(rows)),
+            Command::Run { sql, tag } => completion(self.tag_of(sql, tag), Some(rows)),
             Command::Fetch { moves: true, .. } => completion("MOVE", Some(rows)),
             Command::Fetch { .. } => completion("FETCH", Some(rows)),
             _ => completion("SELECT", Some(rows)),
         };
         self.output.replies.complete(&tag);
+    }
+
+    /// The tag of a statement; of one that EXECUTE runs, that one's.
+    fn tag_of<'a>(&'a self, sql: &str, tag: &'a str) -> &'a str {
+        let own =
+            (tag == "EXECUTE").then(|| executed(sql)).flatten().and_then(|name| self.prepared.get(&name));
+        own.map_or(tag, String::as_str)
     }
 
     // Transactions.
@@ -399,7 +410,10 @@ impl Session {
                 if result.is_query() {
                     return Ok(Performed::Rows(Box::new(Rows::new(result, told, self.zone()))));
                 }
-                complete(&completion(tag, result.rows_affected()))
+                if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
+                    self.prepared.insert(name, tag);
+                }
+                complete(&completion(self.tag_of(sql, tag), result.rows_affected()))
             }
             Command::Begin(sql) => Ok(self.begin(sql)?),
             Command::End { commit, chain } => Ok(self.end(*commit, *chain)?),

@@ -215,6 +215,24 @@ pub(super) fn tag(sql: &str) -> String {
     }
 }
 
+/// The name that PREPARE gives a statement, and that statement's tag.
+pub(super) fn prepared(sql: &str) -> Option<(String, String)> {
+    let mut words = Words::of(sql);
+    let name = words.accept("PREPARE").then(|| words.name())?.ok()?;
+    loop {
+        if words.accept("AS") {
+            return Some((name, tag(words.rest())));
+        }
+        words.next()?;
+    }
+}
+
+/// The name of the statement that EXECUTE runs.
+pub(super) fn executed(sql: &str) -> Option<String> {
+    let mut words = Words::of(sql);
+    words.accept("EXECUTE").then(|| words.name())?.ok()
+}
+
 /// What a statement that begins with WITH writes, if it does.
 fn written(sql: &str) -> Option<&'static str> {
     let mut depth = 0;
@@ -255,6 +273,20 @@ mod tests {
                 Word::Text("open".into()),
             ]
         );
+    }
+
+    #[test]
+    fn prepared_statements_have_their_own_tags() {
+        let of = |sql| prepared(sql).unwrap();
+        assert_eq!(of("PREPARE q AS select 1"), ("q".into(), "SELECT".into()));
+        assert_eq!(
+            of("prepare \"Q\"(int, text) as insert into t values ($1)"),
+            ("Q".into(), "INSERT".into())
+        );
+        assert_eq!(prepared("select 1 as prepare"), None);
+        assert_eq!(prepared("prepare q"), None);
+        assert_eq!(executed("EXECUTE Q(1)"), Some("q".into()));
+        assert_eq!(executed("select 1"), None);
     }
 
     #[test]
