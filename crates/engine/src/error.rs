@@ -136,6 +136,11 @@ fn schema_error(error: &SchemaError) -> Error {
             let message = format!("column \"{}\" is in several tables; write whose it is", field.name);
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
         }
+        SchemaError::DuplicateQualifiedField { qualifier, name } => {
+            let table = qualifier.table();
+            let message = format!("column \"{name}\" of \"{table}\" is there twice; give one an alias");
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42712")
+        }
         other => Error::new(ErrorKind::Syntax, other.to_string()),
     }
 }

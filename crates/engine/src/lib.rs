@@ -17,6 +17,7 @@ mod identity;
 mod information_schema;
 mod interval;
 mod memory;
+mod on;
 mod operand;
 mod pg_catalog;
 mod rules;

@@ -44,7 +44,12 @@ pub(crate) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
 pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let mut loses = false;
     let visited = plan.apply_with_subqueries(|node| {
-        loses |= matches!(node, LogicalPlan::Filter(filter) if loses_unknown(filter));
+        loses |= match node {
+            LogicalPlan::Filter(filter) => loses_unknown(filter),
+            // A filter above may take it over.
+            LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
+            _ => false,
+        };
         Ok(if loses { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     if loses || visited.is_err() {
@@ -61,6 +66,10 @@ pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let has_renamed =
         |node: &LogicalPlan| node.expressions().iter().any(|expr| expr.exists(renamed).unwrap_or(false));
     plan.exists(|node| Ok(has_renamed(node))).unwrap_or(false)
+}
+
+fn has_membership(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::InSubquery(_)))).unwrap_or(false)
 }
 
 /// Whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes columns of those that are no joins
@@ -617,7 +626,7 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
 }
 
 /// The columns of a schema that a subquery refers to from outside.
-fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
+pub(crate) fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     let mut found = Vec::new();
     collect(plan, schema, &[], &mut found);
     found

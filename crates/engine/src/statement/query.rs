@@ -13,6 +13,7 @@ use super::returning::Returning;
 use super::write::{Target, in_types_of};
 use crate::catalog::{SEARCH, search_from};
 use crate::error::{from_datafusion, is_of_twice_named};
+use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
 use crate::scan::StoredTable;
 use crate::scope::Name;
@@ -464,7 +465,8 @@ impl Planning {
             return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
                 .with_sqlstate("07001"));
         }
-        Ok((project_subqueries(plan).map_err(from_datafusion)?, state))
+        let plan = project_subqueries(plan).and_then(project_conditions).map_err(from_datafusion)?;
+        Ok((plan, state))
     }
 }
 
