@@ -7,20 +7,39 @@ use rustix::fs::{FlockOperation, MemfdFlags, Mode};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Where a database keeps its files.
 #[derive(Debug)]
 pub enum Store {
     Directory {
         path: PathBuf,
+        /// The directory that was there at first; another may have taken its name since.
+        held: OnceLock<Directory>,
         read_only: bool,
         observer: Observed,
     },
     /// Each file is a memfd; unlinking drops it, mappings live on.
     Memory(Mutex<HashMap<String, File>>, Arc<MemoryLocks>),
+}
+
+/// An open directory, and a path to it that renaming it does not change.
+#[derive(Debug)]
+pub struct Directory {
+    _open: fs::File,
+    path: PathBuf,
+}
+
+impl Directory {
+    /// `None` where there is no directory, or no `/proc`.
+    fn of(path: &Path) -> Option<Self> {
+        let open = fs::File::open(path).ok()?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        path.is_dir().then_some(Self { _open: open, path })
+    }
 }
 
 /// The locks of a store in memory, by name.
@@ -97,7 +116,7 @@ impl Store {
     }
 
     pub fn directory(path: impl Into<PathBuf>, read_only: bool) -> Self {
-        Self::Directory { path: path.into(), read_only, observer: None }
+        Self::Directory { path: path.into(), held: OnceLock::new(), read_only, observer: None }
     }
 
     /// Lets a test watch what happens on disk.
@@ -123,18 +142,30 @@ impl Store {
         }
     }
 
+    /// Where a file is for system calls: in the same directory as all others, whatever has its name by now.
+    fn at(&self, name: &str) -> PathBuf {
+        let Self::Directory { path, held, .. } = self else { return name.into() };
+        if held.get().is_none()
+            && let Some(directory) = Directory::of(path)
+        {
+            // Another thread may have been faster.
+            let _set = held.set(directory);
+        }
+        held.get().map_or(path, |held| &held.path).join(name)
+    }
+
     /// Creates an empty file; an abandoned one of that name is unlinked first.
     pub fn create(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory { path, observer, .. } => {
-                let path = path.join(name);
+                let (path, at) = (path.join(name), self.at(name));
                 let create = || {
                     tell(observer, Operation::Create { file: &path.to_string_lossy() })?;
-                    match fs::remove_file(&path) {
+                    match fs::remove_file(&at) {
                         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                         _ => {}
                     }
-                    OpenOptions::new().read(true).write(true).create_new(true).open(&path)
+                    OpenOptions::new().read(true).write(true).create_new(true).open(&at)
                 };
                 let file = create().map_err(|error| {
                     write_error(&error, format_args!("cannot create \"{}\"", path.display()))
@@ -156,9 +187,9 @@ impl Store {
     /// Opens an existing file, for writing too unless the store is read-only.
     pub fn open(&self, name: &str) -> Result<File> {
         match self {
-            Self::Directory { path, read_only, observer } => {
-                let path = path.join(name);
-                let file = OpenOptions::new().read(true).write(!read_only).open(&path).map_err(|error| {
+            Self::Directory { path, read_only, observer, .. } => {
+                let (path, at) = (path.join(name), self.at(name));
+                let file = OpenOptions::new().read(true).write(!read_only).open(at).map_err(|error| {
                     Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
                 })?;
                 Ok(File::new(file, &path.to_string_lossy(), observer))
@@ -176,7 +207,7 @@ impl Store {
             Self::Directory { path, observer, .. } => {
                 let path = path.join(name);
                 let operation = Operation::Remove { file: &path.to_string_lossy() };
-                match tell(observer, operation).and_then(|()| fs::remove_file(&path)) {
+                match tell(observer, operation).and_then(|()| fs::remove_file(self.at(name))) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         Err(Error::from_io(&error, format_args!("cannot remove \"{}\"", path.display())))
                     }
@@ -194,10 +225,11 @@ impl Store {
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         match self {
             Self::Directory { path, observer, .. } => {
+                let at = (self.at(from), self.at(to));
                 let (from, to) = (path.join(from), path.join(to));
                 let operation =
                     Operation::Rename { from: &from.to_string_lossy(), to: &to.to_string_lossy() };
-                tell(observer, operation).and_then(|()| fs::rename(&from, &to)).map_err(|error| {
+                tell(observer, operation).and_then(|()| fs::rename(&at.0, &at.1)).map_err(|error| {
                     Error::from_io(&error, format_args!("cannot rename \"{}\"", from.display()))
                 })
             }
@@ -227,7 +259,9 @@ impl Store {
                 let path = path.join(directory);
                 let doing = || format!("cannot list \"{}\"", path.display());
                 let mut names = Vec::new();
-                for entry in fs::read_dir(&path).map_err(|error| Error::from_io(&error, doing()))? {
+                for entry in
+                    fs::read_dir(self.at(directory)).map_err(|error| Error::from_io(&error, doing()))?
+                {
                     let entry = entry.map_err(|error| Error::from_io(&error, doing()))?;
                     names.push(entry.file_name().to_string_lossy().into_owned());
                 }
@@ -250,7 +284,7 @@ impl Store {
         if let Self::Directory { path, observer, .. } = self {
             let path = path.join(name);
             let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
-            tell(observer, operation).and_then(|()| fs::create_dir_all(&path)).map_err(|error| {
+            tell(observer, operation).and_then(|()| fs::create_dir_all(self.at(name))).map_err(|error| {
                 write_error(&error, format_args!("cannot create the directory \"{}\"", path.display()))
             })?;
         }
@@ -263,7 +297,7 @@ impl Store {
             Self::Directory { path, observer, .. } => {
                 let path = path.join(name);
                 let operation = Operation::RemoveDirectory { directory: &path.to_string_lossy() };
-                match tell(observer, operation).and_then(|()| fs::remove_dir_all(&path)) {
+                match tell(observer, operation).and_then(|()| fs::remove_dir_all(self.at(name))) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
                         Err(Error::from_io(&error, format_args!("cannot remove \"{}\"", path.display())))
                     }
@@ -283,7 +317,7 @@ impl Store {
         if let Self::Directory { path, observer, .. } = self {
             let path = path.join(name);
             let operation = Operation::SyncDirectory { directory: &path.to_string_lossy() };
-            let sync = || fs::File::open(&path)?.sync_all();
+            let sync = || fs::File::open(self.at(name))?.sync_all();
             tell(observer, operation).and_then(|()| sync()).map_err(|error| {
                 Error::from_io(&error, format_args!("cannot sync the directory \"{}\"", path.display()))
             })?;
@@ -323,7 +357,7 @@ impl Store {
     }
 
     fn is_named(&self, file: &fs::File, name: &str) -> Result<bool> {
-        let path = self.path().unwrap_or(Path::new("")).join(name);
+        let path = self.at(name);
         let found = fs::metadata(&path).and_then(|named| Ok((named, file.metadata()?)));
         match found {
             Ok((named, locked)) => Ok((named.dev(), named.ino()) == (locked.dev(), locked.ino())),
@@ -348,7 +382,7 @@ impl Store {
 
     fn open_for_lock(&self, name: &str) -> Result<fs::File> {
         let path = self.path().unwrap_or(Path::new("")).join(name);
-        fs::File::open(&path)
+        fs::File::open(self.at(name))
             .map_err(|error| Error::from_io(&error, format_args!("cannot open \"{}\"", path.display())))
     }
 
@@ -356,14 +390,14 @@ impl Store {
     pub fn open_or_create(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory { path, observer, .. } => {
-                let path = path.join(name);
+                let (path, at) = (path.join(name), self.at(name));
                 let mut options = OpenOptions::new();
                 options.read(true).write(true);
-                let file = options.open(&path).or_else(|error| match error.kind() {
+                let file = options.open(&at).or_else(|error| match error.kind() {
                     io::ErrorKind::NotFound => {
                         tell(observer, Operation::Create { file: &path.to_string_lossy() })?;
                         // Another process may have been faster.
-                        options.create(true).truncate(false).open(&path)
+                        options.create(true).truncate(false).open(&at)
                     }
                     _ => Err(error),
                 });
@@ -386,7 +420,7 @@ impl Store {
         let Self::Directory { path, observer, .. } = self else { return Ok(true) };
         let path = path.join(name);
         let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
-        match tell(observer, operation).and_then(|()| fs::create_dir(&path)) {
+        match tell(observer, operation).and_then(|()| fs::create_dir(self.at(name))) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
             Err(error) => Err(Error::from_io(
