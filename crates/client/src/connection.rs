@@ -78,6 +78,20 @@ pub(crate) struct Shared {
     process: u32,
 }
 
+impl Shared {
+    /// # Errors
+    /// `Closed` in a child of `fork()`, which has the same socket: two that use it take each other's answers.
+    pub fn check_process(&self) -> Result<()> {
+        match self.process == std::process::id() {
+            true => Ok(()),
+            false => Err(Error::new(
+                ErrorKind::Closed,
+                "the connection was opened before fork(); connect again in the child process",
+            )),
+        }
+    }
+}
+
 impl Drop for Shared {
     fn drop(&mut self) {
         // A child that was forked has the same socket, and is not the one to end the session.
@@ -218,6 +232,7 @@ impl Connection {
         if self.0.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the connection is closed; connect again"));
         }
+        self.0.check_process()?;
         let mut link = self.0.link.lock();
         if let Some(query) = link.running {
             let stream = self.0.stream.lock().upgrade();

@@ -14,6 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// A second interrupt within this time after the first is the same; later it gives the connection up.
+const ANSWER_TIME: Duration = Duration::from_secs(1);
+
 /// A server that says nothing for so long after an interrupt is given up.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
 
@@ -56,6 +59,11 @@ impl Interrupts {
         let is_new = asked && !std::mem::replace(&mut self.asked, asked);
         self.asked = asked;
         interrupted.swap(false, Ordering::AcqRel) || is_new
+    }
+
+    /// Whether the server has not had the time to answer to the last one: somebody was impatient, or two said it.
+    fn is_early(&self) -> bool {
+        self.cancelled.is_some_and(|cancelled| cancelled.elapsed() < ANSWER_TIME)
     }
 
     /// Whether the server, which was heard last then, should have answered.
@@ -256,6 +264,7 @@ impl Link {
                 Ok(frame) => frame,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {
                     // What has come by now may be a part of a frame.
+                    let is_new = is_new && !self.interrupts.is_early();
                     let is_again = is_new && self.interrupts.cancelled.is_some();
                     if is_again || self.interrupts.is_overdue(self.channel.heard()) {
                         self.close();

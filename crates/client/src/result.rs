@@ -309,6 +309,9 @@ impl QueryResult {
         }
         loop {
             let open = self.stream.state.lock().is_open();
+            if open {
+                self.shared.check_process()?;
+            }
             // The link is always taken before the stream's state.
             let mut link = open.then(|| self.shared.link.lock());
             let mut state = self.stream.state.lock();
@@ -463,7 +466,8 @@ impl QueryResult {
 impl Drop for QueryResult {
     /// The server need not go on with what nobody reads; what it has sent is passed over by the next statement.
     fn drop(&mut self) {
-        if self.stream.state.lock().is_open()
+        if self.shared.check_process().is_ok()
+            && self.stream.state.lock().is_open()
             && let Some(mut link) = self.shared.link.try_lock()
             && link.running == Some(self.stream.query)
         {

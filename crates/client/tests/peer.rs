@@ -36,8 +36,9 @@ fn a_second_interrupt_ends_the_wait_for_a_server_that_is_stopped() {
     let interrupting = {
         let connection = connection.clone();
         thread::spawn(move || {
-            for _ in 0..2 {
-                thread::sleep(Duration::from_millis(300));
+            // The second is too early to be another one.
+            for pause in [300, 100, 1200] {
+                thread::sleep(Duration::from_millis(pause));
                 connection.interrupt();
             }
         })
@@ -45,7 +46,7 @@ fn a_second_interrupt_ends_the_wait_for_a_server_that_is_stopped() {
     let begin = Instant::now();
     let error = connection.execute("SELECT 1", None, &[]).map(drop).unwrap_err();
     interrupting.join().unwrap();
-    assert!(begin.elapsed() < Duration::from_secs(5));
+    assert!((1..5).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
     assert_eq!(error.kind(), ErrorKind::Connection);
     assert!(error.message().contains("interrupt"), "{error}");
     assert_eq!(server.join().unwrap(), [FrameType::Bye]);
