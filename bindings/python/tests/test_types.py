@@ -336,7 +336,9 @@ def test_results_have_the_same_types_here_and_there(tmp_path):
     path = tmp_path / "db"
     with hypostyle.connect(path) as own, own.serve(listen="127.0.0.1:0", unix=tmp_path / "socket") as server:
         own.execute("create table t (i integer, s varchar, b blob)")
-        own.execute("insert into t select i, repeat('word', i), 'x'::bytea from generate_series(1, 9) as g (i)")
+        own.execute(
+            "insert into t select i, repeat('word', i), 'x'::bytea from generate_series(1, 9) as g (i)"
+        )
         for change in (None, "checkpoint", "delete from t where i = 2"):
             if change:
                 own.execute(change)
@@ -346,3 +348,19 @@ def test_results_have_the_same_types_here_and_there(tmp_path):
                 for address in server.addresses:
                     with hypostyle.connect(address) as remote:
                         assert remote.sql(sql).arrow().schema.equals(schema, check_metadata=True), sql
+
+
+def test_categories_without_values(con):
+    """All rows are NULL, or there are none."""
+    nothing = pd.DataFrame({"v": pd.Categorical([None, None])})
+    no_rows = pd.DataFrame({"v": pd.Categorical(["x"])})[:0]
+    empty = pa.table(
+        {"v": pa.DictionaryArray.from_arrays(pa.array([None], pa.int32()), pa.array([], pa.string()))}
+    )
+    for given, rows in ((nothing, [None, None]), (no_rows, []), (empty, [None])):  # noqa: B007 - read by name
+        assert con.sql("select * from given").fetchall() == [(value,) for value in rows]
+        assert con.sql("select * from given").arrow()["v"].to_pylist() == rows
+        assert [
+            value if isinstance(value, str) else None for value in con.sql("select * from given")["v"]
+        ] == rows
+        assert con.sql("select * from given").df()["v"].isna().tolist() == [True] * len(rows)

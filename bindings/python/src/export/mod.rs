@@ -7,3 +7,13 @@ pub mod object;
 pub mod parallel;
 pub mod string_dtype;
 pub mod widen;
+
+use arrow::array::AnyDictionaryArray;
+
+/// The codes of a dictionary; where it has no values all rows are NULL, and have the code 0.
+fn codes(dictionary: &dyn AnyDictionaryArray) -> Vec<usize> {
+    match dictionary.values().is_empty() {
+        true => vec![0; dictionary.len()],
+        false => dictionary.normalized_keys(),
+    }
+}

@@ -102,7 +102,7 @@ impl<'py> Converter<'py> {
                 let rows = values.len();
                 Kind::Dictionary {
                     values: Self::new(py, values, &value_field)?.convert(0..rows)?,
-                    keys: dictionary.normalized_keys(),
+                    keys: super::codes(dictionary),
                 }
             }
             DataType::List(item) => Kind::List(Self::boxed(py, array.as_list::<i32>().values(), item)?),

@@ -116,7 +116,7 @@ pub fn pack(
             Some(dictionary) => {
                 let values = plain(dictionary.values())?;
                 let values = values.as_string::<i64>();
-                let keys = dictionary.normalized_keys();
+                let keys = super::codes(dictionary);
                 let nulls = array.logical_nulls();
                 write(&strings, array.len(), |row| {
                     match nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
