@@ -11,6 +11,7 @@ use crate::file;
 use crate::identity::Identity;
 use crate::memory::QueryPool;
 use crate::pg_catalog::settings::Settings;
+use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
@@ -348,8 +349,9 @@ impl Session {
             .with_runtime_env(engine.environment())
             .with_default_features()
             .with_analyzer_rules(rules::analyzer_rules())
-            .with_optimizer_rule(rules::last_rule())
+            .with_optimizer_rules(rules::optimizer_rules())
             .with_type_planner(Arc::new(TypeNames))
+            .with_physical_optimizer_rules(physical_rules())
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
         let mut context = SessionContext::new_with_state(state);
@@ -704,6 +706,8 @@ impl Session {
 
     /// Waits for the next rows. An error aborts the transaction that they are of, if it is still open.
     pub fn next_batch(&self, rows: &Rows) -> Result<Option<RecordBatch>> {
+        // Who computes them are threads, which a child of fork() does not have.
+        self.engine.database.check_process()?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
         let stream = rows.stream.clone();
         let next =

@@ -14,7 +14,7 @@ use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_cast::cast;
-use arrow_schema::{Field, Schema};
+use arrow_schema::{ArrowError, Field, Schema};
 use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
 use hypostyle_format::{
@@ -591,7 +591,7 @@ impl Transaction {
             let arrays =
                 columns.iter().map(|column| column_piece(column, &rows)).collect::<Result<Vec<_>>>()?;
             let count = (rows.end - rows.start) as usize;
-            let live: BooleanArray = rows.clone().map(|row| Some(!deleted.contains(row))).collect();
+            let live = live(&rows, &deleted);
             let failed = |error| Error::internal(format!("cannot compute a column: {error}"));
             let fields: Vec<Field> =
                 columns.iter().map(|column| column.field().with_nullable(true)).collect();
@@ -604,19 +604,7 @@ impl Transaction {
                 piece = filter_record_batch(&piece, &live).map_err(failed)?;
             }
             let values = accept(&compute(&piece)?, &new, &entry.name, rows.start)?;
-            if all {
-                return Ok(values);
-            }
-            let mut next = 0;
-            let places: UInt32Array = live
-                .values()
-                .iter()
-                .map(|live| {
-                    next += u32::from(live);
-                    live.then(|| next - 1)
-                })
-                .collect();
-            take(&values, &places, None).map_err(failed)
+            if all { Ok(values) } else { at_places(&values, &live).map_err(failed) }
         });
         let written = self.write_column(id, new.clone(), pieces)?;
         entry.columns.push(written);
@@ -645,9 +633,17 @@ impl Transaction {
         let old = data.column(column)?;
         let generation = empty_generation(old.entry().generation.number.next(), &logical_type);
         let new = ColumnEntry { logical_type, generation, ..old.entry().clone() };
+        let deleted = self.deleted(id);
         let pieces = pieces(entry.rows).map(|rows| {
-            let start = rows.start;
-            accept(&convert(&column_piece(old, &rows)?)?, &new, &entry.name, start)
+            let piece = column_piece(old, &rows)?;
+            let live = live(&rows, &deleted);
+            if live.false_count() == 0 {
+                return accept(&convert(&piece)?, &new, &entry.name, rows.start);
+            }
+            // What a deleted row had need not be a value of the type.
+            let failed = |error| Error::internal(format!("cannot convert a column: {error}"));
+            let values = convert(&filter(&piece, &live).map_err(failed)?)?;
+            at_places(&accept(&values, &new, &entry.name, rows.start)?, &live).map_err(failed)
         });
         let written = self.write_column(id, new.clone(), pieces)?;
         for column in entry.columns.iter_mut().filter(|column| column.id == written.id) {
@@ -1045,6 +1041,22 @@ fn pieces(rows: u64) -> impl Iterator<Item = Range<u64>> {
 fn column_piece(column: &ColumnData, rows: &Range<u64>) -> Result<ArrayRef> {
     column.verify_rows(rows.clone())?;
     Ok(column.array()?.slice(rows.start as usize, (rows.end - rows.start) as usize))
+}
+
+/// Which of the rows are not deleted.
+fn live(rows: &Range<u64>, deleted: &RoaringTreemap) -> BooleanArray {
+    rows.clone().map(|row| Some(!deleted.contains(row))).collect()
+}
+
+/// The values of the live rows at their places among all; NULL at the others'.
+fn at_places(values: &ArrayRef, live: &BooleanArray) -> std::result::Result<ArrayRef, ArrowError> {
+    let mut next = 0;
+    let place = |live: bool| {
+        next += u32::from(live);
+        live.then(|| next - 1)
+    };
+    let places: UInt32Array = live.values().iter().map(place).collect();
+    take(values, &places, None)
 }
 
 /// A column without rows.

@@ -325,7 +325,7 @@ impl Database {
 
     /// # Errors
     /// `Closed` in a child of `fork()`, which shares the locks of its parent.
-    pub(crate) fn check_process(&self) -> Result<()> {
+    pub fn check_process(&self) -> Result<()> {
         if std::process::id() != self.process {
             return Err(Error::new(
                 ErrorKind::Closed,
