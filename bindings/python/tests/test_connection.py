@@ -310,3 +310,12 @@ def test_a_mistyped_address_makes_no_database(address, tmp_path, monkeypatch):
     with pytest.raises(hypostyle.Error, match="address"):
         hypostyle.connect(address)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_server_is_not_opened_read_only(tmp_path):
+    with (
+        hypostyle.connect() as own,
+        own.serve(listen="127.0.0.1:0") as server,
+        pytest.raises(hypostyle.NotSupportedError, match="role read"),
+    ):
+        hypostyle.connect(server.addresses[0], read_only=True)

@@ -194,6 +194,8 @@ def test_a_child_of_fork_is_refused_and_its_parent_is_not(directory):
         con = hypostyle.connect(sys.argv[1])
         con.execute("create table t as select 1 as x")
         beside, reading = con.duplicate(), con.duplicate()
+        numbers = "select value from generate_series(1, 200000) as g (value) where value % 2 = 0"
+        half = con.duplicate().sql(numbers)
         con.execute("begin")
         con.execute("insert into t values (2)")
         con.execute("create table u as select value from generate_series(1, 200000) as g (value)")
@@ -205,6 +207,8 @@ def test_a_child_of_fork_is_refused_and_its_parent_is_not(directory):
                 lambda: beside.execute("insert into t values (3)"),
                 lambda: reading.sql("select * from t").fetchall(),
                 lambda: con.execute("insert into t values (4)"),
+                # What is computed while it is fetched: by threads, which the child does not have.
+                lambda: half.fetchall(),
             ]
             for use in uses:
                 try:
@@ -223,7 +227,7 @@ def test_a_child_of_fork_is_refused_and_its_parent_is_not(directory):
         beside.execute("insert into t values (6)")
         print(con.sql("select x from t order by x").fetchall())
     """
-    expected = ["True"] * 4 + ["not committed", "[(1,), (2,), (5,), (6,)]"]
+    expected = ["True"] * 5 + ["not committed", "[(1,), (2,), (5,), (6,)]"]
     assert run(program, directory).splitlines() == expected
     with hypostyle.connect(directory) as con:
         # The child did not tidy up after its parent.
@@ -248,3 +252,49 @@ def test_a_damaged_database_beside_a_sound_one(tmp_path):
         with pytest.raises(hypostyle.CorruptionError):
             hypostyle.connect(tmp_path / "damaged")
         assert sound.sql("select min(x) as x from t").fetchone() == (-1,)
+
+
+def test_a_child_of_fork_does_not_speak_for_a_client(tmp_path):
+    """A connection to a server is one socket: two processes would take each other's answers."""
+    program = """
+        import os, sys, hypostyle
+        con = hypostyle.connect(sys.argv[1])
+        con.begin()
+        result = con.sql("select value from generate_series(1, 500000) as g (value)")
+        child = os.fork()
+        if child == 0:
+            for use in (lambda: con.sql("select 1"), lambda: con.tables(), lambda: result.fetchall()):
+                try:
+                    use()
+                except hypostyle.ClosedError as error:
+                    print("fork" in str(error), flush=True)
+            sys.exit()
+        assert os.waitpid(child, 0)[1] == 0
+        print(len(result.fetchall()), con.sql("select 2 as x").fetchall(), con.in_transaction)
+    """
+    with hypostyle.connect() as own, own.serve(listen="127.0.0.1:0", unix=tmp_path / "socket") as server:
+        for address in server.addresses:
+            assert run(program, address).splitlines() == ["True"] * 3 + ["500000 [(2,)] True"]
+
+
+def test_a_directory_that_was_renamed_is_the_same_database(tmp_path):
+    """Whoever has it open goes on in it, and does nothing to another that has its name by then."""
+    path, backup, aside = tmp_path / "db", tmp_path / "backup", tmp_path / "aside"
+    with hypostyle.connect(path) as con:
+        con.append("t", {"x": np.zeros(300_000, dtype="int64")}, create=True)
+        con.execute(f"backup database to '{backup}'")
+        path.rename(aside)
+        backup.rename(path)
+        with hypostyle.connect(path) as restored:
+            restored.append("t", {"x": np.full(100_000, 5)})
+            con.append("t", {"x": np.full(50_000, 7)})
+            con.execute("insert into t values (1)")
+            con.execute("checkpoint")
+            restored.execute("insert into t values (2)")
+            assert con.sql("select count(*), sum(x)::bigint from t").fetchone() == (350_001, 350_001)
+            assert restored.sql("select count(*), sum(x)::bigint from t").fetchone() == (400_001, 500_002)
+            for connection in (con, restored):
+                assert connection.sql("check database").fetchall() == []
+    for place, rows in ((aside, 350_001), (path, 400_001)):
+        with hypostyle.connect(place) as con:
+            assert con.sql("select count(*) from t").fetchone() == (rows,)

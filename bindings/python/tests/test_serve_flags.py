@@ -139,7 +139,7 @@ def test_a_hangup_reads_the_certificate_again(tmp_path, certificates):
     install("expired")
     with serve(tmp_path, *LISTEN, "--tls-cert", chain, "--tls-key", key) as served:
         address = f"{served.tcp}?tls=on&tls_ca={certificates / 'ca.crt'}"
-        with pytest.raises(hypostyle.ServerConnectionError, match="[Ee]xpired"):
+        with pytest.raises(hypostyle.ServerConnectionError, match=r"[Ee]xpired"):
             promptly(lambda: hypostyle.connect(address))
         install("good")
         served.signal(signal.SIGHUP)

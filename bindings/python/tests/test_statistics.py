@@ -45,14 +45,14 @@ def test_chunks_tell_bytes_codecs_and_times(database):
 def test_the_address_says_how_long_chunks_are(database):
     chunks = {}
     with database.serve(listen="127.0.0.1:0") as server:
-        for options in ("", "?chunk_bytes=65536", "?chunk_bytes=16777216"):
+        for options in ("", "?chunk_bytes=8192", "?chunk_bytes=16777216"):
             with hypostyle.connect(server.addresses[0] + options) as remote:
                 result = remote.sql("SELECT i, s FROM t WHERE i > 100")
-                assert result.arrow()["i"].to_pylist() == list(range(101, 200_001))
+                assert sorted(result.arrow()["i"].to_pylist()) == list(range(101, 200_001))
                 chunks[options] = sum(result.statistics.codecs["i"].values())
         with pytest.raises(hypostyle.Error, match="chunk_bytes is 1024 to 16777216"):
             hypostyle.connect(server.addresses[0] + "?chunk_bytes=1")
-    assert chunks["?chunk_bytes=65536"] > 8 * chunks[""] > 8, chunks
+    assert chunks["?chunk_bytes=8192"] > 8 * chunks[""] > 8, chunks
     assert chunks["?chunk_bytes=16777216"] <= chunks[""]
 
 

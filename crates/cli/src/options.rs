@@ -32,7 +32,7 @@ pub struct Options {
     pub command: Option<Command>,
 
     /// Directory of the database, made if missing, or a server: hypostyle://user@host:port/,
-    /// hypostyle+unix:///path; without it the database is in memory
+    /// hypostyle+unix:///path; without it, or with :memory:, the database is in memory
     pub database: Option<PathBuf>,
 
     /// Run SQL (or a dot command) and leave; may be repeated

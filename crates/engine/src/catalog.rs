@@ -8,7 +8,7 @@ use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::pg_catalog::{self, PG_CATALOG, PgCatalog};
 use crate::scan::StoredTable;
 use crate::scope::{Name, Scope};
-use crate::statement::{default_of, planning_error};
+use crate::statement::{default_of, plan_statement, planning_error};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -199,8 +199,9 @@ async fn relation(
     let mut state = scope.state()?;
     let search = &mut state.config_mut().options_mut().catalog;
     search.default_catalog = search_from(&name.database);
-    let sql = view.sql.clone();
-    let plan = Box::pin(async move { state.create_logical_plan(&sql).await }).await.map_err(|error| {
+    let dialect = state.config().options().sql_parser.dialect;
+    let statement = state.sql_to_statement(&view.sql, &dialect)?;
+    let plan = Box::pin(async move { plan_statement(&state, statement).await }).await.map_err(|error| {
         external(planning_error(error, &snapshot).context(format!("view \"{}\"", name.name)))
     })?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))

@@ -38,7 +38,6 @@ fn subquery_of(expr: &Expr) -> Option<&Subquery> {
         Expr::ScalarSubquery(subquery) => Some(subquery),
         Expr::Exists(exists) => Some(&exists.subquery),
         Expr::InSubquery(test) => Some(&test.subquery),
-        Expr::SetComparison(comparison) => Some(&comparison.subquery),
         _ => None,
     }
 }

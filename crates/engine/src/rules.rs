@@ -1,7 +1,7 @@
 //! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
 //! after that and before constants are folded.
 
-use crate::{arithmetic, cast, comparison, interval, operand};
+use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -9,7 +9,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::{Analyzer, AnalyzerRule, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
 use std::sync::Arc;
 
 /// What may become of an expression over columns of a schema.
@@ -35,9 +35,13 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules
 }
 
-/// The optimizer rule that comes last.
-pub(crate) fn last_rule() -> Arc<dyn OptimizerRule + Send + Sync> {
-    Arc::new(comparison::BothZeros)
+/// The optimizer rules of DataFusion with ours in their places.
+pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let mut rules = Optimizer::new().rules;
+    let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
+    rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
+    rules.push(Arc::new(comparison::BothZeros));
+    rules
 }
 
 #[derive(Debug)]
@@ -52,7 +56,7 @@ impl AnalyzerRule for Rewrites {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut changed = false;
+        let (mut changed, mut keys) = (false, 0);
         let plan = plan.transform_up_with_subqueries(|plan| {
             let mut schema = merge_schema(&plan.inputs());
             if let LogicalPlan::TableScan(scan) = &plan {
@@ -66,6 +70,7 @@ impl AnalyzerRule for Rewrites {
                 Ok(expression.update_data(|expression| name.restore(expression)))
             })?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
+            let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.
             if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }

@@ -24,6 +24,7 @@ use datafusion::logical_expr::{
     Signature, SkipType, Sort, Subquery, SubqueryAlias, Volatility, binary_expr, lit, when,
 };
 use hypostyle_types::{Error, ErrorKind};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Whether a plan has subqueries in its expressions.
@@ -35,26 +36,21 @@ pub(crate) fn has_subqueries(plan: &LogicalPlan) -> bool {
 ///
 /// # Errors
 /// `NotImplemented` for a subquery that depends on the rows around it in a way that is not supported.
-pub(crate) fn unnest(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Unnesting { made: 0 }.plan(plan)
+pub(crate) fn unnest(plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
+    Unnesting { extent, made: 0 }.plan(plan)
+}
+
+/// Which subqueries are unnested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Those that DataFusion does not make semi joins and anti joins of.
+    Needed,
+    All,
 }
 
 /// Whether DataFusion would panic on a subquery of the plan, take other columns for those that it names, or false for what is
 /// not known.
 pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
-    let mut loses = false;
-    let visited = plan.apply_with_subqueries(|node| {
-        loses |= match node {
-            LogicalPlan::Filter(filter) => loses_unknown(filter),
-            // A filter above may take it over.
-            LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
-            _ => false,
-        };
-        Ok(if loses { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    if loses || visited.is_err() {
-        return loses;
-    }
     let renamed = |expr: &Expr| {
         Ok(match expr {
             Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
@@ -63,9 +59,21 @@ pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
             _ => false,
         })
     };
-    let has_renamed =
-        |node: &LogicalPlan| node.expressions().iter().any(|expr| expr.exists(renamed).unwrap_or(false));
-    plan.exists(|node| Ok(has_renamed(node))).unwrap_or(false)
+    let must = |node: &LogicalPlan| {
+        let loses = match node {
+            LogicalPlan::Filter(filter) => loses_unknown(filter),
+            // A filter above may take it over.
+            LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
+            _ => false,
+        };
+        loses || node.expressions().iter().any(|expr| expr.exists(renamed).unwrap_or(false))
+    };
+    let mut found = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        found |= must(node);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found && visited.is_ok()
 }
 
 fn has_membership(expr: &Expr) -> bool {
@@ -77,27 +85,43 @@ fn has_membership(expr: &Expr) -> bool {
 fn loses_unknown(filter: &Filter) -> bool {
     let schema = filter.input.schema();
     split_conjunction(&filter.predicate).into_iter().any(|condition| {
-        let is_join = match condition {
-            Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(_)),
-            other => matches!(other, Expr::InSubquery(_)),
-        };
-        !is_join && !passes_if_true(condition, schema)
+        match tested(condition) {
+            // Such an anti join takes NULLs for what was sought, or does not see them.
+            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied) && may_be_unknown(test, schema),
+            _ => !passes_if_true(condition, schema),
+        }
     })
+}
+
+/// What a condition tests, and whether it denies it.
+fn tested(condition: &Expr) -> (&Expr, bool) {
+    match condition {
+        Expr::Not(inner) => (inner.as_ref(), true),
+        other => (other, false),
+    }
+}
+
+/// Whether an anti join for a condition would have another key than the value that is sought, or none.
+fn is_odd_anti(test: &InSubquery, denied: bool) -> bool {
+    let is_constant = test.expr.column_refs().is_empty();
+    test.negated != denied && (is_constant || !test.subquery.outer_ref_columns.is_empty())
+}
+
+/// Whether an IN may be neither true nor false.
+fn may_be_unknown(test: &InSubquery, schema: &DFSchema) -> bool {
+    let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
+    given || test.expr.nullable(schema).unwrap_or(true)
 }
 
 /// Whether each IN of a condition can only make it true by being true, or is always known.
 fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
-    let may_be_unknown = |test: &InSubquery| {
-        let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
-        given || test.expr.nullable(schema).unwrap_or(true)
-    };
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
             passes_if_true(left, schema) && passes_if_true(right, schema)
         }
         Expr::InSubquery(test) if !test.negated => true,
         other => !other
-            .exists(|expr| Ok(matches!(expr, Expr::InSubquery(test) if may_be_unknown(test))))
+            .exists(|expr| Ok(matches!(expr, Expr::InSubquery(test) if may_be_unknown(test, schema))))
             .unwrap_or(true),
     }
 }
@@ -106,7 +130,25 @@ fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
 /// it has given them other names.
 fn is_renamed(subquery: &LogicalPlan) -> bool {
     let depends = |node: &LogicalPlan| matches!(node, LogicalPlan::SubqueryAlias(alias) if !alias.input.all_out_ref_exprs().is_empty());
-    subquery.exists(|node| Ok(depends(node))).unwrap_or(false)
+    subquery.exists(|node| Ok(depends(node))).unwrap_or(false) || has_namesakes(subquery)
+}
+
+/// Whether columns of one name, of different tables, are compared with outer ones or given: DataFusion puts them all under one
+/// alias.
+fn has_namesakes(subquery: &LogicalPlan) -> bool {
+    let mut needed: HashSet<Column> = subquery.schema().columns().into_iter().collect();
+    let mut correlated = false;
+    let visited = subquery.apply(|node| {
+        for expr in node.expressions() {
+            for condition in split_conjunction(&expr).into_iter().filter(|expr| expr.contains_outer()) {
+                correlated = true;
+                needed.extend(condition.column_refs().into_iter().cloned());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let mut names = HashSet::new();
+    visited.is_err() || correlated && !needed.iter().all(|column| names.insert(column.name.as_str()))
 }
 
 pub(crate) fn has_subquery(expr: &Expr) -> bool {
@@ -114,8 +156,9 @@ pub(crate) fn has_subquery(expr: &Expr) -> bool {
         .unwrap_or(false)
 }
 
-/// Gives the columns that it makes names of their own.
 struct Unnesting {
+    extent: Extent,
+    /// The columns that it makes have names of their own.
     made: usize,
 }
 
@@ -182,13 +225,14 @@ impl Unnesting {
 
     fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
         // These are semi joins and anti joins, which DataFusion makes of them.
-        let is_join = |condition: &Expr| {
-            let test = if let Expr::Not(inner) = condition { inner.as_ref() } else { condition };
-            match test {
-                Expr::Exists(exists) => !is_renamed(&exists.subquery.subquery),
-                Expr::InSubquery(test) => !is_renamed(&test.subquery.subquery),
-                _ => false,
+        let extent = self.extent;
+        let is_join = |condition: &Expr| match tested(condition) {
+            _ if extent == Extent::All => false,
+            (Expr::Exists(exists), _) => !is_renamed(&exists.subquery.subquery),
+            (Expr::InSubquery(test), denied) => {
+                !is_odd_anti(test, denied) && !is_renamed(&test.subquery.subquery)
             }
+            _ => false,
         };
         let (mut kept, others): (Vec<Expr>, Vec<Expr>) =
             split_conjunction_owned(filter.predicate.clone()).into_iter().partition(is_join);
@@ -257,7 +301,7 @@ impl Unnesting {
         let result = match gives_one_row(subquery) {
             true => pushed,
             false => {
-                let single = AggregateUDF::from(SingleValue::default()).call(vec![value.clone()]);
+                let single = single_value(value.clone());
                 let groups = domain.iter().cloned().map(Expr::Column).collect();
                 LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(pushed), groups, vec![single])?)
             }
@@ -722,6 +766,11 @@ fn bind_within(
     Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans })
 }
 
+/// The only value of an expression, or NULL where there is no row.
+pub(crate) fn single_value(of: Expr) -> Expr {
+    AggregateUDF::from(SingleValue::default()).call(vec![of])
+}
+
 /// The one value of a group; more are an error.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct SingleValue {
@@ -745,6 +794,11 @@ impl AggregateUDFImpl for SingleValue {
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         Ok(arguments[0].clone())
+    }
+
+    /// With the argument's metadata, by which UUIDs and JSON are known.
+    fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
+        Ok(Arc::new(arguments[0].as_ref().clone().with_name(self.name()).with_nullable(true)))
     }
 
     fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {

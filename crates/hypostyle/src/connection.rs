@@ -7,7 +7,7 @@ use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
 use hypostyle_engine::postgres::Settings;
 use hypostyle_engine::{Identity, SettingCheck, Transfer};
-use hypostyle_types::{LogicalType, Result};
+use hypostyle_types::{Error, LogicalType, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,8 +92,15 @@ impl Connection {
     /// # Errors
     /// Those of [`Database::open`]; `Connection` when no server answers, `Denied` when it does not let the user in.
     pub fn open(target: Option<&Path>, options: OpenOptions) -> Result<Self> {
-        let Some(target) = target else { return Database::in_memory(options)?.connect() };
+        let in_memory = target.is_none_or(|target| target == Path::new(":memory:"));
+        let Some(target) = target.filter(|_| !in_memory) else {
+            return Database::in_memory(options)?.connect();
+        };
         match target.to_str().filter(|text| Address::is_address(text)) {
+            Some(_) if options.read_only => Err(Error::unsupported(
+                "a server's database is not opened read-only: connect as a user with the role read, or write \
+                 BEGIN TRANSACTION READ ONLY",
+            )),
             Some(text) => Self::to_server(&Address::parse(text)?, hypostyle_client::Options::default()),
             None => Database::open(target, options)?.connect(),
         }

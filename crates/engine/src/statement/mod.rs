@@ -41,7 +41,7 @@ mod write;
 pub(crate) use complete::default_of;
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
-pub(crate) use query::planning_error;
+pub(crate) use query::{plan_statement, planning_error};
 pub(crate) use remembered::Remembered;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};

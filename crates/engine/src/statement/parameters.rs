@@ -2,7 +2,7 @@
 
 use super::depth::with_room;
 use super::names::name_columns;
-use super::query::planning_error;
+use super::query::{plan_statement, planning_error};
 use super::{leading_words, parse, parse_query};
 use crate::session::{Parameters, Session};
 use arrow::datatypes::Schema;
@@ -135,7 +135,7 @@ impl Session {
         let statement = DfStatement::Statement(Box::new(statement));
         let snapshot = self.scope.current_database()?.snapshot;
         self.wait(async move {
-            state.statement_to_plan(statement).await.map_err(|error| planning_error(error, &snapshot))
+            plan_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
         })
     }
 

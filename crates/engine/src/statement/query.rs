@@ -15,11 +15,13 @@ use crate::catalog::{SEARCH, search_from};
 use crate::error::{from_datafusion, is_of_twice_named};
 use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
+use crate::quantified::without_quantifiers;
+use crate::scalar::with_nullable_scalars;
 use crate::scan::StoredTable;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
 use crate::transfer::{SessionTransfer, with_transfer};
-use crate::unnest::{has_subqueries, must_be_unnested, unnest};
+use crate::unnest::{Extent, has_subqueries, must_be_unnested, unnest};
 use crate::values::project_subqueries;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{FieldRef, Schema};
@@ -447,13 +449,7 @@ struct Planning {
 impl Planning {
     async fn plan(self) -> Result<(LogicalPlan, SessionState)> {
         let Self { state, statement, values, snapshot } = self;
-        let casts_apart = told_apart(&statement);
-        let mut plan = state.statement_to_plan(statement).await;
-        if let Some(statement) = casts_apart
-            && plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named)
-        {
-            plan = state.statement_to_plan(statement).await;
-        }
+        let plan = plan_statement(&state, statement).await;
         let plan = plan.map_err(|error| planning_error(error, &snapshot))?;
         let plan = match values {
             Some(values) => plan.with_param_values(values).map_err(from_datafusion)?,
@@ -465,8 +461,24 @@ impl Planning {
             return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
                 .with_sqlstate("07001"));
         }
-        let plan = project_subqueries(plan).and_then(project_conditions).map_err(from_datafusion)?;
-        Ok((plan, state))
+        let plan = without_quantifiers(plan).and_then(with_nullable_scalars);
+        let plan = plan.and_then(project_subqueries).and_then(project_conditions);
+        Ok((plan.map_err(from_datafusion)?, state))
+    }
+}
+
+/// The plan of a statement, in which casts may stand beside what they cast.
+pub(crate) async fn plan_statement(
+    state: &SessionState,
+    statement: DfStatement,
+) -> datafusion::error::Result<LogicalPlan> {
+    let casts_apart = told_apart(&statement);
+    let plan = state.statement_to_plan(statement).await;
+    match casts_apart {
+        Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
+            state.statement_to_plan(statement).await.or(plan)
+        }
+        _ => plan,
     }
 }
 
@@ -483,17 +495,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
         return Ok(Outcome::Batches { schema, batches });
     }
-    let plan = if must_be_unnested(&plan) { unnest(plan).map_err(from_datafusion)? } else { plan };
-    let physical = match plan_query(state, &plan, &schema).await {
-        Err(error) if has_subqueries(&plan) => match unnest(plan) {
-            Ok(plan) => plan_query(state, &plan, &schema).await,
-            // Why it cannot be done, if that is what was wrong.
-            Err(why) if error.message().contains("ubquery") => Err(why),
-            Err(_) => Err(error),
-        },
-        planned => planned,
-    };
-    match physical.map_err(from_datafusion)? {
+    match plan_some_form(state, plan, &schema).await.map_err(from_datafusion)?.1 {
         Planned::Stored(stored) => stored.open(threads).map(Outcome::Stored),
         Planned::Physical(physical) => {
             let physical = purpose.plan(physical)?;
@@ -522,12 +524,45 @@ fn task_context(state: &SessionState) -> Arc<TaskContext> {
 
 /// The query with its subqueries unnested, if it can be planned in no other way.
 pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) -> LogicalPlan {
-    let schema = plan.schema().as_arrow().clone();
-    let plans = || plan_query(state, &plan, &schema);
-    if !has_subqueries(&plan) || !must_be_unnested(&plan) && plans().await.is_ok() {
+    if !has_subqueries(&plan) {
         return plan;
     }
-    unnest(plan.clone()).unwrap_or(plan)
+    let schema = plan.schema().as_arrow().clone();
+    plan_some_form(state, plan.clone(), &schema).await.map_or(plan, |(form, _)| form)
+}
+
+/// The query in the first of its forms that can be planned: as it is, with those subqueries unnested that DataFusion makes no
+/// joins of, and with all of them.
+async fn plan_some_form(
+    state: &SessionState,
+    plan: LogicalPlan,
+    schema: &Schema,
+) -> datafusion::error::Result<(LogicalPlan, Planned)> {
+    if !has_subqueries(&plan) {
+        return plan_query(state, &plan, schema).await.map(|planned| (plan, planned));
+    }
+    let mut refused: Option<DataFusionError> = None;
+    if !must_be_unnested(&plan) {
+        match plan_query(state, &plan, schema).await {
+            Ok(planned) => return Ok((plan, planned)),
+            Err(error) => refused = Some(error),
+        }
+    }
+    for extent in [Extent::Needed, Extent::All] {
+        let planned = match unnest(plan.clone(), extent) {
+            Ok(form) => plan_query(state, &form, schema).await.map(|planned| (form, planned)),
+            Err(why) => Err(why),
+        };
+        match planned {
+            Ok(found) => return Ok(found),
+            // Why it cannot be done, if that is what was wrong.
+            Err(why) if refused.as_ref().is_none_or(|error| error.message().contains("ubquery")) => {
+                refused = Some(why);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| DataFusionError::Internal("a query without a form".into())))
 }
 
 enum Planned {

@@ -1,10 +1,10 @@
 //! Rows of values before subqueries of as many columns, which the planner knows only for one column: `(a, b) IN
 //! (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and `SET (a, b) = (SELECT …)`.
 
-use super::parse_expression;
+use super::parse_query;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, Statement, Update, Visit, VisitMut,
-    VisitorMut, visit_expressions,
+    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, Update, Visit,
+    VisitMut, VisitorMut, visit_expressions,
 };
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -95,6 +95,17 @@ impl VisitorMut for Rows {
     }
 }
 
+/// An expression, in which the rows before further subqueries are replaced, too; it may have got a name for that.
+fn parsed(sql: &str) -> Result<Expr> {
+    if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"))?.body
+        && let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
+            select.projection.into_iter().next()
+    {
+        return Ok(expr);
+    }
+    Err(Error::internal(format!("an expression was expected, not {sql}")))
+}
+
 /// In a filter, what is not known is as good as false: a row that is IN a subquery needs no more than EXISTS.
 fn narrow(filter: &mut Expr) -> ControlFlow<Error> {
     match filter {
@@ -151,7 +162,7 @@ fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {
     if text.len() > TEXT_BYTES_MAX {
         return ControlFlow::Break(Error::unsupported("rows before subqueries are nested too deeply"));
     }
-    match parse_expression(text) {
+    match parsed(text) {
         // Parentheses, for what is around it.
         Ok(parsed) => *expr = Expr::Nested(Box::new(parsed)),
         Err(error) => return ControlFlow::Break(error),
@@ -165,5 +176,5 @@ fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {
 /// Those of the parser.
 pub(super) fn columns_of(subquery: &Query, columns: usize) -> Result<Vec<Expr>> {
     let rows = rows_of(subquery, columns);
-    (0..columns).map(|number| parse_expression(&format!("(SELECT {} FROM {rows})", column(number)))).collect()
+    (0..columns).map(|number| parsed(&format!("(SELECT {} FROM {rows})", column(number)))).collect()
 }
