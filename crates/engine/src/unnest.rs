@@ -87,7 +87,7 @@ fn loses_unknown(filter: &Filter) -> bool {
     split_conjunction(&filter.predicate).into_iter().any(|condition| {
         match tested(condition) {
             // Such an anti join takes NULLs for what was sought, or does not see them.
-            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied) && may_be_unknown(test, schema),
+            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied),
             _ => !passes_if_true(condition, schema),
         }
     })
