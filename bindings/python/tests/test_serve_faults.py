@@ -359,6 +359,29 @@ def test_a_full_disk_refuses_checkpoints_and_compaction_and_loses_nothing(tmp_pa
         check(con)
 
 
+def test_rows_and_tables_can_be_removed_on_a_full_disk(tmp_path, disk):
+    with hypostyle.connect(disk / "t.hypo") as con:
+        con.append("large", {"x": np.random.default_rng(7).integers(0, 1 << 60, 1_000_000)}, create=True)
+        con.execute("create table small as select 1 as x")
+        con.execute("checkpoint")
+        filler = fill(disk, 0)
+        with pytest.raises(hypostyle.DiskFullError):
+            while True:
+                con.execute("insert into small values (2)")
+        rows = con.sql("select count(*) as n from small").fetchone()[0]
+        con.execute("delete from small where x = 1")
+        con.execute("truncate small")
+        con.execute("drop table large")
+        # What it had is there for others.
+        con.append("next", {"x": np.arange(500_000)}, create=True)
+        assert con.sql("select count(*) as n, sum(x) as s from next").fetchone() == (500_000, 124_999_750_000)
+        assert rows >= 1
+        filler.unlink()
+    with hypostyle.connect(disk / "t.hypo") as con:
+        assert con.sql("select count(*) as n from small").fetchone() == (0,)
+        check(con)
+
+
 def test_a_shell_is_told_that_the_disk_is_full(tmp_path, disk):
     with serve(tmp_path, *LISTEN, database=disk / "t.hypo") as served:
         fill(disk, 1 << 20)

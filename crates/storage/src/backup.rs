@@ -20,7 +20,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Tells that nobody but BACKUP has written to the directory: the checksum of the catalog and the log as they were left.
-const MARKER: &str = "backup";
+pub(crate) const MARKER: &str = "backup";
 
 /// Bytes copied between two looks at the progress.
 const COPY_BYTES: u64 = 4 << 20;

@@ -75,7 +75,13 @@ impl Readers {
                 Ok(registered) => slot = Some(registered),
                 Err(error) if is_writer => return Err(cannot(error)),
                 // The directory or the disk is not for writing, or is full: no reason not to read.
-                Err(_) => keeps_all = store.lock_shared(COLUMNS).map_err(cannot)?,
+                Err(_) => {
+                    keeps_all = match store.lock_shared(COLUMNS) {
+                        // There are no files to keep.
+                        Err(error) if error.kind() == ErrorKind::NotFound => None,
+                        locked => locked.map_err(cannot)?,
+                    }
+                }
             }
         }
         Ok(Arc::new(Self {
@@ -192,7 +198,13 @@ impl Readers {
 
     /// Whether somebody reads a version that nobody else knows of.
     fn all_are_kept(&self) -> Result<bool> {
-        Ok(self.slot.is_some() && self.store.try_lock(COLUMNS)?.is_none())
+        if self.slot.is_none() {
+            return Ok(false);
+        }
+        match self.store.try_lock(COLUMNS) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            locked => Ok(locked?.is_none()),
+        }
     }
 
     /// The files of the others that are alive.

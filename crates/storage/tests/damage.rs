@@ -204,6 +204,48 @@ fn a_file_that_is_lost_is_damage() {
     assert_eq!(behind.snapshot().unwrap().table("main", "t").unwrap().rows(), 54);
 }
 
+#[test]
+fn a_log_or_superblock_that_is_lost_is_damage_after_a_restart_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    // With a checkpoint, and with none.
+    for checkpoint in [false, true] {
+        create(&database, &format!("t{checkpoint}"), &[every_type(0, 50, true)]).unwrap();
+        assert!(!checkpoint || database.checkpoint().unwrap());
+    }
+    drop(database);
+    fs::remove_file(path.join("shared")).unwrap();
+    let log = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name());
+    let log = log.map(|name| name.into_string().unwrap()).find(|name| name.starts_with("log-")).unwrap();
+    for file in [log.as_str(), "HYPOSTYLE"] {
+        let away = directory.path().join("away");
+        fs::rename(path.join(file), &away).unwrap();
+        for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+            let error = Database::open(&path, mode).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{file}: {error}");
+            assert!(error.message().contains(file) && error.message().contains("backup"), "{file}: {error}");
+        }
+        fs::rename(&away, path.join(file)).unwrap();
+    }
+    assert_eq!(open(&path).snapshot().unwrap().tables().count(), 2);
+}
+
+#[test]
+fn empty_directories_that_were_not_copied_are_made_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    drop(open(&path));
+    for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+        for empty in ["columns", "readers"] {
+            fs::remove_dir_all(path.join(empty)).unwrap();
+        }
+        assert_eq!(Database::open(&path, mode).unwrap().snapshot().unwrap().tables().count(), 0);
+        open(&path);
+    }
+    create(&open(&path), "t", &[every_type(0, 5, false)]).unwrap();
+}
+
 type Change<'a> = &'a dyn Fn(&mut Catalog);
 
 /// Opens a database whose catalog was changed and sealed again with a right checksum.

@@ -3,8 +3,9 @@
 
 mod common;
 
-use common::copy_directory;
+use arrow_array::{ArrayRef, Int64Array};
 use common::history::*;
+use common::{append_to_log, batch, copy_directory, create_in_log};
 use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{Database, OpenMode, StorageOptions, Synchronous};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -201,6 +202,63 @@ fn an_error_at_any_operation_is_told_and_loses_nothing() {
 #[test]
 fn a_disk_that_is_full_from_any_operation_on_loses_nothing() {
     fail_everywhere(true, NO_SPACE);
+}
+
+/// While it is told to, no file can be made, nor get longer.
+#[derive(Debug, Default)]
+struct Full(AtomicBool);
+
+impl Observer for Full {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        let needs_space = match operation {
+            Operation::Create { .. } | Operation::CreateDirectory { .. } | Operation::Copy { .. } => true,
+            // One that was renamed has its length.
+            Operation::Write { file, offset, bytes } => {
+                fs::metadata(file).is_ok_and(|known| known.len() < offset + bytes.len() as u64)
+            }
+            _ => false,
+        };
+        match needs_space && self.0.load(Ordering::Relaxed) {
+            true => Err(io::Error::from_raw_os_error(NO_SPACE)),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn rows_and_tables_can_be_removed_on_a_full_disk() {
+    for after_checkpoint in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("d");
+        let disk = Arc::new(Full::default());
+        let database = open_observed(&path, disk.clone()).unwrap();
+        let rows = |rows| batch(vec![("id", Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef)]);
+        let kept = create_in_log(&database, "kept", &[rows(100)]).unwrap();
+        let dropped = create_in_log(&database, "dropped", &[rows(100_000)]).unwrap();
+        if after_checkpoint {
+            assert!(database.checkpoint().unwrap());
+        }
+        disk.0.store(true, Ordering::Relaxed);
+        // What adds something stops before the log is full.
+        let refused = (0..100_000).find_map(|_| append_to_log(&database, kept, &rows(10)).err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::DiskFull);
+        let known = database.snapshot().unwrap().table("main", "kept").unwrap().rows();
+        for position in 0..50 {
+            let mut writer = database.begin(1).unwrap();
+            writer.delete(kept, &[position].into_iter().collect()).unwrap();
+            writer.commit().unwrap();
+        }
+        let mut writer = database.begin(1).unwrap();
+        writer.drop_table(dropped).unwrap();
+        writer.commit().unwrap();
+        assert!(!path.join(format!("columns/{dropped}")).exists(), "the files are gone at once");
+        assert_eq!(append_to_log(&database, kept, &rows(10)).unwrap_err().kind(), ErrorKind::DiskFull);
+        disk.0.store(false, Ordering::Relaxed);
+        append_to_log(&database, kept, &rows(10)).unwrap();
+        drop(database);
+        let database = common::open(&path);
+        assert_eq!(database.snapshot().unwrap().table("main", "kept").unwrap().rows(), known - 50 + 10);
+    }
 }
 
 /// Fails the syncs of the log while it is told to, after others have had time to wait for it.

@@ -561,28 +561,6 @@ fn a_process_that_died_while_it_registered_leaves_nothing() {
 }
 
 #[test]
-fn a_reader_that_found_no_log_sees_what_is_committed_later() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("d");
-    create(&open(&path), "t", &[numbers([1])]).unwrap();
-    // A crash may leave a checkpoint without its log.
-    fs::remove_file(path.join("shared")).unwrap();
-    for entry in fs::read_dir(&path).unwrap().map(|entry| entry.unwrap()) {
-        if entry.file_name().to_string_lossy().starts_with("log-") {
-            fs::remove_file(entry.path()).unwrap();
-        }
-    }
-    let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
-    assert_eq!(values(&reader.snapshot().unwrap()), [1]);
-    let writer = open(&path);
-    let id = writer.snapshot().unwrap().table("main", "t").unwrap().entry().id;
-    append_to_log(&writer, id, &numbers([2])).unwrap();
-    assert_eq!(values(&reader.snapshot().unwrap()), [1, 2]);
-    append(&writer, id, &numbers([3])).unwrap();
-    assert_eq!(values(&reader.snapshot().unwrap()), [1, 2, 3]);
-}
-
-#[test]
 fn a_frame_that_a_killed_process_wrote_is_gone_before_column_files_are_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");

@@ -1,7 +1,7 @@
 //! Checkpoints: the log goes into the column files and a new catalog file (format.md §7).
 
 use super::Database;
-use super::commit::Visible;
+use super::commit::{LOG_RESERVE, Visible};
 use super::view::{Position, View, catalog_name, log_name};
 use crate::column::table_directory;
 use crate::rows::encode_deleted_file;
@@ -66,7 +66,7 @@ impl Database {
                 self.write_commit(&mut committer, &mut shared, commit, Vec::new(), visible)?.0
             }
         };
-        committer.view.log()?.sync().inspect_err(|_| self.refuse_commits())?;
+        committer.view.log.sync().inspect_err(|_| self.refuse_commits())?;
         let state = committer.view.snapshot.state();
         let version = state.catalog.version;
         let (mut state, stale) = self.write_deleted_files(state)?;
@@ -77,6 +77,9 @@ impl Database {
             }
         }
         let log = self.store.create(&log_name(version))?;
+        if self.store.path().is_some() {
+            log.write_at(0, &[0; LOG_RESERVE as usize])?;
+        }
         self.store.replace(&catalog_name(version), &state.catalog.encode_checkpoint()?)?;
         let position = Position { checkpoint: version, offset: 0 };
         self.write_shared(&Shared {
@@ -88,7 +91,7 @@ impl Database {
             ..shared
         })?;
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&committer.view.snapshot)));
-        committer.view = View { snapshot, log: Some(log), position };
+        committer.view = View { snapshot, log, position };
         committer.unpublished.clear();
         *self.head.write() = committer.view.clone();
         turn.tell(position);

@@ -21,6 +21,10 @@ const LOG_BYTES_MAX: u64 = 2 << 20;
 /// the file does.
 const LOG_ROOM: u64 = 256 << 10;
 
+/// Zeros at the end of the log that only commits which give back disk space may use: on a full disk the log does not
+/// grow.
+pub(super) const LOG_RESERVE: u64 = 64 << 10;
+
 /// Syncs of other processes that one waits for in the hope that they serve it, before it queues for its own.
 const TURNS_OF_OTHERS: usize = 4;
 
@@ -159,7 +163,7 @@ impl Database {
         advance(&self.store, view, Position { checkpoint: shared.checkpoint, offset: shared.written })?;
         // A process that was killed while it wrote a frame has written its beginning, or even all of it. Nobody
         // may overwrite column files that it names as long as it may come back after a restart.
-        let log = view.log()?;
+        let log = &view.log;
         let mut next = [0; 8];
         if log.read_up_to(shared.written, &mut next)? > 0 && next != [0; 8] {
             clear_unfinished(log, shared.written).inspect_err(|_| self.refuse_commits())?;
@@ -264,14 +268,16 @@ impl Database {
         let snapshot = Arc::new(Snapshot::new(&self.store, &state, Some(&before)));
         let mut frame = commit.encode(version)?;
         let frame_bytes = frame.len() as u64;
-        let log = committer.view.log()?.clone();
+        let log = committer.view.log.clone();
         let end = shared.written;
         let needed = Position { checkpoint: shared.checkpoint, offset: end + frame_bytes };
-        if committer.room.checkpoint != needed.checkpoint || committer.room < needed {
+        let reserve = if commit.changes.iter().all(gives_back) { 0 } else { LOG_RESERVE };
+        let wanted = Position { offset: needed.offset + reserve, ..needed };
+        if committer.room.checkpoint != wanted.checkpoint || committer.room < wanted {
             committer.room = Position { offset: log.length()?, ..needed };
         }
-        if committer.room < needed {
-            let room = needed.offset.next_multiple_of(LOG_ROOM);
+        if committer.room < wanted {
+            let room = wanted.offset.next_multiple_of(LOG_ROOM);
             frame.resize((room - end) as usize, 0);
             committer.room.offset = room;
         }
@@ -296,7 +302,7 @@ impl Database {
             }
             return Err(error);
         }
-        committer.view = View { snapshot, log: Some(log), position: needed };
+        committer.view = View { snapshot, log, position: needed };
         committer.unpublished.push_back(committer.view.clone());
         self.take_in(committer, Position { offset: shared.published, ..needed });
         Ok((garbage, waits))
@@ -331,7 +337,7 @@ impl Database {
             return Err(refused());
         }
         let start = Instant::now();
-        view.log()?.sync().inspect_err(|_| self.failed.store(true, Ordering::Release))?;
+        view.log.sync().inspect_err(|_| self.failed.store(true, Ordering::Release))?;
         self.syncing.lock().time = start.elapsed();
         let reached = Position { offset: shared.written, ..known };
         self.publish(reached)?;
@@ -413,6 +419,11 @@ impl Database {
             }
         }
     }
+}
+
+/// Whether a change makes files superfluous, or rows that VACUUM can remove.
+fn gives_back(change: &Change) -> bool {
+    matches!(change, Change::DropSchema(_) | Change::DropTable { .. } | Change::Delete { .. })
 }
 
 fn refused() -> Error {

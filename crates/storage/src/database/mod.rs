@@ -5,6 +5,7 @@ mod checkpoint;
 mod commit;
 mod view;
 
+use crate::backup::MARKER;
 use crate::column::{GenerationFiles, table_directory};
 use crate::readers::{Garbage, Readers};
 use crate::snapshot::Snapshot;
@@ -145,27 +146,13 @@ impl Database {
                 path.display()
             )));
         }
-        let names = store.list("")?;
-        if !names.iter().any(|name| name == SUPERBLOCK) {
-            let unfinished = |name: &String| {
-                name.ends_with(".new")
-                    || ["catalog-", "log-"].iter().any(|prefix| name.starts_with(prefix))
-                    || ["columns", SHARED, "readers"].contains(&name.as_str())
-            };
-            if mode == OpenMode::ReadOnly || !(missing || names.iter().all(unfinished)) {
-                return Err(Error::invalid_input(format!(
-                    "\"{}\" is not a Hypostyle database: it has no file {SUPERBLOCK}{}",
-                    path.display(),
-                    match mode {
-                        OpenMode::ReadWrite => "; a new database needs a new or empty directory",
-                        OpenMode::ReadOnly => "",
-                    }
-                )));
-            }
+        if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
+            check_is_unfinished(&store, path, mode, missing)?;
             // Of several that find none, the first makes it.
             let making = store.lock_file("")?;
             let _lock = making.as_ref().map(LockFile::lock).transpose()?;
             if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
+                check_is_unfinished(&store, path, mode, missing)?;
                 create_files(&store)?;
             }
         }
@@ -180,6 +167,8 @@ impl Database {
         let shared = OnceLock::new();
         let (mut lock_file, mut sync_lock) = (None, None);
         if writable {
+            // Copies of a database may be without it while it is empty.
+            store.create_directory("columns")?;
             let _empty = shared.set(store.open_or_create(SHARED)?);
             lock_file = store.lock_file(SHARED)?;
             sync_lock = store.lock_file(SUPERBLOCK)?;
@@ -391,6 +380,49 @@ impl Database {
             }
         }
     }
+}
+
+/// Looks whether a directory without a superblock is empty, or has only what [`create_files`] writes before it.
+///
+/// # Errors
+/// `Corrupt` for a database that has lost its superblock; `InvalidInput` for another directory, and for one to read.
+fn check_is_unfinished(store: &Store, path: &Path, mode: OpenMode, missing: bool) -> Result<()> {
+    let names = store.list("")?;
+    let has = |name: &str| names.iter().any(|there| there == name);
+    if has(SUPERBLOCK) {
+        return Ok(());
+    }
+    let first = Catalog::default().version;
+    let (first_catalog, first_log) = (catalog_name(first), log_name(first));
+    let begun = names.iter().all(|name| {
+        name.ends_with(".new") || ["columns", &first_catalog, &first_log].contains(&name.as_str())
+    });
+    let is_empty = |file: &str| Ok(!has(file) || store.open(file)?.length()? == 0);
+    let is_unfinished =
+        begun && is_empty(&first_log)? && (!has("columns") || store.list("columns")?.is_empty());
+    if has(MARKER) {
+        return Err(Error::invalid_input(format!(
+            "\"{}\" has a backup that was not finished; back up to it again",
+            path.display()
+        )));
+    }
+    if !is_unfinished && has("columns") && names.iter().any(|name| name.starts_with("catalog-")) {
+        return Err(Error::corrupt(format!(
+            "the file \"{}\" is missing; restore it from a backup",
+            path.join(SUPERBLOCK).display()
+        )));
+    }
+    if mode == OpenMode::ReadOnly || !(missing || is_unfinished) {
+        return Err(Error::invalid_input(format!(
+            "\"{}\" is not a Hypostyle database: it has no file {SUPERBLOCK}{}",
+            path.display(),
+            match mode {
+                OpenMode::ReadWrite => "; a new database needs a new or empty directory",
+                OpenMode::ReadOnly => "",
+            }
+        )));
+    }
+    Ok(())
 }
 
 fn create_files(store: &Store) -> Result<()> {

@@ -27,14 +27,8 @@ impl Position {
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub snapshot: Arc<Snapshot>,
-    pub log: Option<File>,
+    pub log: File,
     pub position: Position,
-}
-
-impl View {
-    pub fn log(&self) -> Result<&File> {
-        self.log.as_ref().ok_or_else(|| Error::internal("a writer without a log"))
-    }
 }
 
 /// `None` when there is no whole one, after some patience with a process that is writing it.
@@ -67,18 +61,16 @@ pub(crate) fn checkpoint_in_use(store: &Store) -> Result<(Version, Option<u64>)>
     if let Some(shared) = known {
         return Ok((shared.checkpoint, Some(shared.published)));
     }
-    let versions = store.list("")?.into_iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok());
-    let newest = versions.max().ok_or_else(|| Error::corrupt("the catalog is missing"))?;
-    Ok((Version(newest), None))
+    let names = store.list("")?;
+    let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok().map(Version));
+    // A crash may leave a newer one without its log.
+    let newest = versions.max_by_key(|version| (names.contains(&log_name(*version)), *version));
+    Ok((newest.ok_or_else(|| Error::corrupt("the catalog is missing"))?, None))
 }
 
 /// Looks whether all frames of a log are whole.
 pub(crate) fn check_log(store: &Store, checkpoint: Version, end: Option<u64>) -> Result<()> {
-    let log = match store.open(&log_name(checkpoint)) {
-        Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => return Ok(()),
-        log => log.map_err(lost)?,
-    };
-    let mut bytes = log.read_all()?;
+    let mut bytes = store.open(&log_name(checkpoint)).map_err(lost)?.read_all()?;
     bytes.truncate(end.unwrap_or(u64::MAX) as usize);
     let mut reader = LogReader::new(&bytes, checkpoint);
     while reader.next_commit()?.is_some() {}
@@ -100,11 +92,7 @@ pub(crate) fn read_catalog(store: &Store, checkpoint: Version) -> Result<Catalog
 /// The view of a checkpoint and its log, up to an offset or as far as it is whole.
 fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<View> {
     let (state, incomplete) = State::of_checkpoint(store, read_catalog(store, checkpoint)?)?;
-    let log = match store.open(&log_name(checkpoint)) {
-        Ok(log) => Some(log),
-        Err(error) if error.kind() == ErrorKind::NotFound && end.unwrap_or(0) == 0 => None,
-        Err(error) => return Err(error),
-    };
+    let log = store.open(&log_name(checkpoint))?;
     let snapshot = Arc::new(Snapshot::new(store, &state, None));
     let mut view = View { snapshot, log, position: Position { checkpoint, offset: 0 } };
     read_on(store, &mut view, end)?;
@@ -117,9 +105,8 @@ fn load(store: &Arc<Store>, checkpoint: Version, end: Option<u64>) -> Result<Vie
 
 /// Applies the commits of the log from where the view is.
 fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> {
-    let Some(log) = &view.log else { return Ok(()) };
     let start = view.position.offset;
-    let end_of_file = log.length()?;
+    let end_of_file = view.log.length()?;
     let until = end.unwrap_or(end_of_file);
     if until == start {
         return Ok(());
@@ -128,7 +115,7 @@ fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> 
         return Err(Error::corrupt(format!("the log ends before byte {until}")));
     }
     let mut bytes = vec![0; until.saturating_sub(start) as usize];
-    log.read_at(start, &mut bytes)?;
+    view.log.read_at(start, &mut bytes)?;
     let mut state = view.snapshot.state();
     let mut reader = LogReader::new(&bytes, state.catalog.version);
     while let Some(commit) = reader.next_commit()? {
@@ -152,13 +139,6 @@ pub(super) fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> 
     if view.position >= target {
         return Ok(());
     }
-    if view.log.is_none() {
-        // A writer has made the one that was missing; and removed it, if it went on to another checkpoint.
-        view.log = match store.open(&log_name(view.position.checkpoint)) {
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            opened => Some(opened?),
-        };
-    }
     if view.position.checkpoint != target.checkpoint {
         // The old log leads to the new checkpoint, unless there was another one between.
         let mut old = view.clone();
@@ -173,7 +153,7 @@ pub(super) fn advance(store: &Arc<Store>, view: &mut View, target: Position) -> 
         let state = old.snapshot.state().at_checkpoint(read_catalog(store, target.checkpoint)?);
         *view = View {
             snapshot: Arc::new(Snapshot::new(store, &state, Some(&old.snapshot))),
-            log: Some(store.open(&log_name(target.checkpoint))?),
+            log: store.open(&log_name(target.checkpoint))?,
             position: Position { checkpoint: target.checkpoint, offset: 0 },
         };
     }
@@ -216,21 +196,16 @@ pub(super) fn recover_as_writer(
         Some(shared) => load(store, shared.checkpoint, Some(shared.written)),
         None => load_newest(store),
     };
-    let mut view = view.map_err(lost)?;
+    let view = view.map_err(lost)?;
     if let Some(shared) = known.filter(|_| !alone) {
         // What the others have published need not be durable.
         return Ok((view, shared.checkpoint));
     }
     let checkpoint = view.position.checkpoint;
-    let log = match view.log.take() {
-        Some(log) => log,
-        None => store.create(&log_name(checkpoint))?,
-    };
     let end = view.position.offset;
-    clear_unfinished(&log, end)?;
-    log.sync()?;
+    clear_unfinished(&view.log, end)?;
+    view.log.sync()?;
     store.sync_directory("")?;
-    view.log = Some(log);
     let file = shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
     let (written, published, synced) = (end, end, end);
     let told =
