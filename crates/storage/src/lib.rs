@@ -18,6 +18,7 @@ mod rows;
 mod sequence;
 mod snapshot;
 mod table;
+mod text;
 mod transaction;
 
 pub use backup::BackupProgress;

@@ -12,6 +12,7 @@ use crate::rows::{Rows, Tail, decode_rows, encode_positions, encode_rows, positi
 use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
+use crate::text::check_text;
 use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow_cast::cast;
 use arrow_schema::{ArrowError, Field, Schema};
@@ -342,6 +343,9 @@ impl Transaction {
                 entry.columns.len(),
                 batch.num_columns()
             )));
+        }
+        for (column, array) in entry.columns.iter().zip(batch.columns()) {
+            check_text(array).map_err(|error| error.context(format!("column \"{}\"", column.name)))?;
         }
         let first = self.base.table_by_id(table).map_or(0, |base| base.positions()) + self.own_rows(table);
         self.changed.entry(table).or_default().first_new.get_or_insert(first);
@@ -920,7 +924,7 @@ impl Staged {
         let Some(before) = base.table_by_id(id) else { return Ok(()) };
         let name = &before.entry().name;
         match (change, latest.table_by_id(id)) {
-            (Change::ReplaceTable { .. }, None) => Err(conflict(name, "was dropped")),
+            (_, None) => Err(conflict(name, "was dropped")),
             (Change::ReplaceTable { .. }, Some(now)) if !now.is_unchanged_since(before, base.version()) => {
                 Err(conflict(name, "was changed"))
             }
