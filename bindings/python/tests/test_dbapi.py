@@ -104,3 +104,18 @@ def test_constructors():
     assert hypostyle.TimeFromTicks(ticks) == datetime.time(3, 4, 5)
     assert hypostyle.TimestampFromTicks(ticks) == datetime.datetime(2024, 1, 2, 3, 4, 5)
     assert hypostyle.Binary(b"x") == b"x"
+
+
+def test_no_rows_come_behind_an_error(con):
+    query = "select value / (50000 - value) as x from generate_series(1, 100000)"
+    cursor = con.cursor()
+    cursor.execute(query)
+    result = con.sql(query)
+    batches = con.sql(query).batches()
+    for _ in range(3):
+        with pytest.raises(hypostyle.Error, match="division by zero"):
+            cursor.fetchall()
+        with pytest.raises(hypostyle.Error, match="division by zero"):
+            result.fetchall()
+        with pytest.raises(hypostyle.Error, match="division by zero"):
+            list(batches)

@@ -41,8 +41,16 @@ pub struct StoredFiles {
 }
 
 enum Rows {
-    Computed { rows: hypostyle_engine::Rows, taken: bool },
-    Kept { batches: Vec<RecordBatch>, next: usize },
+    Computed {
+        rows: hypostyle_engine::Rows,
+        taken: bool,
+    },
+    Kept {
+        batches: Vec<RecordBatch>,
+        next: usize,
+    },
+    /// No rows come behind an error: those would be others than the result's.
+    Failed(Error),
 }
 
 impl QueryResult {
@@ -129,7 +137,8 @@ impl QueryResult {
             Source::Embedded { session, rows, .. } => (session, rows),
             Source::Remote(result) => return result.next_batch(),
         };
-        match &mut *rows.lock() {
+        let mut rows = rows.lock();
+        let next = match &mut *rows {
             Rows::Kept { batches, next } => {
                 let batch = batches.get(*next).cloned();
                 *next += usize::from(batch.is_some());
@@ -139,7 +148,9 @@ impl QueryResult {
                 *taken = true;
                 session.next_batch(rows)
             }
-        }
+            Rows::Failed(error) => return Err(error.clone()),
+        };
+        next.inspect_err(|error| *rows = Rows::Failed(error.clone()))
     }
 
     /// Checks the checksums of these rows of a stored result. Its arrays are mappings that nobody has
@@ -178,14 +189,18 @@ impl QueryResult {
     /// Computes all rows and keeps them; free the second time.
     ///
     /// # Errors
-    /// Those of the query; `InvalidInput` when `next_batch` has taken rows away.
+    /// Those of the query, again and again; `InvalidInput` when `next_batch` has taken rows away.
     pub fn materialize(&self) -> Result<()> {
         let (session, rows) = match &self.source {
             Source::Embedded { session, rows, .. } => (session, rows),
             Source::Remote(result) => return result.materialize(),
         };
         let mut rows = rows.lock();
-        let Rows::Computed { rows: computed, taken } = &mut *rows else { return Ok(()) };
+        let (computed, taken) = match &mut *rows {
+            Rows::Computed { rows, taken } => (rows, taken),
+            Rows::Kept { .. } => return Ok(()),
+            Rows::Failed(error) => return Err(error.clone()),
+        };
         if *taken {
             return Err(Error::invalid_input(
                 "rows of this result have been streamed away already; run the query again",
@@ -193,9 +208,15 @@ impl QueryResult {
         }
         *taken = true;
         let mut batches = Vec::new();
-        while let Some(batch) = session.next_batch(computed)? {
-            if batch.num_rows() > 0 {
-                batches.push(batch);
+        loop {
+            match session.next_batch(computed) {
+                Ok(Some(batch)) if batch.num_rows() > 0 => batches.push(batch),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(error) => {
+                    *rows = Rows::Failed(error.clone());
+                    return Err(error);
+                }
             }
         }
         *rows = Rows::Kept { batches, next: 0 };
@@ -220,7 +241,9 @@ impl QueryResult {
         self.materialize()?;
         match &*rows.lock() {
             Rows::Kept { batches, .. } => Ok(batches.clone()),
-            Rows::Computed { .. } => Err(Error::internal("a materialized result without rows")),
+            Rows::Computed { .. } | Rows::Failed(_) => {
+                Err(Error::internal("a materialized result without rows"))
+            }
         }
     }
 
