@@ -364,6 +364,11 @@ def test_an_idle_session_is_ended_and_its_transaction_with_it(tmp_path, psycopg)
             with pytest.raises(hypostyle.ClosedError, match=r"idle for 0\.3 s") as error:
                 idle.sql("select 1 as x")
             assert error.value.sqlstate == "57P05"
+        # It cannot be committed any more, and is rolled back.
+        assert con.in_transaction
+        with pytest.raises(hypostyle.ClosedError):
+            con.commit()
+        con.rollback()
         with pytest.raises(psycopg.OperationalError, match="said nothing"):
             pg.execute("select 1")
         with served.connect() as con:

@@ -141,9 +141,17 @@ impl Link {
         {
             self.broken = Some(error.clone());
             self.running = None;
+            self.lose_transaction();
             self.channel.close();
         }
         result
+    }
+
+    /// What was open is rolled back by the server; who commits it must be told.
+    fn lose_transaction(&mut self) {
+        if self.transaction == Transaction::Open {
+            self.transaction = Transaction::Failed;
+        }
     }
 
     pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
@@ -200,7 +208,10 @@ impl Link {
             Err(error) => return error,
         };
         self.running = None;
-        self.transaction = failure.transaction;
+        match failure.fatal {
+            true => self.lose_transaction(),
+            false => self.transaction = failure.transaction,
+        }
         if failure.fatal {
             self.broken = Some(failure.error.clone());
             self.channel.close();

@@ -1,5 +1,6 @@
 """Connections: where a program starts."""
 
+import contextlib
 import os
 import random
 import sys
@@ -224,9 +225,13 @@ class Connection:
             self._query("COMMIT", None, None)
 
     def rollback(self) -> None:
-        """Forget the changes of the open transaction; without one, do nothing."""
+        """Forget the changes of the open transaction; without one, do nothing.
+
+        What was open on a connection that is lost has been rolled back by the server.
+        """
         if self.in_transaction:
-            self._query("ROLLBACK", None, None)
+            with contextlib.suppress(errors.ServerConnectionError, errors.ClosedError):
+                self._query("ROLLBACK", None, None)
 
     @property
     def in_transaction(self) -> bool:
