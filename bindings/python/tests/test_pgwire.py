@@ -442,3 +442,31 @@ def test_execute_tells_what_its_statement_did(port):
             cursor = pg.execute(sql)
             assert (cursor.statusmessage, cursor.rowcount) == (told, int(told.rsplit(" ", 1)[1]))
         pg.execute("DROP TABLE by_name")
+
+
+def test_lists_of_parameters_without_a_type(pg):
+    pg.execute("create table lists_p (s text, u uuid, b bytea, n int)")
+    known = uuid.UUID("0e3b1a52-6a2b-4c7e-9d5f-0a1b2c3d4e5f")
+    pg.execute("insert into lists_p values (%s, %s, %s, %s)", ("x", known, b"\x01", 7))
+    for column, value in [("s", "x"), ("u", known), ("b", b"\x01"), ("n", 7)]:
+        for cast in ["%s", "%b", "%t"]:
+            found = pg.execute(f"select count(*) from lists_p where {column} = any({cast})", ([value],)).fetchone()
+            assert found == (1,), (column, cast)
+            none = pg.execute(f"select count(*) from lists_p where {column} <> all({cast})", ([value],)).fetchone()
+            assert none == (0,), (column, cast)
+    assert pg.execute("select %s::text[]", (["a,b", 'c"d', None],)).fetchone() == (["a,b", 'c"d', None],)
+    assert pg.execute("select coalesce(%s::int[], array[9])", (None,)).fetchone() == ([9],)
+
+
+def test_types_of_parameters_are_told_by_casts(pg):
+    statement = "select $1::int, n from (values (1), (2)) v (n) where n = any ($2) limit $3"
+    pg.pgconn.prepare(b"told", statement.encode())
+    told = pg.pgconn.describe_prepared(b"told")
+    assert [told.param_type(place) for place in range(told.nparams)] == [23, 1016, 20]
+
+
+@pytest.mark.parametrize("rest", ["where a > 1", "nonsense", "(format csv)"])
+def test_nothing_may_follow_the_options_of_copy(pg, rest):
+    pg.execute("create table if not exists copied_p (a int)")
+    with pytest.raises(psycopg.errors.SyntaxError), pg.cursor().copy(f"copy copied_p from stdin (format csv) {rest}") as copy:
+        copy.write("1\n")

@@ -3,13 +3,17 @@
 //! new rows, are made here, also where they are those of elements and fields.
 
 use crate::interval::interval_text;
+use crate::statement::literal::hexadecimal;
+use crate::text_list::split_elements;
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, LargeListArray,
-    StringArray, StringViewArray, StructArray, Time64MicrosecondArray,
+    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, LargeBinaryArray,
+    LargeListArray, StringArray, StringViewArray, StructArray, Time64MicrosecondArray,
 };
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit};
 use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
@@ -40,8 +44,14 @@ enum Special {
     Uuid,
     /// Of a UUID's bytes to text.
     UuidText,
+    /// Of points in time and times of day to text, as PostgreSQL writes them (ISO 8601 with a space).
+    TimeText,
     /// Of text to JSON, which is text that is valid.
     Json,
+    /// Of text to a list, in PostgreSQL's form or DuckDB's.
+    Listed,
+    /// Of text to a BLOB: pairs of hexadecimal digits after `\x`, as PostgreSQL writes them, or its own bytes.
+    Bytes,
     /// Of lists and structures with other elements and fields.
     Nested,
     /// Between points in time and numbers.
@@ -78,9 +88,16 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, DataType::Timestamp(..) | DataType::Date32 | DataType::Interval(_)) if from.is_string() => {
             Some(Special::Read)
         }
+        (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
+        (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
+            Some(Special::Bytes)
+        }
         (from, DataType::Time64(TimeUnit::Microsecond)) if from.is_string() => Some(Special::Time),
         (from, DataType::FixedSizeBinary(16)) if from.is_string() => Some(Special::Uuid),
         (DataType::FixedSizeBinary(16), to) if to.is_string() => Some(Special::UuidText),
+        (DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_), to) if to.is_string() => {
+            Some(Special::TimeText)
+        }
         (from, to) if is_time(from) && is_number(to) || is_number(from) && is_time(to) => {
             Some(Special::Refused)
         }
@@ -116,6 +133,12 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
             });
             cast_with_options(&text.collect::<StringViewArray>(), wanted, &options)
         }
+        Some(Special::Listed) => listed(values, wanted, safe),
+        Some(Special::Bytes) => {
+            let bytes = parsed(values, safe, bytes_of)?;
+            arrow::compute::cast(&bytes.into_iter().collect::<LargeBinaryArray>(), wanted)
+        }
+        Some(Special::TimeText) => arrow::compute::cast(&time_texts(values)?, wanted),
         Some(Special::Json) => json(values, wanted, safe),
         Some(Special::Time) => {
             let times = cast_with_options(values, wanted, &options)?;
@@ -143,6 +166,50 @@ fn external(error: Error) -> ArrowError {
 
 fn texts(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     arrow::compute::cast(values, &DataType::Utf8View)
+}
+
+fn bytes_of(text: &str) -> hypostyle_types::Result<Vec<u8>> {
+    let Some(digits) = hexadecimal(text)? else { return Ok(text.as_bytes().to_vec()) };
+    let value = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
+    Ok(digits.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect())
+}
+
+fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
+    let (DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _)) =
+        wanted
+    else {
+        return arrow::compute::cast(values, wanted);
+    };
+    let elements_of = |text: &str| {
+        split_elements(text).ok_or_else(|| {
+            Error::invalid_input(format!("'{text}' is no list; write it as {{1,2}} or [1, 2]"))
+                .with_sqlstate("22P02")
+        })
+    };
+    let lists = parsed(values, safe, elements_of)?;
+    let nulls: NullBuffer = lists.iter().map(Option::is_some).collect();
+    let offsets = OffsetBuffer::from_lengths(lists.iter().map(|list| list.as_ref().map_or(0, Vec::len)));
+    let elements: ArrayRef = Arc::new(lists.into_iter().flatten().flatten().collect::<StringArray>());
+    let elements = cast(&elements, element, safe)?;
+    let lists = LargeListArray::try_new(element.clone(), offsets, elements, Some(nulls))?;
+    cast_with_options(&lists, wanted, &CastOptions { safe, ..CastOptions::default() })
+}
+
+fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {
+    let options = FormatOptions::new()
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"))
+        .with_time_format(Some("%H:%M:%S%.f"));
+    let formatter = ArrayFormatter::try_new(values.as_ref(), &options)?;
+    let has_zone = matches!(values.data_type(), DataType::Timestamp(_, Some(_)));
+    let text = |row| {
+        let text = formatter.value(row).try_to_string()?;
+        let zone = text.rfind(['+', '-']).filter(|_| has_zone).unwrap_or(text.len());
+        let (time, zone) = text.split_at(zone);
+        let time = if time.contains('.') { time.trim_end_matches('0') } else { time };
+        Ok(format!("{time}{}", zone.strip_suffix(":00").unwrap_or(zone)))
+    };
+    (0..values.len()).map(|row| values.is_valid(row).then(|| text(row)).transpose()).collect()
 }
 
 /// Each text as something else, or NULL where it is none and that is `safe`.

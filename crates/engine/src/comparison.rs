@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{Between, Case, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
@@ -13,12 +13,17 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 use hypostyle_storage::parse_uuid;
 use hypostyle_types::{Error, LogicalType};
+use std::sync::Arc;
 
 /// A comparison of UUIDs, which are text in plans, with literals in the notation that they are written in.
 ///
 /// # Errors
 /// `InvalidInput` (22P02) for a literal that is no UUID.
 pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Some((list, wanted)) = list_of_uuids(&mut expression, schema)? {
+        *list = Expr::Cast(Cast::new(Box::new(std::mem::take(list)), wanted));
+        return Ok(Transformed::yes(expression));
+    }
     let Some(compared) = operands_or_arguments(&mut expression) else {
         return Ok(Transformed::no(expression));
     };
@@ -37,6 +42,21 @@ pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Tran
         }
     }
     Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// The list that a UUID is sought in by `= ANY`, and the type that it must have: its elements may be texts, or bytes.
+fn list_of_uuids<'a>(
+    expression: &'a mut Expr,
+    schema: &DFSchema,
+) -> Result<Option<(&'a mut Expr, DataType)>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expression else { return Ok(None) };
+    let [list, sought] = args.as_mut_slice() else { return Ok(None) };
+    if func.name() != "array_has" || !is_uuid(sought, schema) {
+        return Ok(None);
+    }
+    let element = sought.to_field(schema)?.1.as_ref().clone().with_name("item").with_nullable(true);
+    let wanted = DataType::List(Arc::new(element));
+    Ok((list.get_type(schema)? != wanted).then_some((list, wanted)))
 }
 
 /// What an expression compares.

@@ -1,13 +1,22 @@
-//! Names that users of PostgreSQL and DuckDB know DataFusion's functions by.
+//! Functions as users of PostgreSQL and DuckDB know them: DataFusion's by further names, and for further types.
 
+use arrow::compute::cast;
+use arrow::compute::kernels::length::length;
+use arrow::datatypes::DataType;
+use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
 use datafusion::prelude::SessionContext;
 
-const SCALAR: [(&str, &[&str]); 4] = [
+const SCALAR: [(&str, &[&str]); 6] = [
     ("signum", &["sign"]),
     ("string_to_array", &["string_split", "str_split"]),
     ("regexp_like", &["regexp_matches"]),
     ("date_part", &["datepart"]),
+    ("now", &["transaction_timestamp", "statement_timestamp", "clock_timestamp", "get_current_timestamp"]),
+    ("uuid", &["gen_random_uuid"]),
 ];
 
 const AGGREGATE: [(&str, &[&str]); 6] = [
@@ -19,8 +28,9 @@ const AGGREGATE: [(&str, &[&str]); 6] = [
     ("approx_percentile_cont", &["approx_quantile"]),
 ];
 
-/// Registers the names, for the functions that there are.
-pub(crate) fn register_aliases(context: &SessionContext) {
+/// Registers the names, for the functions that there are, and functions in the place of DataFusion's.
+pub(crate) fn register(context: &SessionContext) {
+    context.register_udf(ScalarUDF::from(OctetLength::new()));
     for (name, aliases) in SCALAR {
         if let Ok(function) = context.udf(name) {
             context.register_udf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
@@ -30,5 +40,39 @@ pub(crate) fn register_aliases(context: &SessionContext) {
         if let Ok(function) = context.udaf(name) {
             context.register_udaf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
         }
+    }
+}
+
+/// The bytes of a text, or of a BLOB, which DataFusion's does not take.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OctetLength {
+    signature: Signature,
+}
+
+impl OctetLength {
+    fn new() -> Self {
+        let of = |given| TypeSignature::Exact(vec![given]);
+        let kinds = vec![of(DataType::Utf8View), of(DataType::LargeBinary), TypeSignature::String(1)];
+        Self { signature: Signature::one_of(kinds, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for OctetLength {
+    fn name(&self) -> &str {
+        "octet_length"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let values = args.args[0].to_array(args.number_rows)?;
+        let bytes = length(cast(&values, &DataType::LargeBinary)?.as_ref())?;
+        Ok(ColumnarValue::Array(cast(&bytes, &DataType::Int64)?))
     }
 }

@@ -1,19 +1,23 @@
 //! Intervals: the forms in which they are written, and their order.
 
 use crate::comparison::{is_text, operands};
-use arrow::array::{AsArray, Decimal128Array};
+use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray};
 use arrow::datatypes::{
-    DECIMAL128_MAX_PRECISION, DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+    DECIMAL128_MAX_PRECISION, DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit,
 };
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
-use datafusion::error::Result;
+use datafusion::common::{DFSchema, plan_datafusion_err};
+use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Sort};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-    Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, binary_expr, lit,
 };
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use hypostyle_types::Error;
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
@@ -76,6 +80,91 @@ const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
 fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|of| of == INTERVAL)
+}
+
+/// Plans products and quotients of intervals and numbers, for which there are no operators.
+#[derive(Debug)]
+pub(crate) struct Scaling;
+
+impl ExprPlanner for Scaling {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let is_factor = |expr: &Expr| {
+            matches!(expr, Expr::Placeholder(_)) || expr.get_type(schema).is_ok_and(|of| of.is_numeric())
+        };
+        let (interval, factor) = match expr.op {
+            BinaryOperator::Multiply if is_interval(&expr.left, schema) && is_factor(&expr.right) => {
+                (expr.left, expr.right)
+            }
+            BinaryOperator::Multiply if is_interval(&expr.right, schema) && is_factor(&expr.left) => {
+                (expr.right, expr.left)
+            }
+            BinaryOperator::Divide if is_interval(&expr.left, schema) && is_factor(&expr.right) => {
+                let divisor = Expr::Cast(Cast::new(Box::new(expr.right), DataType::Float64));
+                (expr.left, binary_expr(lit(1.0), Operator::Divide, divisor))
+            }
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        static SCALED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+            let signature = Signature::exact(vec![INTERVAL, DataType::Float64], Volatility::Immutable);
+            Arc::new(ScalarUDF::from(Scaled { signature }))
+        });
+        let call = ScalarFunction::new_udf(SCALED.clone(), vec![interval, factor]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+/// An interval so many times: a fraction of a month becomes days of it, one of a day becomes a time, as in PostgreSQL.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Scaled {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Scaled {
+    fn name(&self) -> &str {
+        "interval_scaled"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(INTERVAL)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [intervals, factors] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("an interval is multiplied with one number"));
+        };
+        let (intervals, factors) =
+            (intervals.to_array(args.number_rows)?, factors.to_array(args.number_rows)?);
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
+        let factors = factors.as_primitive::<Float64Type>().iter();
+        let scaled = intervals.zip(factors).map(|pair| match pair {
+            (Some(interval), Some(factor)) => scaled(interval, factor).map(Some).ok_or_else(|| {
+                let error = Error::invalid_input("interval out of range").with_sqlstate("22008");
+                DataFusionError::External(Box::new(error))
+            }),
+            _ => Ok(None),
+        });
+        let scaled: IntervalMonthDayNanoArray = scaled.collect::<Result<_>>()?;
+        Ok(ColumnarValue::Array(Arc::new(scaled)))
+    }
+}
+
+/// `None` where it is out of range, or the factor is no number.
+fn scaled(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
+    // A sum of parts in binary has no exact tenths; PostgreSQL keeps microseconds of them, too.
+    let rounded = |value: f64| (value * 1e6).round() / 1e6;
+    let months = f64::from(interval.months) * factor;
+    let days = f64::from(interval.days) * factor + rounded(months.fract() * 30.0);
+    let microseconds =
+        (interval.nanoseconds as f64 / 1e3 * factor + rounded(days.fract()) * 86_400e6).round();
+    let whole = |value: f64, max: f64| (value.abs() <= max).then_some(value.trunc());
+    let months = whole(months, f64::from(i32::MAX))? as i32;
+    let days = whole(days, f64::from(i32::MAX))? as i32;
+    let nanoseconds = (whole(microseconds, 9.2e15)? as i64).checked_mul(1000)?;
+    Some(IntervalMonthDayNano::new(months, days, nanoseconds))
 }
 
 /// Text that is compared with an interval is one, too.

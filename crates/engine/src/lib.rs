@@ -21,6 +21,7 @@ mod memory;
 mod null_keys;
 mod on;
 mod operand;
+mod pattern;
 mod pg_catalog;
 mod pushdown;
 mod quantified;
@@ -31,10 +32,13 @@ mod scope;
 mod sequence;
 mod session;
 mod statement;
+mod text_list;
+mod time_zone;
 pub mod tpch;
 mod transfer;
 mod unnest;
 mod values;
+mod walk;
 mod yielding;
 
 pub use catalog::{ExternalTable, TableResolver};
@@ -54,4 +58,5 @@ pub mod postgres {
     pub use crate::pg_catalog::rows::VECTOR;
     pub use crate::pg_catalog::settings::{Settings, server_version, version};
     pub use crate::pg_catalog::types::*;
+    pub use crate::text_list::split_elements;
 }

@@ -2,7 +2,8 @@
 //! behind an inner join has them, and a projection of one side for an outer one.
 
 use crate::unnest::references;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use crate::walk::{any_node, contains};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinType};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
@@ -15,12 +16,7 @@ use std::sync::Arc;
 /// `NotImplemented` for an outer join with a subquery that depends on both sides.
 pub(crate) fn project_conditions(plan: LogicalPlan) -> Result<LogicalPlan> {
     let is_one = |node: &LogicalPlan| matches!(node, LogicalPlan::Join(Join { filter: Some(filter), .. }) if is_to_be_moved(filter));
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= is_one(node);
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !found {
+    if !any_node(&plan, is_one) {
         return Ok(plan);
     }
     let mut made = 0;
@@ -47,7 +43,7 @@ fn is_to_be_moved(condition: &Expr) -> bool {
         Expr::ScalarSubquery(subquery) => !subquery.outer_ref_columns.is_empty(),
         other => subquery_of(other).is_some(),
     };
-    condition.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
+    contains(condition, is_one)
 }
 
 fn moved(join: Join, made: &mut usize) -> Result<LogicalPlan> {

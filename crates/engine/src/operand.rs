@@ -1,8 +1,9 @@
 //! Casts beside what they cast. DataFusion names a cast as its operand, and refuses two expressions of one name, as
 //! `SELECT sum(i), sum(i::BIGINT)` and `GROUP BY t, t::DATE` have them: there the operands tell to what they are cast.
 
+use crate::walk::any_node;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -37,7 +38,7 @@ pub(crate) fn told_apart(statement: &DfStatement) -> Option<DfStatement> {
         if let SqlExpr::Cast { expr, data_type, .. } = expr {
             let operand = std::mem::replace(expr.as_mut(), SqlExpr::Value(Value::Null.into()));
             let wanted = SqlExpr::Value(Value::SingleQuotedString(data_type.to_string()).into());
-            **expr = called(vec![operand, wanted]);
+            **expr = call(NAME, vec![operand, wanted]);
             some = true;
         }
         ControlFlow::<()>::Continue(())
@@ -47,22 +48,19 @@ pub(crate) fn told_apart(statement: &DfStatement) -> Option<DfStatement> {
 
 /// Whether rows are grouped by two expressions of one name, which is refused only later.
 pub(crate) fn groups_twice_named(plan: &LogicalPlan) -> bool {
-    let mut found = false;
-    let _ok = plan.apply_with_subqueries(|plan| {
-        if let LogicalPlan::Aggregate(aggregate) = plan {
-            let mut names = HashSet::new();
-            found |= !aggregate.group_expr.iter().all(|key| names.insert(key.schema_name().to_string()));
-        }
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    found
+    any_node(plan, |node| {
+        let LogicalPlan::Aggregate(aggregate) = node else { return false };
+        let mut names = HashSet::new();
+        !aggregate.group_expr.iter().all(|key| names.insert(key.schema_name().to_string()))
+    })
 }
 
-fn called(arguments: Vec<SqlExpr>) -> SqlExpr {
+/// A call as it is written.
+pub(crate) fn call(name: &str, arguments: Vec<SqlExpr>) -> SqlExpr {
     let args = arguments.into_iter().map(|of| FunctionArg::Unnamed(FunctionArgExpr::Expr(of))).collect();
     let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };
     SqlExpr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(NAME)]),
+        name: ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(args),

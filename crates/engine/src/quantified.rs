@@ -1,11 +1,11 @@
 //! Quantified comparisons, `x > ALL (SELECT …)` and `x = ANY (SELECT …)` (ISO/IEC 9075-2, 8.9), in terms of IN and EXISTS, which are
 //! evaluated wherever a subquery may stand.
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use crate::walk::{any_node, has_expression, map_expressions};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr, lit, when,
@@ -17,27 +17,15 @@ use std::sync::Arc;
 /// # Errors
 /// Those of a comparison that cannot be planned.
 pub(crate) fn without_quantifiers(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let is_one = |expr: &Expr| Ok(matches!(expr, Expr::SetComparison(_)));
-    let has_one =
-        |node: &LogicalPlan| node.expressions().iter().any(|expr| expr.exists(is_one).unwrap_or(false));
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= has_one(node);
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !found {
+    let is_one = |expr: &Expr| matches!(expr, Expr::SetComparison(_));
+    if !any_node(&plan, |node| has_expression(node, is_one)) {
         return Ok(plan);
     }
     let rewritten = plan.transform_up_with_subqueries(|node| {
         let schema = merge_schema(&node.inputs());
-        let preserver = NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = preserver.save(&expr);
-            let expr = expr.transform_up(|expr| match expr {
-                Expr::SetComparison(comparison) => rewritten(comparison, &schema).map(Transformed::yes),
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
+        map_expressions(node, |expr| match expr {
+            Expr::SetComparison(comparison) => rewritten(comparison, &schema).map(Transformed::yes),
+            other => Ok(Transformed::no(other)),
         })
     });
     Ok(rewritten?.data)

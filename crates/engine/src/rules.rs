@@ -1,12 +1,12 @@
 //! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
 //! after that and before constants are folded.
 
+use crate::walk::map_expressions;
 use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
@@ -63,12 +63,7 @@ impl AnalyzerRule for Rewrites {
                 let source = scan.source.schema();
                 schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
             }
-            let preserver = NamePreserver::new(&plan);
-            let plan = plan.map_expressions(|expression| {
-                let name = preserver.save(&expression);
-                let expression = expression.transform_up(|expression| self.rewrite(expression, &schema))?;
-                Ok(expression.update_data(|expression| name.restore(expression)))
-            })?;
+            let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;

@@ -2,40 +2,25 @@
 //! column of the subquery is none, and folds `IS NULL` and coalesce of it.
 
 use crate::unnest::single_value;
+use crate::walk::{any_node, has_expression, map_expressions};
 use datafusion::common::Column;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Subquery};
 use std::sync::Arc;
 
 /// The plan with scalar subqueries whose values may be NULL unless there always is a row.
 pub(crate) fn with_nullable_scalars(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let has_one = |node: &LogicalPlan| {
-        let is_one = |expr: &Expr| Ok(is_to_be_nullable(expr));
-        node.expressions().iter().any(|expr| expr.exists(is_one).unwrap_or(false))
-    };
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= has_one(node);
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !found {
+    let is_one = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(subquery) if is_to_be_nullable(subquery));
+    if !any_node(&plan, |node| has_expression(node, is_one)) {
         return Ok(plan);
     }
     let nullable = plan.transform_up_with_subqueries(|node| {
-        let preserver = NamePreserver::new(&node);
-        let node = node.map_expressions(|expr| {
-            let name = preserver.save(&expr);
-            let expr = expr.transform_up(|expr| match expr {
-                Expr::ScalarSubquery(subquery)
-                    if is_to_be_nullable(&Expr::ScalarSubquery(subquery.clone())) =>
-                {
-                    single_row(subquery).map(Transformed::yes)
-                }
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(expr.update_data(|expr| name.restore(expr)))
+        let node = map_expressions(node, |expr| match expr {
+            Expr::ScalarSubquery(subquery) if is_to_be_nullable(&subquery) => {
+                single_row(subquery).map(Transformed::yes)
+            }
+            other => Ok(Transformed::no(other)),
         })?;
         // What is above it may be NULL, too.
         node.map_data(LogicalPlan::recompute_schema)
@@ -43,8 +28,7 @@ pub(crate) fn with_nullable_scalars(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(nullable?.data)
 }
 
-fn is_to_be_nullable(expr: &Expr) -> bool {
-    let Expr::ScalarSubquery(subquery) = expr else { return false };
+fn is_to_be_nullable(subquery: &Subquery) -> bool {
     subquery.outer_ref_columns.is_empty()
         && subquery.subquery.schema().fields().first().is_some_and(|field| !field.is_nullable())
         && !always_has_a_row(&subquery.subquery)

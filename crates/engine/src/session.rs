@@ -17,10 +17,11 @@ use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
 use crate::yielding::Yielding;
-use crate::{aggregate, function, operand, rules};
+use crate::{aggregate, function, interval, operand, pattern, rules, time_zone};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
@@ -361,7 +362,10 @@ impl Session {
             context.register_udaf(function);
         }
         context.register_udf(operand::function());
-        function::register_aliases(&context);
+        context.register_udf(time_zone::function());
+        context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
+        function::register(&context);
+        pattern::register(&context);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);

@@ -7,6 +7,7 @@
 //!
 //! The planner asks for this when DataFusion has failed, so that what it does well stays as it is.
 
+use crate::walk::{any_node, contains, has_expression};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -51,33 +52,25 @@ pub(crate) enum Extent {
 /// Whether DataFusion would panic on a subquery of the plan, take other columns for those that it names, or false for what is
 /// not known.
 pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
-    let renamed = |expr: &Expr| {
-        Ok(match expr {
-            Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
-            Expr::Exists(exists) => is_renamed(&exists.subquery.subquery),
-            Expr::InSubquery(test) => is_renamed(&test.subquery.subquery),
-            _ => false,
-        })
+    let renamed = |expr: &Expr| match expr {
+        Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
+        Expr::Exists(exists) => is_renamed(&exists.subquery.subquery),
+        Expr::InSubquery(test) => is_renamed(&test.subquery.subquery),
+        _ => false,
     };
-    let must = |node: &LogicalPlan| {
+    any_node(plan, |node| {
         let loses = match node {
             LogicalPlan::Filter(filter) => loses_unknown(filter),
             // A filter above may take it over.
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
             _ => false,
         };
-        loses || node.expressions().iter().any(|expr| expr.exists(renamed).unwrap_or(false))
-    };
-    let mut found = false;
-    let visited = plan.apply_with_subqueries(|node| {
-        found |= must(node);
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    found && visited.is_ok()
+        loses || has_expression(node, renamed)
+    })
 }
 
 fn has_membership(expr: &Expr) -> bool {
-    expr.exists(|expr| Ok(matches!(expr, Expr::InSubquery(_)))).unwrap_or(false)
+    contains(expr, |expr| matches!(expr, Expr::InSubquery(_)))
 }
 
 /// Whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes columns of those that are no joins
@@ -152,8 +145,7 @@ fn has_namesakes(subquery: &LogicalPlan) -> bool {
 }
 
 pub(crate) fn has_subquery(expr: &Expr) -> bool {
-    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_))))
-        .unwrap_or(false)
+    contains(expr, |expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
 }
 
 struct Unnesting {

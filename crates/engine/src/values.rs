@@ -1,20 +1,16 @@
 //! VALUES with subqueries, which DataFusion evaluates in no such place: a projection over the other values has them.
 
 use crate::unnest::has_subquery;
+use crate::walk::any_node;
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Values, lit};
 
 /// The plan with projections in the place of VALUES that have subqueries.
 pub(crate) fn project_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        found |= matches!(node, LogicalPlan::Values(values) if is_computed(values));
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    if !found {
+    if !any_node(&plan, |node| matches!(node, LogicalPlan::Values(values) if is_computed(values))) {
         return Ok(plan);
     }
     let projected = plan.transform_up_with_subqueries(|node| match node {

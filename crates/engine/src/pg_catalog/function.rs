@@ -6,18 +6,18 @@ use super::definition::{constraint, index, qualified, quote};
 use super::objects::{Objects, Relation, What, attribute_number};
 use super::settings::{Settings, version};
 use super::tables::serial_sequence;
-use super::types::{by_name, format_type};
+use super::types::{Shown, by_name, format_type, shown};
 use crate::scope::Scope;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result as FusionResult};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ struct Call<'a> {
     objects: &'a Objects,
     arguments: &'a [Option<String>],
     /// Of the arguments.
-    types: &'a [DataType],
+    fields: &'a [FieldRef],
 }
 
 impl Call<'_> {
@@ -255,6 +255,73 @@ fn encoding_name(call: &Call<'_>) -> Result<Gives> {
     text(if call.number(0) == Some(6) { "UTF8" } else { "SQL_ASCII" })
 }
 
+fn encoding_number(call: &Call<'_>) -> Result<Gives> {
+    let is_utf8 = |name: &str| ["utf8", "utf-8", "unicode"].contains(&name.to_ascii_lowercase().as_str());
+    Ok(Number(call.text(0).map(|name| if is_utf8(name) { 6 } else { -1 })))
+}
+
+/// The type of the first argument, as PostgreSQL and as this database calls it.
+fn type_of(call: &Call<'_>, name: fn(&LogicalType) -> String) -> Result<Gives> {
+    let Some(given) = call.fields.first() else { return Err(wants("a type is that of one value")) };
+    let known = LogicalType::from_arrow(given);
+    Ok(Text(Some(known.map_or_else(|_| "unknown".into(), |known| name(&known)))))
+}
+
+fn pg_name(of: &LogicalType) -> String {
+    let Shown { scalar, is_array, .. } = shown(of);
+    format!("{}{}", scalar.sql, if is_array { "[]" } else { "" })
+}
+
+fn wants(what: &str) -> Error {
+    Error::new(ErrorKind::InvalidInput, what).with_sqlstate("22023")
+}
+
+/// `format` of PostgreSQL, with `%s`, `%I`, `%L` and `%%`, positions (`%2$s`) and widths.
+fn formatted(call: &Call<'_>) -> Result<Gives> {
+    let Some(pattern) = call.text(0) else { return Ok(Text(None)) };
+    let (mut out, mut rest, mut next) = (String::new(), pattern, 1);
+    while let Some(start) = rest.find('%') {
+        out.push_str(&rest[..start]);
+        rest = &rest[start + 1..];
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '$' && c != '-');
+        let (options, kind) = end.map_or(("", None), |end| (&rest[..end], rest[end..].chars().next()));
+        let kind = kind.ok_or_else(|| wants("unterminated format() type specifier"))?;
+        rest = &rest[options.len() + kind.len_utf8()..];
+        if kind == '%' {
+            out.push('%');
+            continue;
+        }
+        let (place, width) = match options.split_once('$') {
+            Some((place, width)) => (place.parse().ok(), width),
+            None => (Some(next), options),
+        };
+        let place = place.filter(|place| *place >= 1);
+        let place = place.ok_or_else(|| wants("format() positions begin with 1"))?;
+        if place >= call.arguments.len() {
+            return Err(wants("too few arguments for format()"));
+        }
+        next = place + 1;
+        let shown = match (kind, call.text(place)) {
+            ('s', value) => value.unwrap_or_default().to_string(),
+            ('I', Some(value)) => quote(value),
+            ('I', None) => {
+                return Err(wants("NULL cannot be an SQL identifier").with_sqlstate("22004"));
+            }
+            ('L', Some(value)) => format!("'{}'", value.replace('\'', "''")),
+            ('L', None) => "NULL".into(),
+            _ => return Err(wants(&format!("unrecognized format() type specifier \"{kind}\""))),
+        };
+        let wide = width.trim_start_matches('-').parse().unwrap_or(0_usize);
+        let padding = " ".repeat(wide.min(1 << 20).saturating_sub(shown.chars().count()));
+        match width.starts_with('-') {
+            true => out.extend([shown, padding]),
+            false => out.extend([padding, shown]),
+        }
+    }
+    out.push_str(rest);
+    text(out)
+}
+
 fn search_path(call: &Call<'_>) -> Result<Gives> {
     let with_system = call.text(0) == Some("true");
     let system = with_system.then(|| "pg_catalog".to_string());
@@ -262,7 +329,8 @@ fn search_path(call: &Call<'_>) -> Result<Gives> {
 }
 
 fn json_object(call: &Call<'_>) -> Result<Gives> {
-    let value = |place: usize| match (call.text(place), call.types.get(place)) {
+    let value = |place: usize| match (call.text(place), call.fields.get(place).map(|field| field.data_type()))
+    {
         (None, _) => serde_json::Value::Null,
         (Some(text), Some(DataType::Boolean)) => serde_json::Value::Bool(text == "true"),
         (Some(text), Some(of)) if of.is_integer() => {
@@ -290,6 +358,10 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_backend_pid", 'n', |call| Ok(Number(Some(call.known.settings.process().into())))),
     ("pg_client_encoding", 't', |_| text("UTF8")),
     ("pg_encoding_to_char", 't', encoding_name),
+    ("pg_char_to_encoding", 'n', encoding_number),
+    ("pg_typeof", 't', |call| type_of(call, pg_name)),
+    ("typeof", 't', |call| type_of(call, ToString::to_string)),
+    ("format", 't', formatted),
     ("pg_is_in_recovery", 'b', no),
     ("pg_get_userbyid", 't', user),
     ("format_type", 't', type_out),
@@ -307,6 +379,13 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_operator_is_visible", 'b', yes),
     ("pg_collation_is_visible", 'b', yes),
     ("pg_statistics_obj_is_visible", 'b', yes),
+    ("pg_conversion_is_visible", 'b', yes),
+    ("pg_opclass_is_visible", 'b', yes),
+    ("pg_opfamily_is_visible", 'b', yes),
+    ("pg_ts_config_is_visible", 'b', yes),
+    ("pg_ts_dict_is_visible", 'b', yes),
+    ("pg_ts_parser_is_visible", 'b', yes),
+    ("pg_ts_template_is_visible", 'b', yes),
     ("has_table_privilege", 'b', yes),
     ("has_column_privilege", 'b', yes),
     ("has_any_column_privilege", 'b', yes),
@@ -420,7 +499,7 @@ impl ScalarUDFImpl for CatalogFunction {
             .iter()
             .map(|value| Ok(cast(&value.to_array(rows)?, &DataType::Utf8)?))
             .collect::<FusionResult<Vec<ArrayRef>>>()?;
-        let types: Vec<DataType> = arguments.args.iter().map(ColumnarValue::data_type).collect();
+        let fields = arguments.arg_fields.as_slice();
         let external = |error: Error| DataFusionError::External(Box::new(error));
         let objects = Objects::of(&self.known.scope).map_err(external)?;
         let results = (0..rows).map(|row| {
@@ -428,7 +507,7 @@ impl ScalarUDFImpl for CatalogFunction {
                 texts.is_valid(row).then(|| texts.as_string::<i32>().value(row).to_string())
             };
             let arguments: Vec<Option<String>> = texts.iter().map(argument).collect();
-            (self.body)(&Call { known: &self.known, objects: &objects, arguments: &arguments, types: &types })
+            (self.body)(&Call { known: &self.known, objects: &objects, arguments: &arguments, fields })
         });
         let results = results.collect::<Result<Vec<Gives>>>().map_err(external)?;
         let array = self.array(results)?;

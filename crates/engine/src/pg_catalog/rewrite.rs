@@ -1,12 +1,13 @@
 //! PostgreSQL's ways of writing a query, in DataFusion's: schemas in front of functions and operators, collations, casts to
 //! names of objects (`::regclass`), quantified comparisons with arrays written as text, and functions that give rows.
 
+use super::rows::system_relation;
 use super::tables::is_empty;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
     SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut, visit_expressions_mut,
+    VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -69,6 +70,7 @@ impl VisitorMut for Rewriter {
                 }
             }
             name_nulls(select);
+            number_tables(select);
         }
         ControlFlow::Continue(())
     }
@@ -485,14 +487,44 @@ fn reads_empty(from: &TableWithJoins) -> bool {
 }
 
 fn without_subqueries(expr: &mut Expr) {
-    let _done: ControlFlow<()> = visit_expressions_mut(expr, |part| {
+    let found: ControlFlow<()> = visit_expressions(expr, |part| {
         let is_array = matches!(part, Expr::Function(function)
             if matches!(function.args, FunctionArguments::Subquery(_)));
         if is_array || matches!(part, Expr::Subquery(_)) {
-            *part = null();
+            return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
     });
+    if found.is_break() {
+        *expr = null();
+    }
+}
+
+/// The system column `tableoid` of the catalogs that a query reads, which have no such column here.
+fn number_tables(select: &mut Select) {
+    let factors = select
+        .from
+        .iter()
+        .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let numbered: Vec<(String, i64)> = factors.filter_map(catalog_in).collect();
+    let _done: ControlFlow<()> = visit_expressions_mut(select, |expr| {
+        if let Expr::CompoundIdentifier(parts) = expr
+            && let [table, column] = parts.as_slice()
+            && column.value == "tableoid"
+            && let Some((_, oid)) = numbered.iter().find(|(name, _)| *name == table.value)
+        {
+            *expr = Expr::Value(Value::Number(oid.to_string(), false).into());
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// The name by which a query has a catalog, and the catalog's number.
+fn catalog_in(factor: &TableFactor) -> Option<(String, i64)> {
+    let TableFactor::Table { name, args: None, alias, .. } = factor else { return None };
+    let catalog = name.0.last()?.as_ident()?.value.as_str();
+    let known = alias.as_ref().map_or(catalog, |alias| alias.name.value.as_str());
+    Some((known.to_string(), system_relation(catalog)?.oid))
 }
 
 /// Two columns of a query that are both NULL need names.
@@ -521,6 +553,10 @@ mod tests {
             ("SELECT a::pg_catalog.oid", "SELECT a::BIGINT"),
             ("SELECT a = ANY('{r,v}')", "SELECT a = ANY(make_array('r', 'v'))"),
             ("SELECT current_schema", "SELECT current_schema()"),
+            (
+                "SELECT c.tableoid, a.tableoid FROM pg_class c JOIN a ON pg_x",
+                "SELECT 1259, a.tableoid FROM pg_class c JOIN a ON pg_x",
+            ),
             ("SELECT array_upper(pg_x, 1)", "SELECT CAST(array_length(pg_x) AS BIGINT)"),
             ("SELECT a LIKE 'x' ESCAPE '/'", "SELECT a LIKE replace(replace('x', '\\', '\\\\'), '/', '\\')"),
             (

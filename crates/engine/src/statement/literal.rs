@@ -48,7 +48,7 @@ pub(super) fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
 }
 
 /// The digits of a BYTEA, if its text begins as one in hexadecimal notation does.
-fn hexadecimal(text: &str) -> Result<Option<&str>> {
+pub(crate) fn hexadecimal(text: &str) -> Result<Option<&str>> {
     match text.strip_prefix("\\x") {
         Some(digits) if digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
             Ok(Some(digits))

@@ -13,8 +13,10 @@ mod depth;
 mod describe;
 mod direct;
 mod expression;
+mod forms;
+mod index;
 mod insert;
-mod literal;
+pub(crate) mod literal;
 mod merge;
 mod multiset;
 mod names;
@@ -59,7 +61,7 @@ use complete::refuse_given;
 use datafusion::sql::parser::{DFParserBuilder, ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
-    Query, SelectItem, Set, SetExpr, Statement, Value,
+    ObjectType, Query, SelectItem, Set, SetExpr, Statement, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -221,6 +223,9 @@ impl Session {
             }
             Statement::Drop { object_type, if_exists, names, cascade, purge, temporary, .. } => {
                 refuse(purge || temporary, "DROP with TEMPORARY or PURGE")?;
+                if object_type == ObjectType::Index {
+                    return self.drop_indexes(&names);
+                }
                 self.drop(object_type, if_exists, &names, cascade)
             }
             Statement::Insert(_) => self.insert(DfStatement::Statement(inner), parameters),
@@ -288,10 +293,7 @@ impl Session {
                 self.execute_prepared(&name, &parameters)
             }
             Statement::Deallocate { name, .. } => self.deallocate(&name),
-            Statement::CreateIndex(_) => Err(Error::unsupported(
-                "CREATE INDEX is not supported, and not needed: each column has synopses of its blocks, by which scans \
-                 skip what cannot match",
-            )),
+            Statement::CreateIndex(index) => self.create_index(&index),
             Statement::Vacuum(vacuum) => self.vacuum(&vacuum),
             other => self.query(DfStatement::Statement(Box::new(other)), parameters),
         }
@@ -724,6 +726,12 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
     };
     let sql = if has(&["MERGE"]) { known_actions(&sql) } else { sql };
+    let is_table = |word: &str| word.eq_ignore_ascii_case("TABLE");
+    // `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with what may follow a query.
+    let sql = match sql.trim_start().split_once(char::is_whitespace) {
+        Some((word, rest)) if is_table(word) => format!("SELECT * FROM {rest}").into(),
+        _ => sql,
+    };
     let with = |dialect: &dyn Dialect, sql: &str| {
         DFParserBuilder::new(sql)
             .with_dialect(dialect)
@@ -746,6 +754,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 with::distribute(inner.as_mut())?;
                 precedence::correct(inner.as_mut());
                 row::rewrite(inner.as_mut())?;
+                forms::rewrite(inner.as_mut())?;
                 // Few statements have one, and some have many expressions.
                 if has(&literal::SIGNS) {
                     literal::rewrite(inner.as_mut())?;

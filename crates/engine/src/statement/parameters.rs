@@ -3,14 +3,15 @@
 use super::depth::with_room;
 use super::names::name_columns;
 use super::query::{plan_statement, planning_error};
+use super::types::logical_type;
 use super::{leading_words, parse, parse_query};
 use crate::session::{Parameters, Session};
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Insert, OutputClause, SelectItem, SetExpr, Statement,
-    TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions,
+    AssignmentTarget, Delete, Expr, FromTable, Insert, LimitClause, OutputClause, SelectItem, SetExpr,
+    Statement, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions,
     visit_expressions_mut,
 };
 use hypostyle_storage::TableEntry;
@@ -98,12 +99,16 @@ impl Session {
             | ["CREATE" | "ALTER", "SEQUENCE", ..] => return without(Gives::Nothing),
             _ => {}
         }
-        let DfStatement::Statement(statement) = parse(sql)? else { return without(Gives::Unknown) };
+        let DfStatement::Statement(mut statement) = parse(sql)? else { return without(Gives::Unknown) };
         let count = placeholders(statement.as_ref());
+        if let Statement::Query(query) = statement.as_mut() {
+            name_columns(query);
+        }
+        let told = told_by_syntax(statement.as_ref());
+        let lists = without_lists(statement.as_mut());
         let mut known = Known::new();
         let gives = match *statement {
-            Statement::Query(mut query) => {
-                name_columns(&mut query);
+            Statement::Query(query) => {
                 let plan = self.plan_with_placeholders(Statement::Query(query))?;
                 known = types_of(&plan);
                 Gives::Rows(columns(plan.schema().as_arrow())?)
@@ -126,6 +131,11 @@ impl Session {
             | Statement::Execute { .. } => Gives::Unknown,
             _ => Gives::Nothing,
         };
+        for number in lists {
+            let element = known.remove(&number).map(Box::new);
+            known.extend(element.map(|element| (number, LogicalType::List { element })));
+        }
+        known.extend(told);
         let parameters = (1..=count).map(|number| known.remove(&number)).collect();
         Ok(Described { parameters, gives })
     }
@@ -255,6 +265,45 @@ impl Session {
             explicit.abort(why);
         }
     }
+}
+
+/// The types of parameters that are cast, and of those that count rows.
+fn told_by_syntax(statement: &Statement) -> Known {
+    let mut known = Known::new();
+    let _done: ControlFlow<()> = visit_expressions(statement, |expr| {
+        if let Expr::Cast { expr, data_type, .. } = expr
+            && let Some(number) = placeholder(expr)
+            && let Ok(logical_type) = logical_type(data_type)
+        {
+            known.entry(number).or_insert(logical_type);
+        }
+        ControlFlow::Continue(())
+    });
+    if let Statement::Query(query) = statement
+        && let Some(LimitClause::LimitOffset { limit, offset, .. }) = &query.limit_clause
+    {
+        let rows = limit.iter().chain(offset.iter().map(|offset| &offset.value));
+        known.extend(rows.filter_map(placeholder).map(|number| (number, LogicalType::BigInt)));
+    }
+    known
+}
+
+/// Writes `x = $1` for `x = ANY ($1)`: the types are told of elements only. The numbers of the lists.
+fn without_lists(statement: &mut Statement) -> Vec<usize> {
+    let mut lists = Vec::new();
+    let _done: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+        if let Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right } = expr
+            && let Some(number) = placeholder(right)
+        {
+            lists.push(number);
+            let null = || Expr::Value(Value::Null.into());
+            let left = Box::new(std::mem::replace(left.as_mut(), null()));
+            let right = Box::new(std::mem::replace(right.as_mut(), null()));
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op: compare_op.clone(), right }));
+        }
+        ControlFlow::Continue(())
+    });
+    lists
 }
 
 fn columns(schema: &Schema) -> Result<Vec<DescribedColumn>> {

@@ -1,12 +1,14 @@
-//! `a IS DISTINCT FROM b OR c`: the parser takes all that follows for the right side of IS [NOT] DISTINCT FROM, where
-//! SQL has AND and OR bind less tightly (ISO/IEC 9075-2, 8.15).
+//! Operators that the parser has bind in another order than SQL has it: `a IS DISTINCT FROM b OR c`, where it takes all that
+//! follows for the right side of IS [NOT] DISTINCT FROM (ISO/IEC 9075-2, 8.15), and `d ->> 'k' = 'v'`, where it takes `'k' = 'v'`
+//! for the key in a JSON value.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, UnaryOperator, Value, VisitMut, visit_expressions_mut,
 };
 use std::ops::ControlFlow;
 
-/// Puts AND and OR above IS [NOT] DISTINCT FROM in a statement's expressions. Parentheses stay: they are nodes.
+/// Puts AND and OR above IS [NOT] DISTINCT FROM in a statement's expressions, and the operators of JSON below all others.
+/// Parentheses stay: they are nodes.
 pub(super) fn correct<Node: VisitMut>(statement: &mut Node) {
     // Bottom-up: an operand is right before what is around it is looked at.
     let _done = visit_expressions_mut(statement, |expr| {
@@ -32,6 +34,70 @@ fn lifted(expr: Expr) -> Expr {
         Expr::BinaryOp { left, op: And, right } => {
             lift(*right, &[Or], |right| Expr::BinaryOp { left, op: And, right: Box::new(right) })
         }
+        Expr::BinaryOp { left, op, right } if is_of_json(&op) => picked(*left, op, *right),
+        other => other,
+    }
+}
+
+fn is_of_json(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Arrow, HashArrow, HashLongArrow, LongArrow};
+    matches!(op, Arrow | LongArrow | HashArrow | HashLongArrow)
+}
+
+/// An operator of JSON between its neighbours: the last operand of what is on its left, the first of what is on its right.
+fn picked(mut left: Expr, op: BinaryOperator, mut right: Expr) -> Expr {
+    let null = || Expr::Value(Value::Null.into());
+    let key = std::mem::replace(first_operand(&mut right), null());
+    let json = last_operand(&mut left);
+    let value = std::mem::replace(json, null());
+    *json = Expr::BinaryOp { left: Box::new(value), op, right: Box::new(key) };
+    let place = first_operand(&mut right);
+    *place = left;
+    right
+}
+
+/// What an expression begins with.
+fn first_operand(expr: &mut Expr) -> &mut Expr {
+    if matches!(expr, Expr::BinaryOp { op, .. } if is_of_json(op)) {
+        return expr;
+    }
+    match expr {
+        Expr::BinaryOp { left, .. } => first_operand(left),
+        Expr::AnyOp { left, .. } | Expr::AllOp { left, .. } => first_operand(left),
+        Expr::IsDistinctFrom(left, _) | Expr::IsNotDistinctFrom(left, _) => first_operand(left),
+        Expr::IsNull(inner)
+        | Expr::IsNotNull(inner)
+        | Expr::IsTrue(inner)
+        | Expr::IsNotTrue(inner)
+        | Expr::IsFalse(inner)
+        | Expr::IsNotFalse(inner)
+        | Expr::IsUnknown(inner)
+        | Expr::IsNotUnknown(inner) => first_operand(inner),
+        Expr::InList { expr, .. }
+        | Expr::InSubquery { expr, .. }
+        | Expr::Between { expr, .. }
+        | Expr::Like { expr, .. }
+        | Expr::ILike { expr, .. }
+        | Expr::SimilarTo { expr, .. }
+        | Expr::RLike { expr, .. } => first_operand(expr),
+        other => other,
+    }
+}
+
+/// What an expression ends with.
+fn last_operand(expr: &mut Expr) -> &mut Expr {
+    if matches!(expr, Expr::BinaryOp { op, .. } if is_of_json(op)) {
+        return expr;
+    }
+    match expr {
+        Expr::BinaryOp { right, .. } => last_operand(right),
+        Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => last_operand(right),
+        Expr::UnaryOp { expr, .. } => last_operand(expr),
+        Expr::Between { high, .. } => last_operand(high),
+        Expr::Like { pattern, escape_char: None, .. }
+        | Expr::ILike { pattern, escape_char: None, .. }
+        | Expr::SimilarTo { pattern, escape_char: None, .. }
+        | Expr::RLike { pattern, .. } => last_operand(pattern),
         other => other,
     }
 }
@@ -62,6 +128,30 @@ mod tests {
                 "((a IS DISTINCT FROM (b + 1)) AND (c IS DISTINCT FROM d)) OR e",
             ),
             ("a IS DISTINCT FROM (b OR c)", "a IS DISTINCT FROM (b OR c)"),
+        ] {
+            let shape = |sql: &str| format!("{:?}", without_parentheses(sql));
+            assert_eq!(shape(sql), shape(meant), "{sql}");
+        }
+    }
+
+    #[test]
+    fn operators_of_json_bind_most_tightly() {
+        for (sql, meant) in [
+            ("d ->> 'a' = 'x'", "(d ->> 'a') = 'x'"),
+            ("k = 1 AND d ->> 'a' = 'x' OR b", "(k = 1 AND ((d ->> 'a') = 'x')) OR b"),
+            ("d -> 'a' -> 0 ->> 'b' = e ->> 'f'", "(((d -> 'a') -> 0) ->> 'b') = (e ->> 'f')"),
+            ("d ->> 'a' || '-' || d ->> 'b'", "((d ->> 'a') || '-') || (d ->> 'b')"),
+            ("d ->> 'a' IS NOT NULL", "(d ->> 'a') IS NOT NULL"),
+            ("d ->> 'a' IN ('x', 'y')", "(d ->> 'a') IN ('x', 'y')"),
+            ("d ->> 'a' LIKE e ->> 'b'", "(d ->> 'a') LIKE (e ->> 'b')"),
+            ("x BETWEEN d -> 'a' AND d -> 'b'", "x BETWEEN (d -> 'a') AND (d -> 'b')"),
+            ("- d -> 'a' + 1", "(- (d -> 'a')) + 1"),
+            ("NOT d -> 'a' = true", "NOT ((d -> 'a') = true)"),
+            ("d::json -> 'a' = 1", "((d::json) -> 'a') = 1"),
+            (
+                "(d ->> 'a') IS NULL AND d #>> '{a}' <> 'b'",
+                "((d ->> 'a') IS NULL) AND ((json_as_text(d, 'a')) <> 'b')",
+            ),
         ] {
             let shape = |sql: &str| format!("{:?}", without_parentheses(sql));
             assert_eq!(shape(sql), shape(meant), "{sql}");

@@ -124,7 +124,7 @@ impl Copy {
                 .with_sqlstate("22023")),
         };
         while let Some(word) = words.peek() {
-            if in_parentheses && words.accept_symbol(')') || word == Word::Symbol(';') {
+            if word == Word::Symbol(';') || in_parentheses && word == Word::Symbol(')') {
                 break;
             }
             words.accept_symbol(',');
@@ -173,6 +173,15 @@ impl Copy {
                 "freeze" => drop(words.accept_any(&["TRUE", "ON", "1"])),
                 other => return Err(Error::unsupported(format!("COPY option \"{other}\" is not supported"))),
             }
+        }
+        if in_parentheses && !words.accept_symbol(')') {
+            return Err(unexpected(")", words.peek().as_ref()));
+        }
+        // Such as PostgreSQL's WHERE.
+        if let more @ Some(_) = words.peek()
+            && more != Some(Word::Symbol(';'))
+        {
+            return Err(unexpected("the end of COPY", more.as_ref()));
         }
         let csv = self.format == Format::Csv;
         let of_format = match self.format {

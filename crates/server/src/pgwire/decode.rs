@@ -281,7 +281,7 @@ fn lists(texts: &StringArray, element: &LogicalType) -> Result<ArrayRef> {
         let before = elements.len();
         if texts.is_valid(row) {
             let text = texts.value(row);
-            split_elements(text, &mut elements).ok_or_else(|| not_a("an array", text))?;
+            elements.extend(pg::split_elements(text).ok_or_else(|| not_a("an array", text))?);
         }
         lengths.push(elements.len() - before);
     }
@@ -290,55 +290,6 @@ fn lists(texts: &StringArray, element: &LogicalType) -> Result<ArrayRef> {
     let nulls: Option<NullBuffer> = texts.nulls().cloned();
     let lists = LargeListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls);
     Ok(Arc::new(lists.map_err(internal)?))
-}
-
-/// The elements of an array's text; those that are arrays themselves stay text.
-fn split_elements(text: &str, elements: &mut Vec<Option<String>>) -> Option<()> {
-    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    if inner.trim().is_empty() {
-        return Some(());
-    }
-    let (mut element, mut was_quoted, mut depth, mut quoted) = (String::new(), false, 0_usize, false);
-    let mut characters = inner.chars();
-    let mut finish = |element: &mut String, was_quoted: &mut bool| {
-        let text = std::mem::take(element);
-        let is_quoted = std::mem::take(was_quoted);
-        elements.push(match text.trim() {
-            bare if !is_quoted && bare.eq_ignore_ascii_case("null") => None,
-            bare if !is_quoted => Some(bare.to_string()),
-            _ => Some(text),
-        });
-    };
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' if depth == 0 => element.push(characters.next()?),
-            '"' if depth == 0 => {
-                if !was_quoted {
-                    // Blanks before it.
-                    element.clear();
-                }
-                quoted = !quoted;
-                was_quoted = true;
-            }
-            '"' => {
-                quoted = !quoted;
-                element.push('"');
-            }
-            '{' if !quoted => {
-                depth += 1;
-                element.push('{');
-            }
-            '}' if !quoted => {
-                depth = depth.checked_sub(1)?;
-                element.push('}');
-            }
-            ',' if !quoted && depth == 0 => finish(&mut element, &mut was_quoted),
-            ' ' if !quoted && depth == 0 && was_quoted => {}
-            other => element.push(other),
-        }
-    }
-    finish(&mut element, &mut was_quoted);
-    (!quoted && depth == 0).then_some(())
 }
 
 /// Structs and maps from JSON.

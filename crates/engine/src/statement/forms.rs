@@ -1,0 +1,195 @@
+//! Forms of queries that DataFusion does not know, or passes over, in others that it does: `FROM t` alone, FETCH FIRST,
+//! TABLESAMPLE, AT TIME ZONE, JSON paths, and JSON values as columns.
+
+use crate::operand::call;
+use crate::text_list::split_elements;
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Fetch, GroupByExpr, Ident, LimitClause, Query, Select, SelectFlavor, SelectItem,
+    Statement, TableAlias, TableFactor, TableSampleKind, TableSampleMethod, TableSampleUnit, Value, VisitMut,
+    VisitorMut, WildcardAdditionalOptions,
+};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::ops::ControlFlow;
+
+/// Puts the forms that are known in the place of the others.
+///
+/// # Errors
+/// `Unsupported` for a sample, a FETCH or a path that cannot be had.
+pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
+    match statement.visit(&mut Forms) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+struct Forms;
+
+impl VisitorMut for Forms {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        match query.fetch.take() {
+            None => ControlFlow::Continue(()),
+            Some(fetch) => done(limit(query, fetch)),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.flavor = SelectFlavor::Standard;
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+        }
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && (is_json(expr) || matches!(expr, Expr::AtTimeZone { .. }))
+            {
+                // Its column is named as it was written.
+                let alias = Ident::with_quote('"', expr.to_string());
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+            if let SelectItem::ExprWithAlias { expr, .. } = item {
+                as_column(expr);
+            }
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().for_each(as_column);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        done(sample(factor))
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                let (timestamp, zone) = (taken(timestamp), taken(time_zone));
+                *expr = call("timezone", vec![zone, timestamp]);
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::HashArrow, right } => {
+                done(path(left, right).map(|steps| *expr = call("json_get", steps)))
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::HashLongArrow, right } => {
+                done(path(left, right).map(|steps| *expr = call("json_as_text", steps)))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn done(result: Result<()>) -> ControlFlow<Error> {
+    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+}
+
+fn taken(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+fn is_json(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::HashArrow, .. } => true,
+        Expr::Nested(inner) => is_json(inner),
+        _ => false,
+    }
+}
+
+/// What `->` gives has one of several types; a column of it has its text.
+fn as_column(expr: &mut Expr) {
+    if is_json(expr) {
+        *expr = call("json_union_to_text", vec![taken(expr)]);
+    }
+}
+
+/// A JSON value, and the steps of a path into it.
+fn path(json: &mut Expr, path: &Expr) -> Result<Vec<Expr>> {
+    let steps = match path {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => split_elements(text),
+            _ => None,
+        },
+        _ => None,
+    };
+    let steps = steps.and_then(|steps| steps.into_iter().collect::<Option<Vec<String>>>());
+    let steps = steps.ok_or_else(|| {
+        Error::unsupported(
+            "a path into JSON is a constant, as in data #>> '{a,0,b}'; or write data -> 'a' ->> 0",
+        )
+    })?;
+    let step = |step: String| match step.parse::<u32>() {
+        Ok(index) => Expr::Value(Value::Number(index.to_string(), false).into()),
+        Err(_) => Expr::Value(Value::SingleQuotedString(step).into()),
+    };
+    Ok(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
+}
+
+/// FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.
+fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Result<()> {
+    if with_ties || percent {
+        return Err(Error::unsupported(
+            "FETCH … PERCENT and WITH TIES are not supported; number or rank the rows, and filter with QUALIFY",
+        ));
+    }
+    let rows = quantity.unwrap_or_else(|| Expr::Value(Value::Number("1".into(), false).into()));
+    match &mut query.limit_clause {
+        None => {
+            let (limit, limit_by) = (Some(rows), Vec::new());
+            query.limit_clause = Some(LimitClause::LimitOffset { limit, offset: None, limit_by });
+        }
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
+        Some(_) => return Err(Error::new(ErrorKind::Syntax, "a query has LIMIT or FETCH FIRST, not both")),
+    }
+    Ok(())
+}
+
+/// A sample as a filter: each row is in it with the probability that is given (ISO/IEC 9075-2, 7.6, BERNOULLI).
+fn sample(factor: &mut TableFactor) -> Result<()> {
+    let sample = match factor {
+        TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. } => sample.take(),
+        _ => None,
+    };
+    let Some(TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) = sample
+    else {
+        return Ok(());
+    };
+    let refused = || {
+        Error::unsupported(format!(
+            "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage), or ORDER BY random() LIMIT rows"
+        ))
+    };
+    let is_known =
+        matches!(sample.name, None | Some(TableSampleMethod::Bernoulli | TableSampleMethod::System));
+    let quantity = sample
+        .quantity
+        .as_ref()
+        .filter(|_| is_known && sample.seed.is_none() && sample.bucket.is_none() && sample.offset.is_none());
+    let quantity = quantity.filter(|quantity| quantity.unit != Some(TableSampleUnit::Rows));
+    let percent: f64 = quantity
+        .and_then(|quantity| match &quantity.value {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) => number.parse().ok(),
+                _ => None,
+            },
+            _ => None,
+        })
+        .ok_or_else(refused)?;
+    if !(0.0..=100.0).contains(&percent) {
+        return Err(Error::invalid_input(format!(
+            "a sample has 0 to 100 percent of the rows, not {percent}"
+        ))
+        .with_sqlstate("2202H"));
+    }
+    let last = |name: &datafusion::sql::sqlparser::ast::ObjectName| name.0.last()?.as_ident().cloned();
+    let alias = match factor {
+        TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
+            last(name).map(|name| TableAlias { explicit: true, name, columns: Vec::new(), at: None })
+        }),
+        TableFactor::Derived { alias, .. } => alias.clone(),
+        _ => None,
+    };
+    let condition = format!("SELECT * FROM {factor} WHERE random() * 100 < {percent:?}");
+    let subquery = Box::new(super::parse_query(&condition)?);
+    *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    Ok(())
+}
