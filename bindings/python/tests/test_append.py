@@ -261,7 +261,9 @@ def test_values_that_do_not_fit_the_table(con):
 @pytest.mark.parametrize("rows", [1_000, 70_000])
 def test_strings_that_are_not_utf8_are_refused(con, rows):
     offsets = pa.py_buffer(np.arange(rows + 1, dtype="i4"))
-    column = pa.Array.from_buffers(pa.string(), rows, [None, offsets, pa.py_buffer(b"a" * (rows - 1) + b"\xff")])
+    column = pa.Array.from_buffers(
+        pa.string(), rows, [None, offsets, pa.py_buffer(b"a" * (rows - 1) + b"\xff")]
+    )
     with pytest.raises(hypostyle.DataError, match=r'column "a".*xff.*not UTF-8') as error:
         con.append("t", pa.table({"a": column}), create=True)
     assert error.value.sqlstate == "22021"

@@ -450,9 +450,13 @@ def test_lists_of_parameters_without_a_type(pg):
     pg.execute("insert into lists_p values (%s, %s, %s, %s)", ("x", known, b"\x01", 7))
     for column, value in [("s", "x"), ("u", known), ("b", b"\x01"), ("n", 7)]:
         for cast in ["%s", "%b", "%t"]:
-            found = pg.execute(f"select count(*) from lists_p where {column} = any({cast})", ([value],)).fetchone()
+            found = pg.execute(
+                f"select count(*) from lists_p where {column} = any({cast})", ([value],)
+            ).fetchone()
             assert found == (1,), (column, cast)
-            none = pg.execute(f"select count(*) from lists_p where {column} <> all({cast})", ([value],)).fetchone()
+            none = pg.execute(
+                f"select count(*) from lists_p where {column} <> all({cast})", ([value],)
+            ).fetchone()
             assert none == (0,), (column, cast)
     assert pg.execute("select %s::text[]", (["a,b", 'c"d', None],)).fetchone() == (["a,b", 'c"d', None],)
     assert pg.execute("select coalesce(%s::int[], array[9])", (None,)).fetchone() == ([9],)
@@ -468,5 +472,8 @@ def test_types_of_parameters_are_told_by_casts(pg):
 @pytest.mark.parametrize("rest", ["where a > 1", "nonsense", "(format csv)"])
 def test_nothing_may_follow_the_options_of_copy(pg, rest):
     pg.execute("create table if not exists copied_p (a int)")
-    with pytest.raises(psycopg.errors.SyntaxError), pg.cursor().copy(f"copy copied_p from stdin (format csv) {rest}") as copy:
+    with (
+        pytest.raises(psycopg.errors.SyntaxError),
+        pg.cursor().copy(f"copy copied_p from stdin (format csv) {rest}") as copy,
+    ):
         copy.write("1\n")

@@ -129,6 +129,18 @@ def test_clients_verify_the_certificate(tmp_path, certificates, psycopg):
             psycopg.connect(postgres(served, "sslmode=disable"))
 
 
+def test_what_keeps_tls_from_working_is_told(tmp_path, certificates):
+    with serve(tmp_path, *LISTEN) as served:
+        with pytest.raises(hypostyle.ServerConnectionError, match="--tls-cert"):
+            promptly(lambda: hypostyle.connect(f"{served.tcp}?tls=on&tls_ca={certificates / 'ca.crt'}"))
+        with promptly(lambda: served.connect()) as con:
+            assert con.sql("select 1 as x").fetchone() == (1,)
+    (tmp_path / "again").mkdir()
+    with serve(tmp_path / "again", *LISTEN, *tls(certificates, "ca")) as served:
+        with pytest.raises(hypostyle.ServerConnectionError, match="CA:FALSE"):
+            promptly(lambda: hypostyle.connect(f"{served.tcp}?tls=on&tls_ca={certificates / 'ca.crt'}"))
+
+
 def test_a_hangup_reads_the_certificate_again(tmp_path, certificates):
     chain, key = tmp_path / "server.crt", tmp_path / "server.key"
 
@@ -366,7 +378,7 @@ def test_an_idle_session_is_ended_and_its_transaction_with_it(tmp_path, psycopg)
             assert error.value.sqlstate == "57P05"
         # It cannot be committed any more, and is rolled back.
         assert con.in_transaction
-        with pytest.raises(hypostyle.ClosedError):
+        with pytest.raises(hypostyle.ServerConnectionError, match="lost"):
             con.commit()
         con.rollback()
         with pytest.raises(psycopg.OperationalError, match="said nothing"):

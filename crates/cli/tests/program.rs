@@ -206,9 +206,16 @@ fn dot_commands_show_load_and_redirect() {
 
 #[test]
 fn the_schema_of_a_view_is_its_text() {
-    let sql = "CREATE TABLE t(a INTEGER NOT NULL); CREATE VIEW v AS SELECT a + 1 AS b FROM t";
+    let sql = "CREATE TABLE \"T\"(a INTEGER PRIMARY KEY, d DATE DEFAULT current_date, CHECK (a > 0)); \
+               CREATE TABLE t(a INTEGER NOT NULL REFERENCES \"T\" ON DELETE CASCADE); CREATE VIEW v AS SELECT a + 1 AS b FROM t";
     let text = printed(&["--quiet", "-c", sql, "-c", ".schema"]);
-    assert!(text.contains("CREATE TABLE t (\n  a INTEGER NOT NULL\n);"), "{text}");
+    for expected in [
+        "CREATE TABLE \"T\" (\n  a INTEGER NOT NULL,\n  d DATE DEFAULT current_date,\n  CONSTRAINT \"T_pkey\" PRIMARY KEY (a),\n  \
+         CONSTRAINT \"T_check\" CHECK (a > 0)\n);",
+        "CREATE TABLE t (\n  a INTEGER NOT NULL,\n  CONSTRAINT t_a_fkey FOREIGN KEY (a) REFERENCES \"T\" (a) ON DELETE CASCADE\n);",
+    ] {
+        assert!(text.contains(expected), "{text}");
+    }
     assert!(text.contains("CREATE VIEW v AS SELECT a + 1 AS b FROM t;"), "{text}");
 }
 

@@ -1,7 +1,8 @@
 //! Comparisons that DataFusion makes by other rules than SQL's: UUIDs with text in another notation than theirs, SIMILAR TO,
 //! and the two zeros of floating-point numbers.
 
-use arrow::datatypes::DataType;
+use crate::any_equal;
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
@@ -44,6 +45,37 @@ pub(crate) fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Tran
     Ok(Transformed::new_transformed(expression, changed))
 }
 
+/// Comparisons of a DECIMAL with a DOUBLE that is no constant, as DOUBLEs: DataFusion's DECIMAL(30,15) has not all of them. And
+/// comparisons of a DATE with a TIMESTAMP, as TIMESTAMPs of its unit: DataFusion's nanoseconds begin in 1677.
+pub(crate) fn in_wider_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    let types: Vec<DataType> =
+        compared.iter().map(|expr| expr.get_type(schema).unwrap_or(DataType::Null)).collect();
+    let has_float = compared.iter().zip(&types).any(|(expr, of)| {
+        matches!(of, DataType::Float32 | DataType::Float64) && !expr.column_refs().is_empty()
+    });
+    let timestamp = types.iter().find(|of| matches!(of, DataType::Timestamp(..))).cloned();
+    let wider = |of: &DataType| match of {
+        of if of.is_decimal() && has_float => Some(DataType::Float64),
+        DataType::Date32 => timestamp.clone().map(|timestamp| match timestamp {
+            DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
+            other => other,
+        }),
+        DataType::Timestamp(TimeUnit::Nanosecond, zone) if types.contains(&DataType::Date32) => {
+            Some(DataType::Timestamp(TimeUnit::Microsecond, zone.clone()))
+        }
+        _ => None,
+    };
+    let mut changed = false;
+    for (expr, of) in compared.into_iter().zip(&types) {
+        if let Some(wider) = wider(of) {
+            *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), wider));
+            changed = true;
+        }
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
 /// The list that a UUID is sought in by `= ANY`, and the type that it must have: its elements may be texts, or bytes.
 fn list_of_uuids<'a>(
     expression: &'a mut Expr,
@@ -51,7 +83,7 @@ fn list_of_uuids<'a>(
 ) -> Result<Option<(&'a mut Expr, DataType)>> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expression else { return Ok(None) };
     let [list, sought] = args.as_mut_slice() else { return Ok(None) };
-    if func.name() != "array_has" || !is_uuid(sought, schema) {
+    if func.name() != any_equal::NAME || !is_uuid(sought, schema) {
         return Ok(None);
     }
     let element = sought.to_field(schema)?.1.as_ref().clone().with_name("item").with_nullable(true);

@@ -1,13 +1,13 @@
 //! Intervals: the forms in which they are written, and their order.
 
 use crate::comparison::{is_text, operands};
-use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray};
+use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray, Time64MicrosecondArray};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
-    IntervalUnit,
+    IntervalUnit, Time64MicrosecondType, TimeUnit,
 };
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{DFSchema, plan_datafusion_err};
+use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Sort};
@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
     Signature, Volatility, binary_expr, lit,
 };
 use datafusion::sql::sqlparser::ast::BinaryOperator;
+use hypostyle_storage::DAY_MICROSECONDS;
 use hypostyle_types::Error;
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -102,6 +103,7 @@ impl ExprPlanner for Scaling {
                 let divisor = Expr::Cast(Cast::new(Box::new(expr.right), DataType::Float64));
                 (expr.left, binary_expr(lit(1.0), Operator::Divide, divisor))
             }
+            BinaryOperator::Plus | BinaryOperator::Minus => return moved(expr, schema),
             _ => return Ok(PlannerResult::Original(expr)),
         };
         static SCALED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
@@ -110,6 +112,82 @@ impl ExprPlanner for Scaling {
         });
         let call = ScalarFunction::new_udf(SCALED.clone(), vec![interval, factor]);
         Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+/// A date and an interval, which make a TIMESTAMP, as a part of a day may be in it; and a time of day and an interval.
+fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    let is_plus = expr.op == BinaryOperator::Plus;
+    if is_plus && is_interval(&expr.left, schema) {
+        std::mem::swap(&mut expr.left, &mut expr.right);
+    }
+    if !is_interval(&expr.right, schema) {
+        return Ok(PlannerResult::Original(expr));
+    }
+    let is_whole = |interval: &Expr| matches!(interval, Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) if value.nanoseconds == 0);
+    match expr.left.get_type(schema) {
+        Ok(DataType::Date32) if !is_whole(&expr.right) => {
+            let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
+            let left = Expr::Cast(Cast::new(Box::new(expr.left), timestamp));
+            let op = if is_plus { Operator::Plus } else { Operator::Minus };
+            Ok(PlannerResult::Planned(binary_expr(left, op, expr.right)))
+        }
+        Ok(time @ DataType::Time64(TimeUnit::Microsecond))
+        | Ok(time @ DataType::Time64(TimeUnit::Nanosecond)) => {
+            static MOVED: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
+                [false, true].map(|is_plus| {
+                    let signature = Signature::any(2, Volatility::Immutable);
+                    Arc::new(ScalarUDF::from(TimeMoved { is_plus, signature }))
+                })
+            });
+            let micros = DataType::Time64(TimeUnit::Microsecond);
+            let left = match time == micros {
+                true => expr.left,
+                false => Expr::Cast(Cast::new(Box::new(expr.left), micros)),
+            };
+            let function = MOVED[usize::from(is_plus)].clone();
+            let call = ScalarFunction::new_udf(function, vec![left, expr.right]);
+            Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+        }
+        _ => Ok(PlannerResult::Original(expr)),
+    }
+}
+
+/// A time of day so much later or earlier, modulo 24 hours.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TimeMoved {
+    is_plus: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TimeMoved {
+    fn name(&self) -> &str {
+        if self.is_plus { "time_plus" } else { "time_minus" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Time64(TimeUnit::Microsecond))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [times, intervals] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("a time of day is moved by one interval"));
+        };
+        let times = times.to_array(args.number_rows)?;
+        let intervals = intervals.to_array(args.number_rows)?;
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
+        let moved = times.as_primitive::<Time64MicrosecondType>().iter().zip(intervals);
+        let moved: Time64MicrosecondArray = moved
+            .map(|(time, interval)| {
+                let by = interval?.nanoseconds / 1000 % DAY_MICROSECONDS;
+                Some((time? + if self.is_plus { by } else { -by }).rem_euclid(DAY_MICROSECONDS))
+            })
+            .collect();
+        Ok(ColumnarValue::Array(Arc::new(moved)))
     }
 }
 
@@ -177,6 +255,27 @@ pub(crate) fn with_intervals(mut expression: Expr, schema: &DFSchema) -> Result<
         *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), INTERVAL));
     }
     Ok(Transformed::yes(expression))
+}
+
+/// The hours, minutes and seconds of a difference of two points in time are those of its last day, hour and minute, as of an
+/// interval; DataFusion gives all of them.
+pub(crate) fn parts_of_durations(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let [Expr::Literal(part, _), of] = args.as_slice() else { return Ok(Transformed::no(expression)) };
+    let part = part.try_as_str().flatten().map(str::to_ascii_lowercase);
+    let whole = match part.as_deref() {
+        Some("hour" | "hours") => 24,
+        Some("minute" | "minutes" | "second" | "seconds") => 60,
+        Some("millisecond" | "milliseconds") => 60_000,
+        Some("microsecond" | "microseconds") => 60_000_000,
+        _ => return Ok(Transformed::no(expression)),
+    };
+    if func.name() != "date_part" || !matches!(of.get_type(schema), Ok(DataType::Duration(_))) {
+        return Ok(Transformed::no(expression));
+    }
+    Ok(Transformed::yes(binary_expr(expression, Operator::Modulo, lit(whole))))
 }
 
 /// Intervals are compared by their lengths, as in PostgreSQL and DuckDB: a month has 30 days, a day 24 hours. Arrow compares the

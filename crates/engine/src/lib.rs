@@ -6,6 +6,7 @@
 //! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
 mod aggregate;
+mod any_equal;
 mod arithmetic;
 mod cast;
 mod catalog;
@@ -25,6 +26,7 @@ mod pattern;
 mod pg_catalog;
 mod pushdown;
 mod quantified;
+mod ranking;
 mod rules;
 mod scalar;
 mod scan;
@@ -32,6 +34,7 @@ mod scope;
 mod sequence;
 mod session;
 mod statement;
+mod text_function;
 mod text_list;
 mod time_zone;
 pub mod tpch;

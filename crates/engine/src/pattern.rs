@@ -2,19 +2,10 @@
 
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::DataType;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
-use datafusion::prelude::SessionContext;
 use hypostyle_types::Error;
 use std::borrow::Cow;
-use std::sync::Arc;
-
-/// Functions whose arguments behind the first are patterns.
-const FUNCTIONS: [&str; 3] = ["to_char", "to_date", "to_timestamp"];
 
 /// Those that are numbers or signs may be written in any case; longer ones first.
 const PATTERNS: [(&str, &str); 18] = [
@@ -39,14 +30,6 @@ const PATTERNS: [(&str, &str); 18] = [
 ];
 
 const NAMES: [(&str, &str); 4] = [("Month", "%B"), ("Mon", "%b"), ("Day", "%A"), ("Dy", "%a")];
-
-pub(crate) fn register(context: &SessionContext) {
-    for name in FUNCTIONS {
-        if let Ok(inner) = context.udf(name) {
-            context.register_udf(ScalarUDF::from(Patterned { inner }));
-        }
-    }
-}
 
 /// A pattern of strftime for one of PostgreSQL; one with `%` is one already.
 ///
@@ -97,58 +80,14 @@ fn in_percents(pattern: &str) -> hypostyle_types::Result<Cow<'_, str>> {
     Ok(out.into())
 }
 
-/// One of [`FUNCTIONS`], called with strftime's patterns.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Patterned {
-    inner: Arc<ScalarUDF>,
-}
-
-impl ScalarUDFImpl for Patterned {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
-
-    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        for pattern in args.args.iter_mut().skip(1).filter(|pattern| pattern.data_type().is_string()) {
-            *pattern = rewritten(pattern)?;
-        }
-        self.inner.invoke_with_args(args)
-    }
-}
-
-fn rewritten(patterns: &ColumnarValue) -> Result<ColumnarValue> {
-    let texts = cast(&patterns.to_array(1)?, &DataType::Utf8)?;
+/// [`in_percents`] of each.
+pub(crate) fn with_percents(patterns: &ArrayRef) -> Result<ArrayRef> {
+    let texts = cast(patterns, &DataType::Utf8)?;
     let texts = texts.as_string::<i32>().iter().map(|text| text.map(in_percents).transpose());
     let texts: StringArray = texts
         .collect::<hypostyle_types::Result<_>>()
         .map_err(|error| DataFusionError::External(Box::new(error)))?;
-    let texts: ArrayRef = cast(&texts, &patterns.data_type())?;
-    Ok(match patterns {
-        ColumnarValue::Scalar(_) => {
-            ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&texts, 0)?)
-        }
-        ColumnarValue::Array(_) => ColumnarValue::Array(texts),
-    })
+    Ok(cast(&texts, patterns.data_type())?)
 }
 
 #[cfg(test)]

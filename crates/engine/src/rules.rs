@@ -19,7 +19,9 @@ const AS_WRITTEN: &[Rewrite] = &[
     operand::alone,
     arithmetic::divided,
     comparison::with_uuids,
+    comparison::in_wider_type,
     interval::with_intervals,
+    interval::parts_of_durations,
     comparison::similar,
 ];
 

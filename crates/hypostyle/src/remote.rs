@@ -4,12 +4,14 @@ use crate::connection::{
     AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
 };
 use crate::{Parameters, PollHook, QueryResult, TableResolver};
-use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use hypostyle_client::{Address, Description, Gives, Options, Transaction};
 use hypostyle_engine::postgres::Settings;
 use hypostyle_engine::{ExternalTable, Poll, Progress, SettingCheck};
+use hypostyle_storage::check_text;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
@@ -53,6 +55,15 @@ impl Remote {
         options: AppendOptions,
     ) -> Result<u64> {
         let AppendOptions { create, by_name } = options;
+        let schema = data.schema();
+        let checked = data.map(|batch| {
+            let batch = batch?;
+            match checked(&batch) {
+                Ok(()) => Ok(batch),
+                Err(error) => Err(ArrowError::ExternalError(Box::new(error))),
+            }
+        });
+        let data = Box::new(RecordBatchIterator::new(checked, schema));
         self.0.append(table, data, hypostyle_client::AppendOptions { create, by_name })
     }
 
@@ -115,11 +126,22 @@ impl Remote {
 
     pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
         let resolver = resolver.map(|resolver| -> hypostyle_client::Resolver {
-            let table = |ExternalTable { schema, batches }| hypostyle_client::Table { schema, batches };
-            Arc::new(move |name| resolver(name).map(|found| found.map(table)))
+            let table = |ExternalTable { schema, batches }| {
+                batches.iter().try_for_each(checked)?;
+                Ok(hypostyle_client::Table { schema, batches })
+            };
+            Arc::new(move |name| resolver(name).map(|found| found.and_then(table)))
         });
         self.0.set_resolver(resolver);
     }
+}
+
+/// Looks at the strings of a program before they are sent: the server ends a connection on which text comes that is none.
+fn checked(batch: &RecordBatch) -> Result<()> {
+    let schema = batch.schema();
+    schema.fields().iter().zip(batch.columns()).try_for_each(|(field, column)| {
+        check_text(column).map_err(|error| error.context(format!("column \"{}\"", field.name())))
+    })
 }
 
 fn progress_of(progress: hypostyle_client::Progress) -> Progress {

@@ -36,4 +36,5 @@ pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
 pub use snapshot::Snapshot;
 pub use table::{TableData, unknown_column};
+pub use text::check_text;
 pub use transaction::{Changed, NewColumn, Savepoint, Transaction, unknown_table};

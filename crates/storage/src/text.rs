@@ -6,9 +6,11 @@ use arrow_array::{Array, ArrayRef, GenericStringArray, OffsetSizeTrait, downcast
 use arrow_schema::DataType;
 use hypostyle_types::{Error, Result};
 
+/// Looks whether all strings of an array, at any depth, are UTF-8.
+///
 /// # Errors
-/// `InvalidInput` (22021) for strings that are not UTF-8, at any depth.
-pub(crate) fn check_text(array: &ArrayRef) -> Result<()> {
+/// `InvalidInput` (22021) for one that is not.
+pub fn check_text(array: &ArrayRef) -> Result<()> {
     match array.data_type() {
         DataType::Utf8 => check_strings(array.as_string::<i32>()),
         DataType::LargeUtf8 => check_strings(array.as_string::<i64>()),

@@ -443,7 +443,14 @@ impl Transport {
                 Ok(()) | Err(Stop::Wait) if !self.tls.as_ref().is_some_and(|tls| tls.is_handshaking()) => {}
                 Ok(()) => {}
                 Err(Stop::Wait) => self.wait(hook)?,
-                Err(Stop::Closed) => return Err(closed()),
+                Err(Stop::Closed) => {
+                    return Err(Error::new(
+                        ErrorKind::Connection,
+                        "the connection was closed during the TLS handshake; a server without a certificate has no TLS: \
+                         start it with --tls-cert and --tls-key, or connect with tls=off",
+                    )
+                    .with_sqlstate("08001"));
+                }
                 Err(Stop::Failed(error)) => {
                     // The alert tells the peer why.
                     let _unsent = self.flush_tls(hook);
@@ -489,7 +496,15 @@ fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut [u8]) -> Result<u
 }
 
 fn tls_error(error: &rustls::Error) -> Error {
-    Error::new(ErrorKind::Connection, format!("TLS: {error}")).with_sqlstate("08001")
+    let text = error.to_string();
+    let hint = match text.contains("CaUsedAsEndEntity") {
+        true => {
+            "; the certificate is one of an authority (CA:TRUE), which no server may show: sign one for the server with it, \
+             or make it with openssl req -x509 -addext basicConstraints=critical,CA:FALSE"
+        }
+        false => "",
+    };
+    Error::new(ErrorKind::Connection, format!("TLS: {text}{hint}")).with_sqlstate("08001")
 }
 
 /// A socket as rustls wants it: what would have to wait is `WouldBlock`.

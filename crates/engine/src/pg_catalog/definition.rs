@@ -39,7 +39,7 @@ const RESERVED: [&str; 30] = [
 ];
 
 /// A name in quotes, where it needs them.
-pub(super) fn quote(name: &str) -> String {
+pub(crate) fn quote(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
         && !RESERVED.contains(&name);

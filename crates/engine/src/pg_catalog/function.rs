@@ -276,6 +276,10 @@ fn wants(what: &str) -> Error {
     Error::new(ErrorKind::InvalidInput, what).with_sqlstate("22023")
 }
 
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
 /// `format` of PostgreSQL, with `%s`, `%I`, `%L` and `%%`, positions (`%2$s`) and widths.
 fn formatted(call: &Call<'_>) -> Result<Gives> {
     let Some(pattern) = call.text(0) else { return Ok(Text(None)) };
@@ -307,7 +311,7 @@ fn formatted(call: &Call<'_>) -> Result<Gives> {
             ('I', None) => {
                 return Err(wants("NULL cannot be an SQL identifier").with_sqlstate("22004"));
             }
-            ('L', Some(value)) => format!("'{}'", value.replace('\'', "''")),
+            ('L', Some(value)) => literal(value),
             ('L', None) => "NULL".into(),
             _ => return Err(wants(&format!("unrecognized format() type specifier \"{kind}\""))),
         };
@@ -362,6 +366,8 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_typeof", 't', |call| type_of(call, pg_name)),
     ("typeof", 't', |call| type_of(call, ToString::to_string)),
     ("format", 't', formatted),
+    ("quote_literal", 't', |call| Ok(Text(call.text(0).map(literal)))),
+    ("quote_nullable", 't', |call| text(call.text(0).map_or_else(|| "NULL".into(), literal))),
     ("pg_is_in_recovery", 'b', no),
     ("pg_get_userbyid", 't', user),
     ("format_type", 't', type_out),

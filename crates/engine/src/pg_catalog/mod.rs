@@ -20,6 +20,7 @@ use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TablePr
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
 use datafusion::prelude::SessionContext;
+pub(crate) use definition::quote as quote_name;
 use hypostyle_types::LogicalType;
 use objects::{Objects, What};
 pub(crate) use rewrite::rewrite;

@@ -3,11 +3,12 @@
 
 use super::rows::system_relation;
 use super::tables::is_empty;
+use crate::operand::call;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SetExpr, Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
-    VisitMut, VisitorMut, visit_expressions, visit_expressions_mut,
+    FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
+    Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
+    visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -309,38 +310,34 @@ fn length_of(array: Expr) -> Expr {
     as_type(call("array_length", vec![array]), DataType::BigInt(None))
 }
 
+/// Stands for an escaped escape while the others are replaced; nobody has it in a text.
+const ESCAPED: char = '\u{f8ff}';
+
 /// A pattern whose escape is another character, with a backslash for it.
 fn with_backslashes(pattern: Expr, escape: ValueWithSpan) -> Expr {
-    let text = |text: &str| Expr::Value(Value::SingleQuotedString(text.into()).into());
-    match escape.value {
-        Value::SingleQuotedString(character) if character == "\\" => pattern,
-        Value::SingleQuotedString(character) => {
-            let doubled = call("replace", vec![pattern, text("\\"), text("\\\\")]);
-            match character.is_empty() {
-                true => doubled,
-                false => call("replace", vec![doubled, text(&character), text("\\")]),
-            }
-        }
-        _ => pattern,
+    let character = match escape.value {
+        Value::SingleQuotedString(character) if character != "\\" => character,
+        _ => return pattern,
+    };
+    let twice = character.repeat(2);
+    let mut steps = vec![("\\".to_string(), "\\\\".to_string())];
+    if !character.is_empty() {
+        steps.push((twice, ESCAPED.to_string()));
+        steps.push((character.clone(), "\\".into()));
+        // `%` and `_` are escaped as they were.
+        let plain =
+            if matches!(character.as_str(), "%" | "_") { format!("\\{character}") } else { character };
+        steps.push((ESCAPED.to_string(), plain));
     }
-}
-
-fn call(name: &str, arguments: Vec<Expr>) -> Expr {
-    let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument)));
-    Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(name)]),
-        uses_odbc_syntax: false,
-        parameters: FunctionArguments::None,
-        args: FunctionArguments::List(FunctionArgumentList {
-            duplicate_treatment: None,
-            args: args.collect(),
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    let text = |text: String| Expr::Value(Value::SingleQuotedString(text).into());
+    if let Expr::Value(value) = &pattern
+        && let Value::SingleQuotedString(pattern) = &value.value
+    {
+        return text(steps.iter().fold(pattern.clone(), |pattern, (from, to)| pattern.replace(from, to)));
+    }
+    steps
+        .into_iter()
+        .fold(pattern, |pattern, (from, to)| call("replace", vec![pattern, text(from), text(to)]))
 }
 
 /// Functions have no schemas here.
@@ -558,7 +555,7 @@ mod tests {
                 "SELECT 1259, a.tableoid FROM pg_class c JOIN a ON pg_x",
             ),
             ("SELECT array_upper(pg_x, 1)", "SELECT CAST(array_length(pg_x) AS BIGINT)"),
-            ("SELECT a LIKE 'x' ESCAPE '/'", "SELECT a LIKE replace(replace('x', '\\', '\\\\'), '/', '\\')"),
+            ("SELECT a LIKE '//x/%\\' ESCAPE '/'", "SELECT a LIKE '/x\\%\\\\'"),
             (
                 "SELECT (_pg_expandarray(a)).n",
                 "SELECT unnest(generate_series(1, CAST(array_length(a) AS BIGINT)))",

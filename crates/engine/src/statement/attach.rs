@@ -66,6 +66,20 @@ impl Session {
             path => {
                 let full = std::path::absolute(path)
                     .map_err(|error| Error::from_io(&error, format_args!("cannot attach \"{path}\"")))?;
+                let others = attached.databases.iter().map(|(name, database)| (name.as_str(), database));
+                let own = self.engine.database();
+                let mut all = std::iter::once((OWN_DATABASE, own)).chain(others);
+                let same = |database: &Arc<Database>| {
+                    let place = |path: &Path| path.canonicalize().ok();
+                    place(&full).is_some_and(|here| database.path().and_then(place) == Some(here))
+                };
+                if let Some((other, _)) = all.find(|(_, database)| same(database)) {
+                    return Err(Error::new(
+                        ErrorKind::AlreadyExists,
+                        format!("\"{path}\" is attached already, as \"{other}\""),
+                    )
+                    .with_sqlstate("42P04"));
+                }
                 Database::open(&full, mode)?
             }
         };

@@ -2,19 +2,24 @@
 
 use super::DONE;
 use super::{parse, quoted, split_statements};
+use crate::pg_catalog::quote_name;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use arrow::array::{ArrayRef, StringArray};
+use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{CreateView, Statement};
+use datafusion::sql::sqlparser::ast::{CreateView, ObjectName, Statement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{
-    ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry, ViewEntry,
+    Catalog, ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry,
+    ViewEntry, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const SCHEMA_FILE: &str = "schema.sql";
@@ -257,8 +262,8 @@ fn name_of_table(table: &TableEntry) -> String {
     format!("{}.{}", quoted(&table.schema), quoted(&table.name))
 }
 
-fn column_list(table: &TableEntry, ids: &[ColumnId]) -> String {
-    let names = ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quoted(&column.name));
+fn column_list(table: &TableEntry, ids: &[ColumnId], quote: Quote) -> String {
+    let names = ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quote(&column.name));
     names.collect::<Vec<_>>().join(", ")
 }
 
@@ -282,6 +287,28 @@ fn action(action: ReferentialAction) -> &'static str {
     }
 }
 
+impl Session {
+    /// `SHOW CREATE TABLE t`: a row with the statement.
+    pub(super) fn show_create(&self, name: &ObjectName) -> Result<Outcome> {
+        let Name { database, schema, name } = self.resolve(name)?;
+        let snapshot = self.snapshot_of(&database)?;
+        let catalog = snapshot.catalog();
+        let statement = match (catalog.table(&schema, &name), catalog.view(&schema, &name)) {
+            (Some(table), _) => create_table(table, catalog),
+            (None, Some(view)) => {
+                let schema = if schema == SCHEMA_MAIN { String::new() } else { quote_name(&schema) + "." };
+                format!("CREATE VIEW {schema}{} AS {}", quote_name(&name), view.sql)
+            }
+            (None, None) => return Err(unknown_table(catalog, &name)),
+        };
+        let column = |text: String| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+        let columns = [("table_name", column(name)), ("create_statement", column(statement))];
+        let batch = RecordBatch::try_from_iter(columns)
+            .map_err(|error| Error::internal(format!("cannot show a definition: {error}")))?;
+        Ok(Outcome::batch(batch))
+    }
+}
+
 /// Schemas, sequences and tables as SQL, but for what refers to other tables.
 fn definitions(snapshot: &Snapshot) -> Result<String> {
     let mut sql = String::new();
@@ -293,34 +320,75 @@ fn definitions(snapshot: &Snapshot) -> Result<String> {
             .map_err(text_error)?;
     }
     for table in &snapshot.catalog().tables {
-        let mut items: Vec<String> = table
-            .columns
-            .iter()
-            .map(|column| {
-                let default = match (&column.default, &column.generated) {
-                    (Some(default), _) => format!(" DEFAULT {default}"),
-                    (None, Some(sql)) => format!(" GENERATED ALWAYS AS ({sql}) STORED"),
-                    (None, None) => String::new(),
-                };
-                let not_null = if column.nullable { "" } else { " NOT NULL" };
-                format!("{} {}{not_null}{default}", quoted(&column.name), type_text(&column.logical_type))
-            })
-            .collect();
-        for constraint in &table.constraints {
-            let rule = match &constraint.rule {
-                ConstraintRule::PrimaryKey { columns } => {
-                    format!("PRIMARY KEY ({})", column_list(table, columns))
-                }
-                ConstraintRule::Unique { columns } => format!("UNIQUE ({})", column_list(table, columns)),
-                ConstraintRule::Check { sql } => format!("CHECK ({sql})"),
-                ConstraintRule::ForeignKey { .. } => continue,
-            };
-            items.push(format!("CONSTRAINT {} {rule}", quoted(&constraint.name)));
-        }
-        writeln!(sql, "CREATE TABLE {} (\n    {}\n);", name_of_table(table), items.join(",\n    "))
-            .map_err(text_error)?;
+        let items = items(table, quoted).join(",\n    ");
+        writeln!(sql, "CREATE TABLE {} (\n    {items}\n);", name_of_table(table)).map_err(text_error)?;
     }
     Ok(sql)
+}
+
+/// How names are written: in quotes always, or where they need them.
+type Quote = fn(&str) -> String;
+
+/// The columns of a table as SQL, without what sequences do for them, and its constraints, but for those that refer to other tables.
+fn items(table: &TableEntry, quote: Quote) -> Vec<String> {
+    let columns = table.columns.iter().map(|column| {
+        let default = match (&column.default, &column.generated) {
+            (Some(default), _) => format!(" DEFAULT {default}"),
+            (None, Some(sql)) => format!(" GENERATED ALWAYS AS ({sql}) STORED"),
+            (None, None) => String::new(),
+        };
+        let not_null = if column.nullable { "" } else { " NOT NULL" };
+        format!("{} {}{not_null}{default}", quote(&column.name), type_text(&column.logical_type))
+    });
+    let constraints = table.constraints.iter().filter_map(|constraint| {
+        let rule = match &constraint.rule {
+            ConstraintRule::PrimaryKey { columns } => {
+                format!("PRIMARY KEY ({})", column_list(table, columns, quote))
+            }
+            ConstraintRule::Unique { columns } => format!("UNIQUE ({})", column_list(table, columns, quote)),
+            ConstraintRule::Check { sql } => format!("CHECK ({sql})"),
+            ConstraintRule::ForeignKey { .. } => return None,
+        };
+        Some(format!("CONSTRAINT {} {rule}", quote(&constraint.name)))
+    });
+    columns.chain(constraints).collect()
+}
+
+/// A statement that makes a table like this one, where those are that it refers to.
+fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
+    let name = |schema: &str, name: &str| match schema {
+        SCHEMA_MAIN => quote_name(name),
+        other => format!("{}.{}", quote_name(other), quote_name(name)),
+    };
+    let mut items = items(table, quote_name);
+    for (item, column) in items.iter_mut().zip(&table.columns) {
+        match column.identity {
+            Some(Identity::Always) => item.push_str(" GENERATED ALWAYS AS IDENTITY"),
+            Some(Identity::ByDefault) => item.push_str(" GENERATED BY DEFAULT AS IDENTITY"),
+            None => {}
+        }
+    }
+    for constraint in &table.constraints {
+        if let ConstraintRule::ForeignKey { columns, table: other, referred, on_delete, on_update } =
+            &constraint.rule
+            && let Some(other) = catalog.table_by_id(*other)
+        {
+            let mut item = format!(
+                "CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({})",
+                quote_name(&constraint.name),
+                column_list(table, columns, quote_name),
+                name(&other.schema, &other.name),
+                column_list(other, referred, quote_name)
+            );
+            for (event, what) in [("DELETE", on_delete), ("UPDATE", on_update)] {
+                if *what != ReferentialAction::NoAction {
+                    item.push_str(&format!(" ON {event} {}", action(*what)));
+                }
+            }
+            items.push(item);
+        }
+    }
+    format!("CREATE TABLE {} (\n  {}\n)", name(&table.schema, &table.name), items.join(",\n  "))
 }
 
 /// Foreign keys, where sequences are and what owns them, comments and views as SQL.
@@ -352,9 +420,9 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
                 "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}) ON DELETE {} ON UPDATE {};",
                 name_of_table(table),
                 quoted(&constraint.name),
-                column_list(table, columns),
+                column_list(table, columns, quoted),
                 name_of_table(other),
-                column_list(other, referred),
+                column_list(other, referred, quoted),
                 action(*on_delete),
                 action(*on_update)
             )

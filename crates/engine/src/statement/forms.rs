@@ -1,12 +1,14 @@
 //! Forms of queries that DataFusion does not know, or passes over, in others that it does: `FROM t` alone, FETCH FIRST,
-//! TABLESAMPLE, AT TIME ZONE, JSON paths, and JSON values as columns.
+//! TABLESAMPLE, AT TIME ZONE, powers, JSON paths, and JSON values as columns.
 
+use crate::any_equal;
 use crate::operand::call;
 use crate::text_list::split_elements;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, GroupByExpr, Ident, LimitClause, Query, Select, SelectFlavor, SelectItem,
-    Statement, TableAlias, TableFactor, TableSampleKind, TableSampleMethod, TableSampleUnit, Value, VisitMut,
-    VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause, ObjectNamePart, Query, Select,
+    SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSampleKind, TableSampleMethod,
+    TableSampleUnit, UnaryOperator, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    visit_expressions_mut,
 };
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
@@ -41,7 +43,7 @@ impl VisitorMut for Forms {
         }
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) = item
-                && (is_json(expr) || matches!(expr, Expr::AtTimeZone { .. }))
+                && (is_json(expr) || is_rewritten(expr))
             {
                 // Its column is named as it was written.
                 let alias = Ident::with_quote('"', expr.to_string());
@@ -68,6 +70,30 @@ impl VisitorMut for Forms {
                 *expr = call("timezone", vec![zone, timestamp]);
                 ControlFlow::Continue(())
             }
+            Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, right } => {
+                *expr = call("power", vec![taken(left), taken(right)]);
+                ControlFlow::Continue(())
+            }
+            Expr::IsTrue(inner) => {
+                *expr = told(inner, true, true);
+                ControlFlow::Continue(())
+            }
+            Expr::IsNotTrue(inner) => {
+                *expr = told(inner, true, false);
+                ControlFlow::Continue(())
+            }
+            Expr::IsFalse(inner) => {
+                *expr = told(inner, false, true);
+                ControlFlow::Continue(())
+            }
+            Expr::IsNotFalse(inner) => {
+                *expr = told(inner, false, false);
+                ControlFlow::Continue(())
+            }
+            Expr::Function(function) => {
+                renamed(function);
+                ControlFlow::Continue(())
+            }
             Expr::BinaryOp { left, op: BinaryOperator::HashArrow, right } => {
                 done(path(left, right).map(|steps| *expr = call("json_get", steps)))
             }
@@ -79,12 +105,69 @@ impl VisitorMut for Forms {
     }
 }
 
+/// `x = ANY (list)` and `x <> ALL (list)`, as a function that knows of NULLs.
+pub(super) fn rewrite_any(statement: &mut Statement) {
+    let _done = visit_expressions_mut(statement, |expr| {
+        use BinaryOperator::{Eq, NotEq};
+        let (left, right, denied) = match expr {
+            Expr::AnyOp { left, compare_op: Eq, right, .. } => (left, right, false),
+            Expr::AllOp { left, compare_op: NotEq, right } => (left, right, true),
+            _ => return ControlFlow::<()>::Continue(()),
+        };
+        if !matches!(right.as_ref(), Expr::Subquery(_)) {
+            let found = call(any_equal::NAME, vec![taken(right), taken(left)]);
+            *expr = match denied {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+                false => found,
+            };
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// `x IS TRUE` and the like. DataFusion takes these for NULL in some places and not in others.
+fn told(inner: &mut Expr, truth: bool, is: bool) -> Expr {
+    let (left, right) =
+        (Box::new(Expr::Nested(Box::new(taken(inner)))), Box::new(Expr::value(Value::Boolean(truth))));
+    match is {
+        true => Expr::IsNotDistinctFrom(left, right),
+        false => Expr::IsDistinctFrom(left, right),
+    }
+}
+
+/// Functions that DataFusion has under another name, or has another one of the name: `array_remove` of PostgreSQL removes all.
+fn renamed(function: &mut Function) {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
+    let other = match name.value.to_ascii_lowercase().as_str() {
+        "array_remove" => "array_remove_all",
+        "array_replace" => "array_replace_all",
+        "every" => "bool_and",
+        _ => return,
+    };
+    *name = Ident::new(other);
+}
+
 fn done(result: Result<()>) -> ControlFlow<Error> {
     result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
 }
 
 fn taken(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+fn is_rewritten(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::AtTimeZone { .. }
+            | Expr::AnyOp { .. }
+            | Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsNotFalse(_)
+            | Expr::AllOp { .. }
+            | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
+            | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
+    )
 }
 
 fn is_json(expr: &Expr) -> bool {

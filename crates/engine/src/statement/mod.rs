@@ -36,6 +36,7 @@ mod split;
 mod summarize;
 mod transaction;
 mod types;
+mod using;
 mod values;
 mod with;
 mod write;
@@ -61,7 +62,7 @@ use complete::refuse_given;
 use datafusion::sql::parser::{DFParserBuilder, ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
-    ObjectType, Query, SelectItem, Set, SetExpr, Statement, Value,
+    ObjectType, Query, SelectItem, Set, SetExpr, ShowCreateObject, Statement, Value,
 };
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
@@ -248,6 +249,10 @@ impl Session {
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
+            Statement::ShowCreate {
+                obj_type: ShowCreateObject::Table | ShowCreateObject::View,
+                obj_name,
+            } => self.show_create(&obj_name),
             Statement::ShowTables { show_options, .. } => self.show_tables(show_options),
             Statement::ExplainTable { table_name, .. } => {
                 let query = parse_query(&format!("SELECT * FROM {table_name}"))?;
@@ -713,12 +718,29 @@ fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
     Cow::Owned(tokens.iter().map(text).collect())
 }
 
+/// Looks whether a word begins right behind a number: `1_000` would be 1, under the name `_000`.
+///
+/// # Errors
+/// `Syntax` naming both.
+fn check_numbers(tokens: &[Token]) -> Result<()> {
+    for pair in tokens.windows(2) {
+        if let [Token::Number(number, _), Token::Word(word)] = pair {
+            return Err(Error::new(
+                ErrorKind::Syntax,
+                format!("trailing junk after a number: {number}{word}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     // Text that is not even tokens is the parser's to refuse.
     let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default();
     check_depth(&tokens)?;
+    check_numbers(&tokens)?;
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
     let has = |names: &[&str]| {
@@ -755,11 +777,17 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 precedence::correct(inner.as_mut());
                 row::rewrite(inner.as_mut())?;
                 forms::rewrite(inner.as_mut())?;
+                if has(&["USING", "NATURAL"]) {
+                    using::rewrite(inner.as_mut())?;
+                }
                 // Few statements have one, and some have many expressions.
                 if has(&literal::SIGNS) {
                     literal::rewrite(inner.as_mut())?;
                 }
                 crate::pg_catalog::rewrite(&sql, inner.as_mut());
+                if has(&["ANY", "SOME", "ALL"]) {
+                    forms::rewrite_any(inner.as_mut());
+                }
             }
             Ok(statement)
         }

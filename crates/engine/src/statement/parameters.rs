@@ -10,9 +10,9 @@ use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    AssignmentTarget, Delete, Expr, FromTable, Insert, LimitClause, OutputClause, SelectItem, SetExpr,
-    Statement, TableObject, TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions,
-    visit_expressions_mut,
+    AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr,
+    FunctionArguments, Insert, LimitClause, OutputClause, SelectItem, SetExpr, Statement, TableObject,
+    TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions, visit_expressions_mut,
 };
 use hypostyle_storage::TableEntry;
 use hypostyle_types::{Error, LogicalType, Result};
@@ -125,6 +125,7 @@ impl Session {
             }
             Statement::Explain { .. }
             | Statement::ExplainTable { .. }
+            | Statement::ShowCreate { .. }
             | Statement::ShowVariable { .. }
             | Statement::ShowTables { .. }
             | Statement::ShowColumns { .. }
@@ -288,18 +289,39 @@ fn told_by_syntax(statement: &Statement) -> Known {
     known
 }
 
+/// The list and the value of an `x = ANY (list)`, as parsing has written it.
+fn any_equal(expr: &mut Expr) -> Option<(&mut Expr, &mut Expr)> {
+    let Expr::Function(function) = expr else { return None };
+    if function.name.to_string() != crate::any_equal::NAME {
+        return None;
+    }
+    let FunctionArguments::List(list) = &mut function.args else { return None };
+    match list.args.as_mut_slice() {
+        [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(list)),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(sought)),
+        ] => Some((list, sought)),
+        _ => None,
+    }
+}
+
 /// Writes `x = $1` for `x = ANY ($1)`: the types are told of elements only. The numbers of the lists.
 fn without_lists(statement: &mut Statement) -> Vec<usize> {
     let mut lists = Vec::new();
     let _done: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
-        if let Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right } = expr
-            && let Some(number) = placeholder(right)
-        {
+        let null = || Expr::Value(Value::Null.into());
+        let taken = |expr: &mut Expr| Box::new(std::mem::replace(expr, null()));
+        let compared = match &mut *expr {
+            Expr::AnyOp { left, compare_op, right, .. } | Expr::AllOp { left, compare_op, right } => {
+                placeholder(right).map(|number| (number, taken(left), compare_op.clone(), taken(right)))
+            }
+            other => any_equal(other).and_then(|(list, sought)| {
+                placeholder(list).map(|number| (number, taken(sought), BinaryOperator::Eq, taken(list)))
+            }),
+        };
+        if let Some((number, left, op, right)) = compared {
             lists.push(number);
-            let null = || Expr::Value(Value::Null.into());
-            let left = Box::new(std::mem::replace(left.as_mut(), null()));
-            let right = Box::new(std::mem::replace(right.as_mut(), null()));
-            *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op: compare_op.clone(), right }));
+            *expr = Expr::Nested(Box::new(Expr::BinaryOp { left, op, right }));
         }
         ControlFlow::Continue(())
     });

@@ -1,6 +1,6 @@
 //! Operators that the parser has bind in another order than SQL has it: `a IS DISTINCT FROM b OR c`, where it takes all that
 //! follows for the right side of IS [NOT] DISTINCT FROM (ISO/IEC 9075-2, 8.15), and `d ->> 'k' = 'v'`, where it takes `'k' = 'v'`
-//! for the key in a JSON value.
+//! for the key in a JSON value, and `2 * 3 ^ 2`.
 
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Expr, UnaryOperator, Value, VisitMut, visit_expressions_mut,
@@ -34,17 +34,18 @@ fn lifted(expr: Expr) -> Expr {
         Expr::BinaryOp { left, op: And, right } => {
             lift(*right, &[Or], |right| Expr::BinaryOp { left, op: And, right: Box::new(right) })
         }
-        Expr::BinaryOp { left, op, right } if is_of_json(&op) => picked(*left, op, *right),
+        Expr::BinaryOp { left, op, right } if is_tight(&op) => picked(*left, op, *right),
         other => other,
     }
 }
 
-fn is_of_json(op: &BinaryOperator) -> bool {
-    use BinaryOperator::{Arrow, HashArrow, HashLongArrow, LongArrow};
-    matches!(op, Arrow | LongArrow | HashArrow | HashLongArrow)
+/// The operators of JSON, and `^`, which is that of powers.
+fn is_tight(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Arrow, BitwiseXor, HashArrow, HashLongArrow, LongArrow, PGExp};
+    matches!(op, Arrow | LongArrow | HashArrow | HashLongArrow | BitwiseXor | PGExp)
 }
 
-/// An operator of JSON between its neighbours: the last operand of what is on its left, the first of what is on its right.
+/// An operator between its neighbours: the last operand of what is on its left, the first of what is on its right.
 fn picked(mut left: Expr, op: BinaryOperator, mut right: Expr) -> Expr {
     let null = || Expr::Value(Value::Null.into());
     let key = std::mem::replace(first_operand(&mut right), null());
@@ -58,7 +59,7 @@ fn picked(mut left: Expr, op: BinaryOperator, mut right: Expr) -> Expr {
 
 /// What an expression begins with.
 fn first_operand(expr: &mut Expr) -> &mut Expr {
-    if matches!(expr, Expr::BinaryOp { op, .. } if is_of_json(op)) {
+    if matches!(expr, Expr::BinaryOp { op, .. } if is_tight(op)) {
         return expr;
     }
     match expr {
@@ -86,7 +87,7 @@ fn first_operand(expr: &mut Expr) -> &mut Expr {
 
 /// What an expression ends with.
 fn last_operand(expr: &mut Expr) -> &mut Expr {
-    if matches!(expr, Expr::BinaryOp { op, .. } if is_of_json(op)) {
+    if matches!(expr, Expr::BinaryOp { op, .. } if is_tight(op)) {
         return expr;
     }
     match expr {
@@ -147,6 +148,8 @@ mod tests {
             ("x BETWEEN d -> 'a' AND d -> 'b'", "x BETWEEN (d -> 'a') AND (d -> 'b')"),
             ("- d -> 'a' + 1", "(- (d -> 'a')) + 1"),
             ("NOT d -> 'a' = true", "NOT ((d -> 'a') = true)"),
+            ("2 * a ^ 2 + 1 = b", "((2 * power(a, 2)) + 1) = b"),
+            ("a ^ b ^ c * d", "power(power(a, b), c) * d"),
             ("d::json -> 'a' = 1", "((d::json) -> 'a') = 1"),
             (
                 "(d ->> 'a') IS NULL AND d #>> '{a}' <> 'b'",

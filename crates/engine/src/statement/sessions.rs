@@ -1,6 +1,5 @@
 //! SHOW SESSIONS and KILL: who uses the engine, and an end to it.
 
-use super::leading_words;
 use crate::session::{Activity, Outcome, Session};
 use arrow::array::{ArrayRef, Float64Array, StringArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
@@ -49,16 +48,21 @@ impl Session {
 
     /// `KILL session` ends a session, `KILL QUERY session` only what it runs.
     pub(super) fn kill_session(&self, sql: &str) -> Result<Outcome> {
-        let words = leading_words(sql);
-        let only_query = words.get(1).is_some_and(|word| word == "QUERY");
         let usage = || {
             Error::new(
                 ErrorKind::Syntax,
                 "write KILL session_id or KILL QUERY session_id; SHOW SESSIONS lists them",
             )
         };
-        let id = sql.trim_end().trim_end_matches(';').split_whitespace().last();
-        let id: u64 = id.and_then(|id| id.parse().ok()).ok_or_else(usage)?;
+        let words: Vec<&str> = sql.trim_end().trim_end_matches(';').split_whitespace().collect();
+        let is = |word: &str, known: &str| word.eq_ignore_ascii_case(known);
+        let (only_query, id) = match words.as_slice() {
+            [_, id] => (false, id),
+            [_, what, id] if is(what, "QUERY") => (true, id),
+            [_, what, id] if is(what, "SESSION") || is(what, "CONNECTION") => (false, id),
+            _ => return Err(usage()),
+        };
+        let id: u64 = id.parse().map_err(|_| usage())?;
         let missing = || {
             Error::new(ErrorKind::UnknownName, format!("there is no session {id}; SHOW SESSIONS lists them"))
                 .with_sqlstate("42704")
