@@ -136,9 +136,11 @@ def test_what_keeps_tls_from_working_is_told(tmp_path, certificates):
         with promptly(lambda: served.connect()) as con:
             assert con.sql("select 1 as x").fetchone() == (1,)
     (tmp_path / "again").mkdir()
-    with serve(tmp_path / "again", *LISTEN, *tls(certificates, "ca")) as served:
-        with pytest.raises(hypostyle.ServerConnectionError, match="CA:FALSE"):
-            promptly(lambda: hypostyle.connect(f"{served.tcp}?tls=on&tls_ca={certificates / 'ca.crt'}"))
+    with (
+        serve(tmp_path / "again", *LISTEN, *tls(certificates, "ca")) as served,
+        pytest.raises(hypostyle.ServerConnectionError, match="CA:FALSE"),
+    ):
+        promptly(lambda: hypostyle.connect(f"{served.tcp}?tls=on&tls_ca={certificates / 'ca.crt'}"))
 
 
 def test_a_hangup_reads_the_certificate_again(tmp_path, certificates):
