@@ -51,6 +51,12 @@ pub fn tokens(sql: &str) -> Vec<Token> {
     tokens
 }
 
+/// The first word of a statement in capitals, or its first symbol.
+pub fn first_keyword(sql: &str) -> Option<String> {
+    let first = tokens(sql).into_iter().find(|token| token.kind != TokenKind::Comment)?;
+    Some(sql[first.range].to_ascii_uppercase())
+}
+
 /// A name as SQL takes it: quoted only where it has to be.
 pub fn quote_name(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
@@ -232,5 +238,11 @@ mod tests {
             assert_eq!(quote_name(name), quoted);
             assert_eq!(unquote_name(quoted), name);
         }
+    }
+
+    #[test]
+    fn the_first_keyword_skips_comments() {
+        assert_eq!(first_keyword(" -- hi\n with x AS (SELECT 1) FROM x").as_deref(), Some("WITH"));
+        assert_eq!(first_keyword("  "), None);
     }
 }

@@ -2,15 +2,16 @@
 //! it for `array_has`, which is false then.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
+    Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ pub(crate) const NAME: &str = "any_equal";
 
 pub(crate) fn register(context: &SessionContext) {
     if let Ok(inner) = context.udf("array_has") {
-        context.register_udf(ScalarUDF::from(AnyEqual { inner }));
+        let signature = Signature::user_defined(Volatility::Immutable);
+        context.register_udf(ScalarUDF::from(AnyEqual { inner, signature }));
     }
 }
 
@@ -28,6 +30,11 @@ pub(crate) fn register(context: &SessionContext) {
 struct AnyEqual {
     /// `array_has`.
     inner: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+fn is_bytes(of: &DataType) -> bool {
+    matches!(of, DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
 }
 
 impl ScalarUDFImpl for AnyEqual {
@@ -36,11 +43,25 @@ impl ScalarUDFImpl for AnyEqual {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
+        // Bytes of several types, for which `array_has` finds no common one.
+        if let [
+            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
+            of,
+        ] = types
+            && is_bytes(element.data_type())
+            && is_bytes(of)
+        {
+            let element = element.as_ref().clone().with_data_type(DataType::LargeBinary);
+            return Ok(vec![DataType::LargeList(Arc::new(element)), DataType::LargeBinary]);
+        }
+        let fields: Vec<FieldRef> =
+            types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+        let fields = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {

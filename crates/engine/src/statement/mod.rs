@@ -718,6 +718,15 @@ fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
     Cow::Owned(tokens.iter().map(text).collect())
 }
 
+/// The statement itself, or that which EXPLAIN is about.
+fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
+    match statement {
+        DfStatement::Statement(inner) => Some(inner),
+        DfStatement::Explain(explain) => explained(&mut explain.statement),
+        _ => None,
+    }
+}
+
 /// Looks whether a word begins right behind a number: `1_000` would be 1, under the name `_000`.
 ///
 /// # Errors
@@ -772,21 +781,21 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     let mut statements = parsed.map_err(from_datafusion)?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
-            if let DfStatement::Statement(inner) = &mut statement {
-                with::distribute(inner.as_mut())?;
-                precedence::correct(inner.as_mut());
-                row::rewrite(inner.as_mut())?;
-                forms::rewrite(inner.as_mut())?;
+            if let Some(inner) = explained(&mut statement) {
+                with::distribute(inner)?;
+                precedence::correct(inner);
+                row::rewrite(inner)?;
+                forms::rewrite(inner)?;
                 if has(&["USING", "NATURAL"]) {
-                    using::rewrite(inner.as_mut())?;
+                    using::rewrite(inner)?;
                 }
                 // Few statements have one, and some have many expressions.
                 if has(&literal::SIGNS) {
-                    literal::rewrite(inner.as_mut())?;
+                    literal::rewrite(inner)?;
                 }
-                crate::pg_catalog::rewrite(&sql, inner.as_mut());
+                crate::pg_catalog::rewrite(&sql, inner);
                 if has(&["ANY", "SOME", "ALL"]) {
-                    forms::rewrite_any(inner.as_mut());
+                    forms::rewrite_any(inner);
                 }
             }
             Ok(statement)
