@@ -487,14 +487,6 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_arrays_may_be_quoted() {
-        let mut elements = Vec::new();
-        split_elements("{a, \"b,\\\"c\" ,NULL,\"null\",{1,2}}", &mut elements).unwrap();
-        let shown: Vec<_> = elements.iter().map(Option::as_deref).collect();
-        assert_eq!(shown, [Some("a"), Some("b,\"c"), None, Some("null"), Some("{1,2}")]);
-    }
-
-    #[test]
     fn bytes_that_are_no_value_are_refused() {
         for known in pg::TYPES {
             for length in 0..20 {
