@@ -58,6 +58,12 @@ impl ScalarUDFImpl for AnyEqual {
             let element = element.as_ref().clone().with_data_type(DataType::LargeBinary);
             return Ok(vec![DataType::LargeList(Arc::new(element)), DataType::LargeBinary]);
         }
+        // A text is read as a list, and so is a parameter that has no value yet.
+        if let [list, of] = types
+            && (list.is_string() || list.is_null())
+        {
+            return Ok(vec![DataType::new_large_list(of.clone(), true), of.clone()]);
+        }
         let fields: Vec<FieldRef> =
             types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
         let fields = fields_with_udf(&fields, self.inner.as_ref())?;
