@@ -1,4 +1,4 @@
-//! Where a server is and who asks: `hypostyle://user@host:port/` and `hypostyle+unix:///path`.
+//! Where a server is and who asks: `hypostyle://user@host:port/`, `hypostyle+unix:///path` and `hypostyle+unix://user@/path`.
 
 use hypostyle_types::{Error, Result, did_you_mean};
 use hypostyle_wire::CHUNK_BYTES_MAX;
@@ -11,6 +11,12 @@ use url::Url;
 pub const PORT: u16 = 4953;
 
 const OPTIONS: [&str; 5] = ["tls", "tls_ca", "password", "streams", "chunk_bytes"];
+
+/// The scheme of a Unix socket's address.
+const UNIX: &str = "hypostyle+unix";
+
+/// The only host that such an address may name, as that of a file does (RFC 8089, section 2).
+const UNIX_HOST: &str = "localhost";
 
 /// Connections of one session.
 const STREAMS_MAX: u32 = 16;
@@ -66,6 +72,12 @@ impl Address {
         };
         // What stands before the host may be a password.
         let shown = text.rsplit_once('@').map_or(text.to_string(), |(_, host)| format!("…@{host}"));
+        // Who comes before no host is no URL, but what one writes for a Unix socket.
+        let nobody = format!("{UNIX}://");
+        let who = text.strip_prefix(&nobody).and_then(|rest| rest.split_once('/'));
+        let named = who
+            .and_then(|(who, path)| who.ends_with('@').then(|| format!("{nobody}{who}{UNIX_HOST}/{path}")));
+        let text = named.as_deref().unwrap_or(text);
         let url = Url::parse(text).map_err(|error| wrong(format!("\"{shown}\" is no address ({error})")))?;
         let decoded = |text: &str| -> Result<String> {
             percent_decode(text).ok_or_else(|| wrong(format!("\"{text}\" is not percent-encoded UTF-8")))
@@ -80,9 +92,10 @@ impl Address {
                 let host = host.trim_matches(['[', ']']).to_string();
                 Place::Tcp { host, port: url.port().unwrap_or(PORT) }
             }
-            "hypostyle+unix" => {
+            UNIX => {
                 let path = decoded(url.path())?;
-                if url.host_str().is_some_and(|host| !host.is_empty()) || !path.starts_with('/') {
+                let host = url.host_str().unwrap_or_default();
+                if !["", UNIX_HOST].contains(&host) || !path.starts_with('/') {
                     return Err(wrong("the path of a Unix socket is absolute: three slashes".into()));
                 }
                 Place::Unix(path.into())
@@ -177,6 +190,11 @@ mod tests {
         assert_eq!(format!("{address:?}"), "hypostyle://ada@example.org:99/");
         let local = Address::parse("hypostyle+unix:///run/a%20b.sock?tls_ca=/x").unwrap();
         assert_eq!(local.place, Place::Unix("/run/a b.sock".into()));
+        let local = Address::parse("hypostyle+unix://ada:s%40crt@/run/a.sock?streams=2").unwrap();
+        assert_eq!(local.place, Place::Unix("/run/a.sock".into()));
+        assert_eq!((local.user.as_str(), local.password.as_deref()), ("ada", Some("s@crt")));
+        assert_eq!(local.to_string(), "hypostyle+unix://ada@/run/a.sock");
+        assert_eq!(Address::parse(&local.to_string()).unwrap().user, "ada");
         let tuned = Address::parse("hypostyle://h?streams=4&chunk_bytes=65536").unwrap();
         assert_eq!((tuned.streams, tuned.chunk_bytes), (4, Some(65536)));
         let six = Address::parse("hypostyle://[::1]").unwrap();
@@ -190,6 +208,7 @@ mod tests {
             ("hypostyle://", "no host"),
             ("hypostyle://h/db", "\"/db\" is too much"),
             ("hypostyle+unix://a/b", "three slashes"),
+            ("hypostyle+unix://ada@a/b", "three slashes"),
             ("hypostyle://h?tsl=on", "did you mean \"tls\""),
             ("hypostyle://h?streams=17", "1 to 16"),
             ("hypostyle://h?chunk_bytes=16777217", "1024 to 16777216"),
