@@ -33,6 +33,7 @@ mod scan;
 mod scope;
 mod sequence;
 mod session;
+mod shared;
 mod statement;
 mod text_function;
 mod text_list;

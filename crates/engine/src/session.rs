@@ -17,7 +17,9 @@ use crate::sequence::Sequences;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
 use crate::yielding::Yielding;
-use crate::{aggregate, any_equal, function, interval, operand, ranking, rules, text_function, time_zone};
+use crate::{
+    aggregate, any_equal, function, interval, operand, ranking, rules, shared, text_function, time_zone,
+};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -352,6 +354,7 @@ impl Session {
             .with_analyzer_rules(rules::analyzer_rules())
             .with_optimizer_rules(rules::optimizer_rules())
             .with_type_planner(Arc::new(TypeNames))
+            .with_query_planner(Arc::new(shared::Planner))
             .with_physical_optimizer_rules(physical_rules())
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();

@@ -37,7 +37,7 @@ pub(super) fn last_of(object: &ObjectName) -> Result<String> {
     last.ok_or_else(|| Error::internal("a name without parts"))
 }
 
-pub(super) fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
+pub(crate) fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
     match identifier.quote_style {
         Some(_) => identifier.value.clone(),
         None => identifier.value.to_lowercase(),

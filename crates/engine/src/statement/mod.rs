@@ -42,6 +42,7 @@ mod with;
 mod write;
 
 pub(crate) use complete::default_of;
+pub(crate) use ddl::fold;
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
 pub(crate) use query::{plan_statement, planning_error};

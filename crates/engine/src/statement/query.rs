@@ -20,6 +20,7 @@ use crate::scalar::with_nullable_scalars;
 use crate::scan::StoredTable;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
+use crate::shared::{computed_once, table_expressions};
 use crate::transfer::{SessionTransfer, with_transfer};
 use crate::unnest::{Extent, has_subqueries, must_be_unnested, unnest};
 use crate::values::project_subqueries;
@@ -472,14 +473,15 @@ pub(crate) async fn plan_statement(
     state: &SessionState,
     statement: DfStatement,
 ) -> datafusion::error::Result<LogicalPlan> {
-    let casts_apart = told_apart(&statement);
+    let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let plan = state.statement_to_plan(statement).await;
-    match casts_apart {
+    let plan = match casts_apart {
         Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
             state.statement_to_plan(statement).await.or(plan)
         }
         _ => plan,
-    }
+    };
+    computed_once(plan?, &expressions)
 }
 
 /// Starts a query.
