@@ -13,8 +13,8 @@ use crate::error::from_datafusion;
 use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
-    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DataType, DropBehavior, Expr,
-    Ident, ObjectName, RenameTableNameKind, VacuumStatement,
+    AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
+    RenameTableNameKind, VacuumStatement,
 };
 use hypostyle_storage::{
     ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
@@ -291,14 +291,7 @@ impl Session {
                 column.default = None;
                 Ok(())
             }),
-            AlterColumnOperation::SetDataType { data_type, using: Some(using), .. }
-                if !is_cast_of(using, &name, data_type) =>
-            {
-                Err(Error::unsupported(format!(
-                    "USING {using} is not supported, but for a cast: UPDATE a new column instead"
-                )))
-            }
-            AlterColumnOperation::SetDataType { data_type, .. } => {
+            AlterColumnOperation::SetDataType { data_type, using, .. } => {
                 refuse_change(&before, &name, "given another type")?;
                 if old.generated.is_some() {
                     return Err(Error::unsupported(format!(
@@ -307,8 +300,13 @@ impl Session {
                 }
                 let new_type = logical_type(data_type)?;
                 let wanted = new_type.arrow_field(&name, true);
+                let using = using.as_ref().map(ToString::to_string);
+                let using =
+                    using.map(|sql| self.filling_from(&target.database, &before, old, &new_type, &sql));
+                let using = using.transpose()?;
                 writer.convert_column(target.id, &name, new_type, |piece| {
-                    cast(piece, &wanted, false).map_err(|error| {
+                    let computed = using.as_ref().map(|using| using.values_from(piece)).transpose()?;
+                    cast(computed.as_ref().unwrap_or(piece), &wanted, false).map_err(|error| {
                         from_datafusion(error.into())
                             .context(format!("column \"{name}\" cannot become {data_type}"))
                     })
@@ -535,16 +533,6 @@ fn new_columns_of(table: &TableEntry) -> Vec<NewColumn> {
         ..NewColumn::new(&column.name, column.logical_type.clone(), column.nullable)
     };
     table.columns.iter().map(column).collect()
-}
-
-/// Whether an expression is a column's value, or its cast to a type, and so what a change of type does anyway.
-fn is_cast_of(expr: &Expr, column: &str, data_type: &DataType) -> bool {
-    match expr {
-        Expr::Identifier(name) => fold(name) == column,
-        Expr::Cast { expr, data_type: cast, .. } => cast == data_type && is_cast_of(expr, column, data_type),
-        Expr::Nested(expr) => is_cast_of(expr, column, data_type),
-        _ => false,
-    }
 }
 
 fn table_of(writer: &Transaction, target: &Target) -> Result<TableEntry> {

@@ -151,6 +151,12 @@ impl FillingOfNew {
             None => self.filling.values(rows),
         }
     }
+
+    /// Those that are made of the values of one column.
+    pub fn values_from(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        let rows = RecordBatch::try_from_iter_with_nullable([("", column.clone(), true)]);
+        self.values(&rows.map_err(|error| from_datafusion(error.into()))?)
+    }
 }
 
 enum Place {
@@ -285,6 +291,31 @@ impl Session {
         let filling =
             self.filling(database, place, logical_type, expression.zip(inputs.as_ref()), default)?;
         Ok(FillingOfNew { filling, inputs })
+    }
+
+    /// The values of a column that gets another type, from those that it has.
+    ///
+    /// # Errors
+    /// `Unsupported` for an expression of other columns; those of the expression.
+    pub(super) fn filling_from(
+        &self,
+        database: &str,
+        table: &TableEntry,
+        column: &ColumnEntry,
+        logical_type: &LogicalType,
+        sql: &str,
+    ) -> Result<FillingOfNew> {
+        let is_read = |other: &&ColumnEntry| other.id != column.id && mentions(sql, &other.name);
+        if let Some(other) = table.columns.iter().find(is_read) {
+            return Err(Error::unsupported(format!(
+                "USING computes the values of \"{}\" from itself, not from \"{}\": add a column, and UPDATE it",
+                column.name, other.name
+            )));
+        }
+        let place = format!("column \"{}\" of table \"{}\"", column.name, table.name);
+        let inputs = Inputs::of([(column.name.as_str(), &column.logical_type, false)].into_iter(), &[sql]);
+        let filling = self.filling(database, place, logical_type, Some((sql, &inputs)), None)?;
+        Ok(FillingOfNew { filling, inputs: Some(inputs) })
     }
 
     /// An expression over columns of a schema, ready to be evaluated; analysed as in a query.
