@@ -6,7 +6,9 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{
+    AggregateFunctionParams, Between, Case, Cast, InList, ScalarFunction, WindowFunctionParams,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Like, LogicalPlan, Operator, binary_expr, lit,
@@ -219,21 +221,55 @@ fn regular_expression(pattern: &str, escape: char) -> String {
     regex
 }
 
-/// CASE that compares floating-point numbers, whose zeros are then the same.
-pub(crate) fn case_of_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Expr::Case(Case { expr: Some(compared), when_then_expr, .. }) = &mut expression else {
-        return Ok(Transformed::no(expression));
-    };
-    let zero = match compared.get_type(schema) {
-        Ok(DataType::Float64) => lit(0.0_f64),
-        Ok(DataType::Float32) => lit(0.0_f32),
+/// Floating-point numbers whose zeros must be the same, but are told from each other by their bits: what CASE and `nullif` compare, of
+/// which an aggregate takes each once, and by which a window is divided and ordered.
+pub(crate) fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let compared: Vec<&mut Expr> = match &mut expression {
+        Expr::Case(Case { expr: Some(compared), when_then_expr, .. }) => [compared]
+            .into_iter()
+            .chain(when_then_expr.iter_mut().map(|(when, _)| when))
+            .map(|expr| &mut **expr)
+            .collect(),
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
+            args.iter_mut().collect()
+        }
+        Expr::AggregateFunction(call) if call.params.distinct => {
+            let AggregateFunctionParams { args, order_by, .. } = &mut call.params;
+            args.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr)).collect()
+        }
+        Expr::WindowFunction(call) => {
+            let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
+            partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr)).collect()
+        }
         _ => return Ok(Transformed::no(expression)),
     };
-    for expr in [compared].into_iter().chain(when_then_expr.iter_mut().map(|(when, _)| when)) {
-        // −0.0 + 0.0 is 0.0.
-        **expr = binary_expr(std::mem::take(expr), Operator::Plus, zero.clone());
+    let changed = compared.into_iter().fold(false, |changed, expr| with_one_zero(expr, schema) || changed);
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// Makes a floating-point number's −0.0 a 0.0, and says whether it is such a number.
+fn with_one_zero(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let zero = match expr.get_type(schema) {
+        Ok(DataType::Float64) => lit(0.0_f64),
+        Ok(DataType::Float32) => lit(0.0_f32),
+        _ => return false,
+    };
+    if matches!(expr, Expr::BinaryExpr(BinaryExpr { op: Operator::Plus, right, .. }) if **right == zero) {
+        return false;
     }
-    Ok(Transformed::yes(expression))
+    // −0.0 + 0.0 is 0.0.
+    *expr = binary_expr(std::mem::take(expr), Operator::Plus, zero);
+    true
+}
+
+/// Rows that are sorted by floating-point numbers, and those of which are equal by something else.
+pub(crate) fn sorted_with_equal_zeros(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(mut sort) = plan else { return Ok(Transformed::no(plan)) };
+    let schema = sort.input.schema().clone();
+    let last = sort.expr.len().saturating_sub(1);
+    let keys = sort.expr[..last].iter_mut();
+    let changed = keys.fold(false, |changed, key| with_one_zero(&mut key.expr, &schema) || changed);
+    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
 }
 
 /// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of them, it gets the other.

@@ -26,7 +26,7 @@ const AS_WRITTEN: &[Rewrite] = &[
 ];
 
 const AS_COERCED: &[Rewrite] =
-    &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::case_of_zeros];
+    &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::equal_zeros];
 
 /// The analyzer rules of DataFusion with ours in their places.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -67,6 +67,7 @@ impl AnalyzerRule for Rewrites {
             }
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
+            let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.
