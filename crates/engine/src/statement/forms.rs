@@ -1,6 +1,7 @@
 //! Forms of queries that DataFusion does not know, or passes over, in others that it does: `FROM t` alone, FETCH FIRST,
 //! TABLESAMPLE, AT TIME ZONE, powers, JSON paths, and JSON values as columns.
 
+use super::macros::expanded;
 use crate::any_equal;
 use crate::operand::call;
 use crate::text_list::split_elements;
@@ -91,7 +92,10 @@ impl VisitorMut for Forms {
                 ControlFlow::Continue(())
             }
             Expr::Function(function) => {
-                renamed(function);
+                match expanded(function) {
+                    Some(meant) => *expr = meant,
+                    None => renamed(function),
+                }
                 ControlFlow::Continue(())
             }
             Expr::BinaryOp { left, op: BinaryOperator::HashArrow, right } => {
@@ -156,6 +160,9 @@ fn taken(expr: &mut Expr) -> Expr {
 }
 
 fn is_rewritten(expr: &Expr) -> bool {
+    if let Expr::Function(function) = expr {
+        return expanded(function).is_some();
+    }
     matches!(
         expr,
         Expr::AtTimeZone { .. }

@@ -17,6 +17,7 @@ mod forms;
 mod index;
 mod insert;
 pub(crate) mod literal;
+mod macros;
 mod merge;
 mod multiset;
 mod names;
