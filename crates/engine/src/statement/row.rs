@@ -1,10 +1,11 @@
 //! Rows of values before subqueries of as many columns, which the planner knows only for one column: `(a, b) IN
-//! (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and `SET (a, b) = (SELECT …)`.
+//! (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and `SET (a, b) = (SELECT …)`. And rows that are compared with
+//! rows, which the planner takes for structures, in which a NULL is a value like others.
 
 use super::parse_query;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, Update, Visit,
-    VisitMut, VisitorMut, visit_expressions,
+    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
+    Update, Value, Visit, VisitMut, VisitorMut, visit_expressions,
 };
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -30,6 +31,10 @@ fn has_rows(node: &impl Visit) -> bool {
     let found = visit_expressions(node, |expr| match expr {
         Expr::InSubquery { expr: row, .. } if values_of(row).is_some() => ControlFlow::Break(()),
         Expr::BinaryOp { left, right, .. } if compared(left, right).is_some() => ControlFlow::Break(()),
+        Expr::BinaryOp { left, op, right } if pairs(left, right).is_some() && is_comparison(op) => {
+            ControlFlow::Break(())
+        }
+        Expr::InList { expr, list, negated } if is_in_rows(expr, list, *negated) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
@@ -73,6 +78,21 @@ impl VisitorMut for Rows {
                      WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
                 );
                 replace(expr, &text)
+            }
+            Expr::BinaryOp { left, op, right } if let Some(pairs) = pairs(left, right) => {
+                if is_comparison(op) {
+                    *expr = Expr::Nested(Box::new(in_order(pairs, op)));
+                }
+                ControlFlow::Continue(())
+            }
+            Expr::InList { expr: row, list, negated } if is_in_rows(row, list, *negated) => {
+                let equal = list.iter().filter_map(|other| pairs(row, other)).map(all_pairs_equal).collect();
+                let any = Box::new(Expr::Nested(Box::new(joined(equal, &BinaryOperator::Or))));
+                *expr = match negated {
+                    true => Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: any })),
+                    false => *any,
+                };
+                ControlFlow::Continue(())
             }
             Expr::BinaryOp { left, op, right } => {
                 let Some((values, subquery)) = compared(left, right) else {
@@ -140,6 +160,72 @@ fn compared<'a>(left: &'a Expr, right: &'a Expr) -> Option<(&'a [Expr], &'a Quer
         }
         _ => None,
     }
+}
+
+/// A list with more rows than this is looked up at once, in which case not known is false.
+const ROWS_MAX: usize = 16;
+
+/// The values of two rows of as many, side by side.
+fn pairs<'a>(left: &'a Expr, right: &'a Expr) -> Option<Vec<(&'a Expr, &'a Expr)>> {
+    let (left, right) = (values_of(left)?, values_of(right)?);
+    (left.len() == right.len()).then(|| left.iter().zip(right).collect())
+}
+
+fn is_in_rows(row: &Expr, list: &[Expr], negated: bool) -> bool {
+    (negated || list.len() <= ROWS_MAX)
+        && !list.is_empty()
+        && list.iter().all(|other| pairs(row, other).is_some())
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+fn comparison((left, right): (&Expr, &Expr), op: BinaryOperator) -> Expr {
+    let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
+    Expr::Nested(Box::new(Expr::BinaryOp { left: side(left), op, right: side(right) }))
+}
+
+fn all_pairs_equal(pairs: Vec<(&Expr, &Expr)>) -> Expr {
+    let equal = pairs.into_iter().map(|pair| comparison(pair, BinaryOperator::Eq)).collect();
+    Expr::Nested(Box::new(joined(equal, &BinaryOperator::And)))
+}
+
+/// Conditions in a tree that is no deeper than it must be.
+fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
+    let later = conditions.split_off(conditions.len() / 2);
+    match (conditions.pop(), later) {
+        (None, mut one) => one.pop().unwrap_or_else(|| Expr::value(Value::Null)),
+        (Some(last), later) => {
+            conditions.push(last);
+            let (left, right) = (joined(conditions, op), joined(later, op));
+            Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) }
+        }
+    }
+}
+
+/// Rows as they are compared: by the first of their values that differ.
+fn in_order(pairs: Vec<(&Expr, &Expr)>, op: &BinaryOperator) -> Expr {
+    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+    let strict = match op {
+        Eq => return all_pairs_equal(pairs),
+        NotEq => {
+            let differ = pairs.into_iter().map(|pair| comparison(pair, NotEq)).collect();
+            return joined(differ, &Or);
+        }
+        Lt | LtEq => Lt,
+        _ => Gt,
+    };
+    debug_assert!(matches!(op, Lt | LtEq | Gt | GtEq), "checked by is_comparison");
+    let mut pairs = pairs.into_iter().rev();
+    let last = pairs.next().map_or_else(|| Expr::value(Value::Null), |pair| comparison(pair, op.clone()));
+    pairs.fold(last, |rest, pair| {
+        let (before, equal) = (comparison(pair, strict.clone()), comparison(pair, Eq));
+        let tied = Expr::BinaryOp { left: Box::new(equal), op: And, right: Box::new(rest) };
+        let tied = Box::new(Expr::Nested(Box::new(tied)));
+        Expr::Nested(Box::new(Expr::BinaryOp { left: Box::new(before), op: Or, right: tied }))
+    })
 }
 
 /// A subquery as a table of so many columns.
