@@ -39,11 +39,29 @@ const SIGNS: [&str; 10] = [
     "generate_subscripts",
 ];
 
+/// asyncpg asks for types that it does not know, and for what they are made of, by a recursive query with another one in each row,
+/// for domains, which there are none of. This gives the same columns, elements before their arrays.
+const TYPES_OF_ASYNCPG: &str = "SELECT t.oid, n.nspname AS ns, t.typname AS name, t.typtype AS kind, NULL::bigint AS basetype, \
+     nullif(t.typelem, 0) AS elemtype, t.typdelim AS elemdelim, NULL::bigint AS range_subtype, \
+     NULL::bigint[] AS attrtypoids, NULL::text[] AS attrnames, 0 AS depth, NULL::text AS basetype_name, \
+     format_type(nullif(t.typelem, 0), NULL) AS elemtype_name, NULL::text AS range_subtype_name \
+     FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY ($1::bigint[]) \
+     OR t.oid IN (SELECT typelem FROM pg_type WHERE oid = ANY ($1::bigint[])) ORDER BY t.typelem";
+
+/// What it says that no other query does.
+const SIGN_OF_ASYNCPG: &str = "typeinfo_tree(";
+
 /// Rewrites a statement; `sql` is its text.
 pub(crate) fn rewrite(sql: &str, statement: &mut Statement) {
     let signs = |text: &str| SIGNS.iter().any(|sign| text.contains(sign));
     if !signs(&sql.to_ascii_lowercase()) {
         return;
+    }
+    if sql.contains(SIGN_OF_ASYNCPG)
+        && let Ok(mut lookup) = Parser::parse_sql(&PostgreSqlDialect {}, TYPES_OF_ASYNCPG)
+        && let Some(lookup) = lookup.pop()
+    {
+        *statement = lookup;
     }
     let of_catalog = sql.to_ascii_lowercase().contains("pg_");
     let expands = sql.contains("_pg_expandarray");
