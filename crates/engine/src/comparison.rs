@@ -243,7 +243,10 @@ pub(crate) fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Tra
         }
         _ => return Ok(Transformed::no(expression)),
     };
-    let changed = compared.into_iter().fold(false, |changed, expr| with_one_zero(expr, schema) || changed);
+    let mut changed = false;
+    for expr in compared {
+        changed |= with_one_zero(expr, schema);
+    }
     Ok(Transformed::new_transformed(expression, changed))
 }
 
@@ -267,8 +270,10 @@ pub(crate) fn sorted_with_equal_zeros(plan: LogicalPlan) -> Result<Transformed<L
     let LogicalPlan::Sort(mut sort) = plan else { return Ok(Transformed::no(plan)) };
     let schema = sort.input.schema().clone();
     let last = sort.expr.len().saturating_sub(1);
-    let keys = sort.expr[..last].iter_mut();
-    let changed = keys.fold(false, |changed, key| with_one_zero(&mut key.expr, &schema) || changed);
+    let mut changed = false;
+    for key in &mut sort.expr[..last] {
+        changed |= with_one_zero(&mut key.expr, &schema);
+    }
     Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
 }
 
