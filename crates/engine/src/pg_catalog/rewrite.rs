@@ -40,10 +40,10 @@ const SIGNS: [&str; 10] = [
 ];
 
 /// asyncpg asks for types that it does not know, and for what they are made of, by a recursive query with another one in each row,
-/// for domains, which there are none of. This gives the same columns, elements before their arrays.
+/// for domains, which there are none of. This gives columns of the same names, elements before their arrays.
 const TYPES_OF_ASYNCPG: &str = "SELECT t.oid, n.nspname AS ns, t.typname AS name, t.typtype AS kind, NULL::bigint AS basetype, \
      nullif(t.typelem, 0) AS elemtype, t.typdelim AS elemdelim, NULL::bigint AS range_subtype, \
-     NULL::bigint[] AS attrtypoids, NULL::text[] AS attrnames, 0 AS depth, NULL::text AS basetype_name, \
+     NULL::text AS attrtypoids, NULL::text AS attrnames, 0 AS depth, NULL::text AS basetype_name, \
      format_type(nullif(t.typelem, 0), NULL) AS elemtype_name, NULL::text AS range_subtype_name \
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY ($1::bigint[]) \
      OR t.oid IN (SELECT typelem FROM pg_type WHERE oid = ANY ($1::bigint[])) ORDER BY t.typelem";

@@ -9,6 +9,9 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::cell::OnceCell;
 use std::rc::Rc;
 
+/// As many as the protocol counts.
+const PARAMETERS_MAX: usize = 65_535;
+
 pub(super) struct Statement {
     pub command: Command,
     /// Those that the client has told; 0 for one that it has not.
@@ -21,7 +24,10 @@ impl Statement {
     pub fn new(sql: &str, types: Vec<u32>) -> Result<Self> {
         match hypostyle::split_statements(sql).as_slice() {
             [] => Ok(Self { command: Command::Empty, types, description: OnceCell::new() }),
-            [one] => Ok(Self { command: Command::of(one)?, types, description: OnceCell::new() }),
+            [one] => {
+                let types = with_arrays_of_oids(one, types);
+                Ok(Self { command: Command::of(one)?, types, description: OnceCell::new() })
+            }
             _ => Err(Error::new(
                 ErrorKind::Syntax,
                 "cannot insert multiple commands into a prepared statement",
@@ -86,6 +92,25 @@ impl Statement {
     }
 }
 
+/// The type of arrays of `oid`.
+const OIDS: u32 = 1028;
+
+/// The types of parameters, with those that are cast to `oid[]`: to the engine these are numbers, and a client that asks for types
+/// by their numbers may not know arrays of numbers yet.
+fn with_arrays_of_oids(sql: &str, mut types: Vec<u32>) -> Vec<u32> {
+    for (end, _) in sql.match_indices("::oid[]") {
+        let digits = sql[..end].bytes().rev().take_while(u8::is_ascii_digit).count();
+        let Some((mark, number)) = sql[..end].split_at_checked(end - digits) else { continue };
+        let number = number.parse().ok().filter(|number| mark.ends_with('$') && *number <= PARAMETERS_MAX);
+        let Some(place) = number.and_then(|number: usize| number.checked_sub(1)) else { continue };
+        types.resize(types.len().max(place + 1), 0);
+        if types[place] == 0 {
+            types[place] = OIDS;
+        }
+    }
+    types
+}
+
 /// How far a portal is.
 pub(super) enum State {
     Ready,
@@ -102,4 +127,17 @@ pub(super) struct Portal {
     pub state: State,
     /// Outlives the transaction.
     pub hold: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{OIDS, with_arrays_of_oids};
+
+    #[test]
+    fn casts_tell_arrays_of_oids() {
+        let told = |sql| with_arrays_of_oids(sql, vec![]);
+        assert_eq!(told("SELECT $1, any($2::oid[])"), [0, OIDS]);
+        assert_eq!(told("SELECT x::oid[], '::oid[]', $99999999999999999999::oid[], 7::oid[], $0::oid[]"), []);
+        assert_eq!(with_arrays_of_oids("$1::oid[] $2::oid[]", vec![23]), [23, OIDS]);
+    }
 }

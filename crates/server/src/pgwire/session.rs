@@ -208,6 +208,8 @@ impl Session {
                 Ok(()) => self.output.flush_if_full()?,
                 Err(Failure::Statement(error)) => {
                     self.report(&error, None);
+                    // Who has asked by Flush waits for it, and sends its Sync only then.
+                    self.output.flush()?;
                     skipping = true;
                 }
                 Err(other) => return Err(other),
