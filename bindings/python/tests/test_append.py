@@ -270,3 +270,21 @@ def test_strings_that_are_not_utf8_are_refused(con, rows):
     # The rows before it are.
     con.append("t", pa.table({"a": column.slice(0, rows - 1)}), create=True)
     assert con.sql("select count(*) as n, max(upper(a)) as m from t").fetchone() == (rows - 1, "A")
+
+
+@pytest.mark.parametrize("rows", [1, 100])
+def test_thousands_of_small_batches(con, rows):
+    schema = pa.schema([("i", pa.int64()), ("s", pa.string())])
+
+    def batches():
+        for number in range(5000):
+            numbers = range(number * rows, (number + 1) * rows)
+            yield pa.record_batch([pa.array(numbers), pa.array(map(str, numbers))], schema)
+
+    count = 5000 * rows
+    con.append("small", pa.RecordBatchReader.from_batches(schema, batches()), create=True)
+    assert con.sql("select count(*), sum(i), max(length(s)) from small").fetchone() == (
+        count,
+        count * (count - 1) // 2,
+        len(str(count - 1)),
+    )

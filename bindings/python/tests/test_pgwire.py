@@ -477,3 +477,110 @@ def test_nothing_may_follow_the_options_of_copy(pg, rest):
         pg.cursor().copy(f"copy copied_p from stdin (format csv) {rest}") as copy,
     ):
         copy.write("1\n")
+
+
+def test_a_binary_copy_refuses_what_does_not_fit(pg):
+    pg.execute("create table narrow_p (a tinyint, u uinteger, b binary(3), t timestamp_ns)")
+    pg.commit()
+    good = [3, 1, b"abc", None]
+    late = datetime.datetime(3000, 1, 1)
+    for place, value in [(0, 300), (1, -1), (2, b"abcdef"), (3, late)]:
+        row = [*good[:place], value, *good[place + 1 :]]
+        with (
+            pytest.raises(psycopg.DataError),
+            pg.cursor().copy("copy narrow_p from stdin (format binary)") as copy,
+        ):
+            copy.set_types(["int2", "int8", "bytea", "timestamp"])
+            copy.write_row(row)
+        pg.rollback()
+    assert pg.execute("select count(*) from narrow_p").fetchone() == (0,)
+
+
+def copied(pg, sql):
+    with pg.cursor().copy(sql) as copy:
+        return [bytes(block) for block in copy]
+
+
+def test_rows_on_their_way_can_be_stopped(pg):
+    pg.execute("create table many_p as select value as i from generate_series(1, 20000000)")
+    pg.commit()
+    for before, undo in [
+        ("select 1", "select 1"),
+        ("set statement_timeout = '200ms'", "reset statement_timeout"),
+    ]:
+        pg.execute(before)
+        pg.commit()
+        stop = threading.Timer(0.2, pg.cancel) if before == undo else None
+        if stop:
+            stop.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            copied(pg, "copy (select i from many_p) to stdout")
+        pg.rollback()
+        pg.execute(undo)
+        pg.commit()
+    pg.execute("drop table many_p")
+    pg.commit()
+
+
+def test_what_was_before_does_not_stop_a_fetch(pg):
+    pg.execute("set statement_timeout = '1s'")
+    pg.execute("declare c cursor for select random() as r from generate_series(1, 1000000) order by r")
+    pg.cancel()
+    threading.Event().wait(1.2)
+    assert len(pg.execute("fetch 10 from c").fetchall()) == 10
+    pg.rollback()
+
+
+def test_transactions_may_be_read_only_unless_they_say_else(port):
+    with psycopg.connect(f"host=127.0.0.1 port={port} user=ada", autocommit=True) as pg:
+        pg.execute("create table kept_p (i int)")
+        pg.execute("create sequence kept_s")
+        pg.execute("set default_transaction_read_only = on")
+        for sql in ["insert into kept_p values (1)", "select nextval('kept_s')", "drop table kept_p"]:
+            with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+                pg.execute(sql)
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            pg.execute("select 1; insert into kept_p values (1)", prepare=False)
+        assert pg.execute("select count(*) from kept_p").fetchone() == (0,)
+        pg.execute("begin read write")
+        pg.execute("insert into kept_p values (2)")
+        pg.execute("commit")
+        assert pg.execute("select count(*) from kept_p").fetchone() == (1,)
+
+
+def test_only_queries_are_copied_and_have_cursors(port):
+    with psycopg.connect(f"host=127.0.0.1 port={port} user=ada", autocommit=True) as pg:
+        pg.execute("create table left_p as select 1 as i")
+        with pytest.raises(psycopg.DataError, match="needs a query that has rows"):
+            copied(pg, "copy (delete from left_p) to stdout")
+        with pytest.raises(psycopg.errors.SyntaxError, match="a cursor is for a query"):
+            pg.execute("declare c cursor with hold for delete from left_p")
+        assert pg.execute("select count(*) from left_p").fetchone() == (1,)
+        assert copied(pg, "copy (delete from left_p returning i) to stdout") == [b"1\n"]
+        pg.execute("declare d cursor with hold for values (1), (2)")
+        assert pg.execute("fetch all from d").fetchall() == [(1,), (2,)]
+
+
+def test_explain_has_parameters(pg):
+    statement = "explain select * from (values (1)) v (n) where n = $1"
+    pg.pgconn.prepare(b"why", statement.encode())
+    told = pg.pgconn.describe_prepared(b"why")
+    assert (told.nparams, told.nfields) == (1, 2)
+    assert "Int64(2)" in pg.execute(statement.replace("$1", "%s"), [2]).fetchall()[0][1]
+
+
+def test_a_setting_of_an_implicit_transaction_ends_with_it(port):
+    with psycopg.connect(f"host=127.0.0.1 port={port} user=ada", autocommit=True) as pg:
+        cursor = pg.execute("create table local_p (i int); set local timezone = 'Asia/Tokyo'; show timezone")
+        assert [cursor.nextset(), cursor.nextset(), cursor.fetchone()] == [True, True, ("Asia/Tokyo",)]
+        assert pg.execute("show timezone").fetchone() == ("UTC",)
+
+
+def test_moments_before_there_were_zones(pg):
+    pg.execute("set timezone = 'Europe/Berlin'")
+    shown = pg.execute(
+        "select ts::text, '' || ts from (values (timestamptz '1850-01-01 00:00:00+00')) v (ts)"
+    )
+    assert shown.fetchone() == ("1850-01-01 00:53:28+00:53:28",) * 2
+    raw = pg.execute("select timestamptz '1850-01-01 00:00:00+00'").pgresult.get_value(0, 0)
+    assert raw == b"1850-01-01 00:53:28+00:53:28"

@@ -198,7 +198,7 @@ fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<Array
 fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {
     let options = FormatOptions::new()
         .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
-        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%::z"))
         .with_time_format(Some("%H:%M:%S%.f"));
     let formatter = ArrayFormatter::try_new(values.as_ref(), &options)?;
     let has_zone = matches!(values.data_type(), DataType::Timestamp(_, Some(_)));
@@ -207,6 +207,8 @@ fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {
         let zone = text.rfind(['+', '-']).filter(|_| has_zone).unwrap_or(text.len());
         let (time, zone) = text.split_at(zone);
         let time = if time.contains('.') { time.trim_end_matches('0') } else { time };
+        // Seconds are of the time before there were zones.
+        let zone = zone.strip_suffix(":00").unwrap_or(zone);
         Ok(format!("{time}{}", zone.strip_suffix(":00").unwrap_or(zone)))
     };
     (0..values.len()).map(|row| values.is_valid(row).then(|| text(row)).transpose()).collect()

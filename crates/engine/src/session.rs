@@ -535,6 +535,17 @@ impl Session {
         Ok(())
     }
 
+    /// Goes on with a result that was left open: older interrupts are forgotten, and its time begins anew.
+    ///
+    /// # Errors
+    /// `Closed` after KILL.
+    pub fn go_on(&self) -> Result<()> {
+        self.check_killed()?;
+        self.interrupted.store(false, Ordering::Release);
+        *self.started.lock() = Instant::now();
+        Ok(())
+    }
+
     /// [`Self::start`] for a statement that reads no rows.
     pub(crate) fn start_unpinned(&self) -> Result<()> {
         if self.is_in_transaction() {

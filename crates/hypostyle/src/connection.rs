@@ -222,6 +222,30 @@ impl Connection {
         on_either!(self, connection => connection.interrupt());
     }
 
+    /// Looks whether the running statement has to end, as waiting for it does: for loops that take its rows; of a database in this
+    /// process.
+    ///
+    /// # Errors
+    /// `Interrupted`; `Closed`.
+    pub fn check_interrupt(&self) -> Result<()> {
+        match &self.0 {
+            Kind::Embedded(connection) => connection.check_interrupt(),
+            Kind::Remote(_) => Ok(()),
+        }
+    }
+
+    /// Goes on with a result that was left open: older interrupts are forgotten, and its time begins anew; of a database in this
+    /// process.
+    ///
+    /// # Errors
+    /// `Closed`.
+    pub fn go_on(&self) -> Result<()> {
+        match &self.0 {
+            Kind::Embedded(connection) => connection.go_on(),
+            Kind::Remote(_) => Ok(()),
+        }
+    }
+
     /// Later uses of this connection and its clones fail with `Closed`; results live on.
     pub fn close(&self) -> Result<()> {
         on_either!(self, connection => connection.close())

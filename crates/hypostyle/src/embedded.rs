@@ -38,6 +38,14 @@ impl Embedded {
         QueryResult::embedded(session, outcome)
     }
 
+    pub fn check_interrupt(&self) -> Result<()> {
+        self.session()?.check_interrupt()
+    }
+
+    pub fn go_on(&self) -> Result<()> {
+        self.session()?.go_on()
+    }
+
     pub fn table(&self, name: &str) -> Result<QueryResult> {
         let session = self.session()?;
         let outcome = session.table(name)?;

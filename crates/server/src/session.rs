@@ -132,6 +132,7 @@ impl Session {
             // Of a statement that is over: they were on the way.
             FrameType::Credit
             | FrameType::Cancel
+            | FrameType::Answer
             | FrameType::Chunk
             | FrameType::Dictionary
             | FrameType::End => Ok(()),

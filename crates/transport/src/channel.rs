@@ -195,6 +195,10 @@ impl Channel {
     /// What has come over the connection that the next frame comes over.
     fn next_here(&mut self) -> Result<Option<Frame>> {
         let Some(resumption) = &mut self.resumption else { return self.transport.try_receive() };
+        if self.transport.is_broken() {
+            // Both sides were about to agree when the hook ended that: what comes now may not be what is next.
+            return Err(closed());
+        }
         let Some(stream) = resumption.incoming.current() else { return self.transport.try_receive() };
         let received = stream.try_receive();
         if stream.is_broken() {
@@ -212,7 +216,14 @@ impl Channel {
         loop {
             let received = self.next_here();
             let Some(received) = self.unless_broken(received, hook)? else { continue };
-            let Some(frame) = received else { return Ok(None) };
+            let Some(frame) = received else {
+                if !self.is_replaced() {
+                    return Ok(None);
+                }
+                // Who works all the time never waits, where this would be found.
+                self.resume(replaced(), hook)?;
+                continue;
+            };
             let Some(resumption) = &mut self.resumption else { return Ok(Some(frame)) };
             if frame.frame_type == FrameType::Received {
                 resumption.acknowledge(&Received::decode(&frame.body)?)?;
@@ -261,11 +272,15 @@ impl Channel {
         if resumption.sent - resumption.kept_from > KEPT_BYTES_MAX + length_of(&buffers) {
             self.resumption = None;
         } else if length_of(&buffers) >= ELSEWHERE_BYTES_MIN
+            && !self.transport.is_broken()
             && let Some(stream) = resumption.free_stream()
         {
             return self.send_elsewhere(stream, buffers, hook);
         }
-        let sent = self.transport.send_pieces(&pieces, &[], &mut watched(self.resumption.as_ref(), hook));
+        let sent = match self.transport.is_broken() {
+            true => Err(closed()),
+            false => self.transport.send_pieces(&pieces, &[], &mut watched(self.resumption.as_ref(), hook)),
+        };
         // After a new socket is found it has been sent with all else that is kept.
         self.unless_broken(sent, hook).map(drop)
     }
@@ -319,8 +334,11 @@ impl Channel {
 
     /// Whether only a new socket helps.
     fn is_lost(&self) -> bool {
-        let is_replaced = |resumption: &Resumption| resumption.source.is_replaced();
-        self.transport.is_broken() || self.resumption.as_ref().is_some_and(is_replaced)
+        self.transport.is_broken() || self.is_replaced()
+    }
+
+    fn is_replaced(&self) -> bool {
+        self.resumption.as_ref().is_some_and(|resumption| resumption.source.is_replaced())
     }
 
     fn resume(&mut self, mut error: Error, hook: Hook<'_>) -> Result<()> {
@@ -447,11 +465,13 @@ impl Resumption {
 /// The hook, and an end of the wait when the socket is replaced.
 fn watched<'a>(resumption: Option<&'a Resumption>, hook: Hook<'a>) -> impl FnMut() -> Result<()> + use<'a> {
     move || match resumption {
-        Some(resumption) if resumption.source.is_replaced() => {
-            Err(Error::new(ErrorKind::Connection, "the client has connected again"))
-        }
+        Some(resumption) if resumption.source.is_replaced() => Err(replaced()),
         _ => hook(),
     }
+}
+
+fn replaced() -> Error {
+    Error::new(ErrorKind::Connection, "the client has connected again")
 }
 
 fn length_of(buffers: &[Buffer]) -> u64 {

@@ -15,7 +15,7 @@ mod streams;
 
 pub use channel::{Channel, Reconnect};
 pub use frames::{Frame, Transport};
-pub use socket::Socket;
+pub use socket::{Socket, keep_alive};
 pub use streams::Numbered;
 
 use std::time::Duration;

@@ -50,19 +50,25 @@ impl AsFd for Socket {
     }
 }
 
+/// Has the system look whether the peer of a silent TCP connection is still there.
+///
+/// # Errors
+/// Those of the system.
+pub fn keep_alive(stream: &impl AsFd) -> std::io::Result<()> {
+    let alive =
+        TcpKeepalive::new().with_time(ALIVE_TIME).with_interval(ALIVE_INTERVAL).with_retries(ALIVE_RETRIES);
+    SockRef::from(stream).set_tcp_keepalive(&alive)
+}
+
 impl Socket {
     /// A TCP socket that sends small frames at once, lets its owner feel how fast the link is, and ends when the peer is
     /// gone.
     pub fn tcp(stream: TcpStream) -> Result<Self> {
-        let alive = TcpKeepalive::new()
-            .with_time(ALIVE_TIME)
-            .with_interval(ALIVE_INTERVAL)
-            .with_retries(ALIVE_RETRIES);
         let socket = SockRef::from(&stream);
         socket
             .set_tcp_nodelay(true)
             .and_then(|()| socket.set_tcp_notsent_lowat(UNSENT_BYTES))
-            .and_then(|()| socket.set_tcp_keepalive(&alive))
+            .and_then(|()| keep_alive(&stream))
             .map_err(|error| failed(&error))?;
         Ok(Self::Tcp(stream))
     }

@@ -99,7 +99,15 @@ impl Session {
             | ["CREATE" | "ALTER", "SEQUENCE", ..] => return without(Gives::Nothing),
             _ => {}
         }
-        let DfStatement::Statement(mut statement) = parse(sql)? else { return without(Gives::Unknown) };
+        let mut statement = match parse(sql)? {
+            DfStatement::Statement(statement) => statement,
+            DfStatement::Explain(explain) => {
+                let column = |name: &str| (name.to_string(), LogicalType::Varchar, false);
+                let gives = Gives::Rows(["plan_type", "plan"].map(column).into());
+                return Ok(Described { gives, ..self.describe_one(&explain.statement.to_string())? });
+            }
+            _ => return without(Gives::Unknown),
+        };
         let count = placeholders(statement.as_ref());
         if let Statement::Query(query) = statement.as_mut() {
             name_columns(query);

@@ -66,6 +66,10 @@ pub(super) fn put_timestamp(out: &mut BytesMut, microseconds: i64, offset: Optio
         if offset % 3600 != 0 {
             put(out, format_args!(":{:02}", offset / 60 % 60));
         }
+        // Of the time before there were zones.
+        if offset % 60 != 0 {
+            put(out, format_args!(":{:02}", offset % 60));
+        }
     }
     out.put_slice(era.as_bytes());
 }
@@ -121,6 +125,7 @@ mod tests {
         assert_eq!(text(|out| put_timestamp(out, -1, None)), "1969-12-31 23:59:59.999999");
         assert_eq!(text(|out| put_timestamp(out, 1_500_000, Some(0))), "1970-01-01 00:00:01.5+00");
         assert_eq!(text(|out| put_timestamp(out, 0, Some(-12_600))), "1969-12-31 20:30:00-03:30");
+        assert_eq!(text(|out| put_timestamp(out, 0, Some(3208))), "1970-01-01 00:53:28+00:53:28");
     }
 
     #[test]

@@ -98,7 +98,7 @@ impl Command {
     pub fn reads(&self) -> bool {
         match self {
             Self::Run { tag, .. } => matches!(tag.as_str(), "SELECT" | "SHOW" | "EXPLAIN"),
-            Self::Copy(copy) => !copy.is_in,
+            Self::Copy(copy) => !copy.is_in && tag(&copy.query()) == "SELECT",
             _ => true,
         }
     }

@@ -8,7 +8,7 @@ use super::rows::Rows;
 use super::session::Session;
 use super::words::{Word, Words, unexpected};
 use arrow::array::{ArrayRef, StringArray};
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
@@ -229,7 +229,7 @@ impl Copy {
     }
 
     /// What is copied, as a query.
-    fn query(&self) -> String {
+    pub fn query(&self) -> String {
         match &self.query {
             Some(query) => query.clone(),
             None => {
@@ -270,11 +270,18 @@ pub(super) fn run(session: &mut Session, copy: &Copy) -> Result<u64, Failure> {
 // To the client.
 
 fn copy_out(session: &mut Session, copy: &Copy) -> Result<u64, Failure> {
-    let result = session.connection.execute(&copy.query())?;
-    if !result.is_query() {
-        return Err(Failure::Statement(Error::invalid_input("COPY TO needs a query that has rows")));
+    let query = copy.query();
+    let refused = || Failure::Statement(Error::invalid_input("COPY TO needs a query that has rows"));
+    // Before it has done anything.
+    let described = session.connection.describe(&query)?;
+    if described.columns.is_none() && !described.runs_to_tell {
+        return Err(refused());
     }
-    let mut rows = Rows::new(result, None, session.zone());
+    let result = session.connection.execute(&query)?;
+    if !result.is_query() {
+        return Err(refused());
+    }
+    let mut rows = Rows::new(session.connection.clone(), result, None, session.zone());
     let output = &mut session.output;
     output.replies.copy(b'H', copy.format == Format::Binary, rows.columns.len());
     if copy.header && copy.format != Format::Binary {
@@ -682,7 +689,9 @@ fn from_values(values: &[Option<Bytes>], of: &LogicalType) -> Result<ArrayRef> {
     let nulls = ScalarValue::try_from(&exact).map_err(|error| wrong(error.to_string()))?;
     let values = values.into_iter().map(|value| if value.is_null() { nulls.clone() } else { value });
     let array = ScalarValue::iter_to_array(values).map_err(|error| wrong(error.to_string()))?;
-    cast(&array, &of.arrow_type()).map_err(|error| wrong(error.to_string()))
+    // What the column does not hold is no NULL.
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    cast_with_options(&array, &of.arrow_type(), &options).map_err(|error| wrong(error.to_string()))
 }
 
 impl Iterator for Incoming {

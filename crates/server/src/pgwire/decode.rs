@@ -214,21 +214,35 @@ fn interval(text: &str) -> Result<IntervalMonthDayNano> {
         let number: f64 = word[..end].parse().map_err(|_| wrong())?;
         let unit = if end < word.len() { &word[end..] } else { words.next().unwrap_or("seconds") };
         let unit = unit.to_ascii_lowercase();
-        let seconds = |seconds: f64| (number * seconds * 1e9).round() as i64;
-        match unit.trim_end_matches('s') {
-            "year" | "yr" | "y" => months += number * 12.0,
-            "month" | "mon" => months += number,
-            "week" | "w" => days += number * 7.0,
-            "day" | "d" => days += number,
-            "hour" | "hr" | "h" => nanoseconds = nanoseconds.saturating_add(seconds(3600.0)),
-            "minute" | "min" | "m" => nanoseconds = nanoseconds.saturating_add(seconds(60.0)),
-            "second" | "sec" | "" => nanoseconds = nanoseconds.saturating_add(seconds(1.0)),
-            "millisecond" | "msec" => nanoseconds = nanoseconds.saturating_add(seconds(1e-3)),
-            "microsecond" | "usec" | "u" => nanoseconds = nanoseconds.saturating_add(seconds(1e-6)),
+        // What is less than a month becomes days, and what is less than a day time.
+        let (more_months, more_days, seconds) = match unit.trim_end_matches('s') {
+            "year" | "yr" | "y" => ((number * 12.0).round(), 0.0, 0.0),
+            "month" | "mon" => (number.trunc(), number.fract() * 30.0, 0.0),
+            "week" | "w" => (0.0, number * 7.0, 0.0),
+            "day" | "d" => (0.0, number, 0.0),
+            "hour" | "hr" | "h" => (0.0, 0.0, number * 3600.0),
+            "minute" | "min" | "m" => (0.0, 0.0, number * 60.0),
+            "second" | "sec" | "" => (0.0, 0.0, number),
+            "millisecond" | "msec" => (0.0, 0.0, number * 1e-3),
+            "microsecond" | "usec" | "u" => (0.0, 0.0, number * 1e-6),
             _ => return Err(wrong()),
-        }
+        };
+        // Tenths have no end in binary.
+        let more_days = (more_days * 1e6).round() / 1e6;
+        months += more_months;
+        days += more_days.trunc();
+        let more = ((more_days.fract() * 86_400.0 + seconds) * 1e9).round();
+        nanoseconds = whole(more, i64::MAX as f64)
+            .and_then(|more| nanoseconds.checked_add(more as i64))
+            .ok_or_else(wrong)?;
     }
-    Ok(IntervalMonthDayNano::new(months.round() as i32, days.round() as i32, nanoseconds))
+    let count = |value| whole(value, i32::MAX.into()).map(|count| count as i32).ok_or_else(wrong);
+    Ok(IntervalMonthDayNano::new(count(months)?, count(days)?, nanoseconds))
+}
+
+/// A number that is not too great, and is one.
+fn whole(value: f64, max: f64) -> Option<f64> {
+    (value.abs() < max).then_some(value)
 }
 
 /// `[-]h:mm[:ss[.fraction]]`
@@ -478,10 +492,12 @@ mod tests {
             ("1 year -2 mons +3 days -04:05:06", of(10, 3, -14_706)),
             ("90 minutes", of(0, 0, 5400)),
             ("1h", of(0, 0, 3600)),
+            ("1.5 days", of(0, 1, 43_200)),
+            ("-1.5 months 0.1 weeks", of(-1, -15, 60_480)),
         ] {
             assert_eq!(interval(text).unwrap(), expected, "{text}");
         }
-        for wrong in ["", "soon", "1 parsec", "1:2:3:4"] {
+        for wrong in ["", "soon", "1 parsec", "1:2:3:4", "1e12 months", "nan days"] {
             assert!(interval(wrong).is_err(), "{wrong}");
         }
     }

@@ -31,6 +31,7 @@ use bytes::{Bytes, BytesMut};
 use cancel::Registered;
 use channel::{Input, Output};
 use hypostyle::Connection;
+use hypostyle_transport::keep_alive;
 use hypostyle_types::{Error, ErrorKind, Result};
 use message::{Message, take};
 use reply::{Replies, Severity};
@@ -49,6 +50,9 @@ const STARTUP_TIME: Duration = Duration::from_secs(60);
 /// A client that takes nothing for so long is given up.
 const STALL_TIME: Duration = Duration::from_secs(120);
 
+/// For the last words to a client that may not listen.
+const GOODBYE_TIME: Duration = Duration::from_secs(1);
+
 /// Between two looks whether a session has to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -66,6 +70,8 @@ impl Server {
         loop {
             let (socket, peer) = next_connection(&listener).await;
             let _slow_at_worst = socket.set_nodelay(true);
+            // One that is gone without a word would keep its place and its transaction.
+            let _kept_at_worst = keep_alive(&socket);
             // One too many is let go without a word: nothing is read of it.
             let Some(arrival) = self.arrive() else { continue };
             tokio::spawn(serve(socket, peer.to_string(), self.clone(), arrival));
@@ -192,7 +198,9 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
     // The session has ended, or its client cannot be told anything any more.
     connection.interrupt();
     reading.abort();
-    let _gone = writer.shutdown().await;
+    // A session that still writes is to end, and a client that reads nothing does not take the end of TLS either.
+    drop(reply_receiver);
+    let _gone = tokio::time::timeout(GOODBYE_TIME, writer.shutdown()).await;
     drop(registered);
 }
 

@@ -7,13 +7,15 @@ use super::reply::format_of;
 use arrow::array::timezone::Tz;
 use arrow::record_batch::RecordBatch;
 use bytes::BufMut;
-use hypostyle::QueryResult;
+use hypostyle::{Connection, QueryResult};
 use hypostyle_types::Result;
 
 /// Rows whose columns are brought into the shape of their types at a time.
 const ROWS_AT_A_TIME: usize = 4096;
 
 pub(super) struct Rows {
+    /// Its session.
+    connection: Connection,
     result: QueryResult,
     pub columns: Vec<Column>,
     zone: Tz,
@@ -32,15 +34,17 @@ pub(super) struct Chunk {
 
 impl Rows {
     /// `columns` are those that the client was told, if it was.
-    pub fn new(result: QueryResult, columns: Option<Vec<Column>>, zone: Tz) -> Self {
+    pub fn new(connection: Connection, result: QueryResult, columns: Option<Vec<Column>>, zone: Tz) -> Self {
         let columns = columns
             .filter(|columns| columns.len() == result.columns().len())
             .unwrap_or_else(|| Column::of_result(&result));
-        Self { result, columns, zone, batch: None, next: 0, position: 0 }
+        Self { connection, result, columns, zone, batch: None, next: 0, position: 0 }
     }
 
     /// The next rows, `most` of them; `None` at the end.
     pub fn next(&mut self, most: usize) -> Result<Option<Chunk>> {
+        // Rows that are there are not waited for, which is where this is looked at otherwise.
+        self.connection.check_interrupt()?;
         let batch = loop {
             match self.batch.take() {
                 Some(batch) if self.next < batch.num_rows() => break batch,

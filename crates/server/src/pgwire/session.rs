@@ -14,7 +14,7 @@ use super::prepared::{Portal, State, Statement};
 use super::reply::{Severity, Status};
 use super::rows::Rows;
 use super::setting::{REPORTED, Setting};
-use super::words::{executed, prepared};
+use super::words::{executed, prepared, tag};
 use crate::Server;
 use arrow::array::timezone::Tz;
 use bytes::Bytes;
@@ -276,9 +276,7 @@ impl Session {
 
     fn query_one(&mut self, sql: &str, several: bool) -> Result<(), Failure> {
         let command = Command::of(sql)?;
-        if several {
-            self.begin_implicitly(&command)?;
-        }
+        self.begin_implicitly(&command, several)?;
         match self.perform(&command, Vec::new(), None)? {
             Performed::Rows(mut rows) => {
                 self.output.replies.columns(&rows.columns, &[]);
@@ -316,13 +314,21 @@ impl Session {
 
     // Transactions.
 
-    fn begin_implicitly(&mut self, command: &Command) -> Result<()> {
-        let is_written = !command.reads() && !self.connection.is_in_transaction();
-        if is_written {
-            self.connection.execute("BEGIN")?;
+    /// Begins a transaction for a statement that may write, if it is one of `several`, or transactions are to be read only.
+    fn begin_implicitly(&mut self, command: &Command, several: bool) -> Result<()> {
+        let read_only = self.is_read_only();
+        // A query may take values of sequences.
+        let may_write = !command.reads() || read_only && matches!(command, Command::Run { .. });
+        if (several || read_only) && may_write && !self.connection.is_in_transaction() {
+            self.connection.execute(if read_only { "START TRANSACTION READ ONLY" } else { "BEGIN" })?;
             self.implicit = true;
         }
         Ok(())
+    }
+
+    /// Whether transactions are that say nothing else.
+    fn is_read_only(&self) -> bool {
+        self.settings.get("default_transaction_read_only").is_some_and(|value| value == "on")
     }
 
     /// The end of what belongs together.
@@ -330,7 +336,7 @@ impl Session {
         if std::mem::take(&mut self.implicit) && self.connection.is_in_transaction() {
             let aborted = self.connection.is_transaction_failed();
             let ended = self.connection.execute(if aborted { "ROLLBACK" } else { "COMMIT" });
-            if let Err(error) = ended {
+            if let Err(error) = ended.map(drop).and_then(|()| self.restore_local()) {
                 self.report(&error, None);
             }
         }
@@ -351,9 +357,7 @@ impl Session {
         } else if self.connection.is_in_transaction() {
             self.warn("25001", "there is already a transaction in progress");
         } else {
-            let read_only =
-                self.settings.get("default_transaction_read_only").is_some_and(|value| value == "on");
-            match read_only && !sql.contains("READ") {
+            match self.is_read_only() && !sql.contains("READ") {
                 true if sql.contains("LEVEL") => self.connection.execute(&format!("{sql}, READ ONLY"))?,
                 true => self.connection.execute(&format!("{sql} READ ONLY"))?,
                 false => self.connection.execute(sql)?,
@@ -372,11 +376,15 @@ impl Session {
         let word = if commits { "COMMIT" } else { "ROLLBACK" };
         let ended = self.connection.execute(&format!("{word}{}", if chain { " AND CHAIN" } else { "" }));
         self.forget_portals();
-        for (name, value) in std::mem::take(&mut self.local).into_iter().rev() {
-            self.set(&name, value.as_deref(), false)?;
-        }
+        self.restore_local()?;
         ended?;
         Ok(Performed::Complete(word.into()))
+    }
+
+    /// Takes back what SET LOCAL has set.
+    fn restore_local(&mut self) -> Result<()> {
+        let local = std::mem::take(&mut self.local);
+        local.into_iter().rev().try_for_each(|(name, value)| self.set(&name, value.as_deref(), false))
     }
 
     // Statements.
@@ -410,7 +418,12 @@ impl Session {
                 };
                 let result = self.connection.execute_with(sql, parameters)?;
                 if result.is_query() {
-                    return Ok(Performed::Rows(Box::new(Rows::new(result, told, self.zone()))));
+                    return Ok(Performed::Rows(Box::new(Rows::new(
+                        self.connection.clone(),
+                        result,
+                        told,
+                        self.zone(),
+                    ))));
                 }
                 if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
                     self.prepared.insert(name, tag);
@@ -467,6 +480,9 @@ impl Session {
                         .with_sqlstate("25P01"),
                     ));
                 }
+                if tag(sql) != "SELECT" {
+                    return Err(Failure::Statement(Error::new(ErrorKind::Syntax, "a cursor is for a query")));
+                }
                 let statement = Rc::new(Statement::new(sql, Vec::new())?);
                 let performed = self.perform(&statement.command, values, None)?;
                 let Performed::Rows(rows) = performed else {
@@ -508,6 +524,7 @@ impl Session {
     ) -> Result<u64, Failure> {
         let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
         let State::Open(rows) = &mut portal.state else { return Ok(0) };
+        self.connection.go_on()?;
         if moves {
             let mut passed = 0;
             while most.is_none_or(|most| passed < most) {
@@ -665,7 +682,10 @@ impl Session {
         let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
         let (statement, formats) = (portal.statement.clone(), portal.formats.clone());
         let mut rows = match std::mem::replace(&mut portal.state, State::Done) {
-            State::Open(rows) => rows,
+            State::Open(rows) => {
+                self.connection.go_on()?;
+                rows
+            }
             State::Complete(tag) => {
                 self.output.replies.complete(&tag);
                 return Ok(());
@@ -679,9 +699,7 @@ impl Session {
             State::Ready => {
                 let values = std::mem::take(&mut portal.values);
                 let alone = self.input.lock().sync_is_next()?;
-                if !alone {
-                    self.begin_implicitly(&statement.command)?;
-                }
+                self.begin_implicitly(&statement.command, !alone)?;
                 let told = statement.told();
                 match self.perform(&statement.command, values, told)? {
                     Performed::Rows(rows) => rows,

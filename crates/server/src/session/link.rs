@@ -213,10 +213,19 @@ impl Link {
     pub fn look(&mut self) -> Result<()> {
         let mut hook = self.hook();
         for _ in 0..FRAMES_AT_ONCE {
+            if self.is_full() {
+                // The rest waits in the socket, which the client feels.
+                break;
+            }
             let Some(frame) = self.channel.try_receive(&mut hook)? else { break };
             self.take(frame)?;
         }
         Ok(())
+    }
+
+    /// Whether so much waits that no more is taken. The last of it may be of any size: a row, or a request.
+    fn is_full(&self) -> bool {
+        self.waiting_bytes > WAITING_BYTES_MAX || self.waiting.len() >= WAITING_FRAMES_MAX
     }
 
     fn take(&mut self, frame: Frame) -> Result<()> {
@@ -237,8 +246,7 @@ impl Link {
                     self.credit = self.credit.saturating_add_unsigned(credit.bytes);
                 }
             }
-            // The last of them may be of any size: a row, or a request.
-            _ if self.waiting_bytes > WAITING_BYTES_MAX || self.waiting.len() >= WAITING_FRAMES_MAX => {
+            _ if self.is_full() => {
                 return Err(Error::protocol("the client sends more than it may while a statement runs"));
             }
             _ => {
