@@ -43,6 +43,8 @@ VALUES = [
     ("uuid", uuid.UUID(int=5)),
     ("int[]", [1, None, 3]),
     ("text[]", ["a", None, 'b"c']),
+    ("uuid[]", [uuid.UUID(int=5), None]),
+    ("numeric(10, 3)[]", [decimal.Decimal("1.500")]),
     ("timestamptz[]", [datetime.datetime(2024, 1, 2, tzinfo=datetime.UTC)]),
 ]
 

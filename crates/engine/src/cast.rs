@@ -377,8 +377,20 @@ fn time_text(text: &str) -> Cow<'_, str> {
 pub(crate) fn cast_scalar(value: &ScalarValue, to: &Field) -> Result<ScalarValue> {
     match special(&value.data_type(), to) {
         None => value.cast_to(to.data_type()),
-        Some(_) => ScalarValue::try_from_array(&cast(&value.to_array()?, to, false)?, 0),
+        Some(_) => only_value(&cast(&value.to_array()?, to, false)?),
     }
+}
+
+/// The value of an array of one; a list with what its field says of the elements, which DataFusion drops.
+fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
+    Ok(match values.data_type() {
+        DataType::List(_) => ScalarValue::List(Arc::new(values.as_list().clone())),
+        DataType::LargeList(_) => ScalarValue::LargeList(Arc::new(values.as_list().clone())),
+        DataType::FixedSizeList(..) => {
+            ScalarValue::FixedSizeList(Arc::new(values.as_fixed_size_list().clone()))
+        }
+        _ => ScalarValue::try_from_array(values, 0)?,
+    })
 }
 
 /// Casts that are not Arrow's, after the types are coerced; of literals at once.
@@ -451,7 +463,7 @@ impl ScalarUDFImpl for SqlCast {
             [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(cast(values, to, self.safe)?)),
             [ColumnarValue::Scalar(value)] => {
                 let value = cast(&value.to_array()?, to, self.safe)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&value, 0)?))
+                Ok(ColumnarValue::Scalar(only_value(&value)?))
             }
             _ => Err(plan_datafusion_err!("a cast is of one value")),
         }
