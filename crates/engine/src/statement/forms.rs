@@ -6,8 +6,8 @@ use crate::any_equal;
 use crate::operand::call;
 use crate::text_list::split_elements;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause, ObjectNamePart, Query, Select,
-    SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSampleKind, TableSampleMethod,
+    BinaryOperator, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause, ObjectNamePart, Query,
+    Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSampleKind, TableSampleMethod,
     TableSampleUnit, UnaryOperator, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
     visit_expressions_mut,
 };
@@ -65,6 +65,7 @@ impl VisitorMut for Forms {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        use DataType::{BigInt, Int, Integer, SmallInt};
         match expr {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let (timestamp, zone) = (taken(timestamp), taken(time_zone));
@@ -95,6 +96,15 @@ impl VisitorMut for Forms {
                 match expanded(function) {
                     Some(meant) => *expr = meant,
                     None => renamed(function),
+                }
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, right, .. } => {
+                // The functions for these know one type of places in an array.
+                if let Expr::Cast { data_type: data_type @ (Int(_) | Integer(_) | SmallInt(_)), .. } =
+                    right.as_mut()
+                {
+                    *data_type = BigInt(None);
                 }
                 ControlFlow::Continue(())
             }
