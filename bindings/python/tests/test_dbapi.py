@@ -121,3 +121,13 @@ def test_no_rows_come_behind_an_error():
             result.fetchall()
         with pytest.raises(Exception, match="division by zero"):
             list(batches)
+
+
+def test_parameters_of_table_functions(con, tmp_path):
+    file = tmp_path / "a'b.csv"
+    file.write_text("a,b\n1,x\n")
+    days = [datetime.date(2020, 1, 1), None]
+    assert con.execute("select * from generate_series(-1, ?)", [1]).fetchall() == [(-1,), (0,), (1,)]
+    assert con.execute("select * from unnest($days)", {"days": days}).fetchall() == [(day,) for day in days]
+    assert con.execute("select * from read_csv(?)", [str(file)]).fetchall() == [(1, "x")]
+    assert con.execute("select ? || ?", ["a", "b"]).fetchall() == [("ab",)]

@@ -584,3 +584,19 @@ def test_moments_before_there_were_zones(pg):
     assert shown.fetchone() == ("1850-01-01 00:53:28+00:53:28",) * 2
     raw = pg.execute("select timestamptz '1850-01-01 00:00:00+00'").pgresult.get_value(0, 0)
     assert raw == b"1850-01-01 00:53:28+00:53:28"
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_parameters_of_table_functions(pg, prepare):
+    for sql, values, rows in [
+        ("select * from generate_series(1, %s)", [3], [1, 2, 3]),
+        ("select * from unnest(%s)", [["a", None]], ["a", None]),
+        ("select unnest(%s::int[])", [[1, 2]], [1, 2]),
+        (
+            "select * from generate_series(%s::date, %s::date, interval '1 day')",
+            ["2020-01-01", "2020-01-02"],
+            [datetime.datetime(2020, 1, day) for day in (1, 2)],
+        ),
+        ("select %s || %s", ["a", "b"], ["ab"]),
+    ]:
+        assert [row[0] for row in pg.execute(sql, values, prepare=prepare)] == rows

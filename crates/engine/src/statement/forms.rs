@@ -6,10 +6,10 @@ use crate::any_equal;
 use crate::operand::call;
 use crate::text_list::split_elements;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause, ObjectNamePart, Query,
-    Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor, TableSampleKind, TableSampleMethod,
-    TableSampleUnit, UnaryOperator, Value, VisitMut, VisitorMut, WildcardAdditionalOptions,
-    visit_expressions_mut,
+    BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
+    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
+    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, visit_expressions_mut,
 };
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::ops::ControlFlow;
@@ -99,6 +99,15 @@ impl VisitorMut for Forms {
                 }
                 ControlFlow::Continue(())
             }
+            // Of two parameters, nothing tells that they are texts.
+            Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right }
+                if is_parameter(left) && is_parameter(right) =>
+            {
+                let expr = Box::new(taken(left));
+                let kind = CastKind::DoubleColon;
+                **left = Expr::Cast { kind, expr, data_type: DataType::Text, array: false, format: None };
+                ControlFlow::Continue(())
+            }
             Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, right, .. } => {
                 // The functions for these know one type of places in an array.
                 if let Expr::Cast { data_type: data_type @ (Int(_) | Integer(_) | SmallInt(_)), .. } =
@@ -184,7 +193,11 @@ fn is_rewritten(expr: &Expr) -> bool {
             | Expr::AllOp { .. }
             | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
             | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
-    )
+    ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_parameter(left) && is_parameter(right))
+}
+
+fn is_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
 }
 
 fn is_json(expr: &Expr) -> bool {

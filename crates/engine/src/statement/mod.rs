@@ -14,6 +14,7 @@ mod describe;
 mod direct;
 mod expression;
 mod forms;
+mod given;
 mod index;
 mod insert;
 pub(crate) mod literal;

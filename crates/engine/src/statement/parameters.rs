@@ -1,6 +1,7 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
 use super::depth::with_room;
+use super::given::needs_values;
 use super::names::name_columns;
 use super::query::{plan_statement, planning_error};
 use super::types::logical_type;
@@ -115,12 +116,16 @@ impl Session {
         let told = told_by_syntax(statement.as_ref());
         let lists = without_lists(statement.as_mut());
         let mut known = Known::new();
+        let needs_values = needs_values(statement.as_ref());
         let gives = match *statement {
-            Statement::Query(query) => {
-                let plan = self.plan_with_placeholders(Statement::Query(query))?;
-                known = types_of(&plan);
-                Gives::Rows(columns(plan.schema().as_arrow())?)
-            }
+            Statement::Query(query) => match self.plan_with_placeholders(Statement::Query(query)) {
+                Ok(plan) => {
+                    known = types_of(&plan);
+                    Gives::Rows(columns(plan.schema().as_arrow())?)
+                }
+                Err(_) if needs_values => Gives::Unknown,
+                Err(error) => return Err(error),
+            },
             Statement::Insert(insert) => self.describe_insert(&insert, &mut known)?,
             Statement::Update(update) => self.describe_update(&update, &mut known)?,
             Statement::Delete(delete) => self.describe_delete(&delete, &mut known)?,

@@ -3,6 +3,7 @@
 use super::alike::refuse_alike;
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
+use super::given::write_values;
 use super::insert::{prepare, refuse_foreign, take_conflict};
 use super::merge::Changes;
 use super::multiset::refuse_multisets;
@@ -126,9 +127,11 @@ impl Session {
         statement: DfStatement,
         parameters: &Parameters,
     ) -> Result<Planning> {
-        if let DfStatement::Statement(statement) = &statement {
+        let mut statement = statement;
+        if let DfStatement::Statement(statement) = &mut statement {
             refuse_multisets(statement)?;
             refuse_alike(statement)?;
+            write_values(statement, parameters);
         }
         let values = match parameters {
             Parameters::None => None,
