@@ -590,7 +590,7 @@ def test_moments_before_there_were_zones(pg):
 def test_parameters_of_table_functions(pg, prepare):
     for sql, values, rows in [
         ("select * from generate_series(1, %s)", [3], [1, 2, 3]),
-        ("select * from unnest(%s)", [["a", None]], ["a", None]),
+        ("select * from unnest(%s::text[])", [["a", None]], ["a", None]),
         ("select unnest(%s::int[])", [[1, 2]], [1, 2]),
         (
             "select * from generate_series(%s::date, %s::date, interval '1 day')",
