@@ -2,13 +2,14 @@
 
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Field};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use std::sync::Arc;
 
 const SCALAR: [(&str, &[&str]); 6] = [
     ("signum", &["sign"]),
@@ -31,6 +32,11 @@ const AGGREGATE: [(&str, &[&str]); 6] = [
 /// Registers the names, for the functions that there are, and functions in the place of DataFusion's.
 pub(crate) fn register(context: &SessionContext) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
+    for name in COUNTING {
+        if let Ok(inner) = context.udf(name) {
+            context.register_udf(ScalarUDF::from(Counting { inner }));
+        }
+    }
     for (name, aliases) in SCALAR {
         if let Ok(function) = context.udf(name) {
             context.register_udf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
@@ -40,6 +46,45 @@ pub(crate) fn register(context: &SessionContext) {
         if let Ok(function) = context.udaf(name) {
             context.register_udaf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
         }
+    }
+}
+
+/// Functions that count and are unsigned in DataFusion, where a difference of two may be out of range, and whose results PostgreSQL's
+/// clients take for decimals.
+const COUNTING: [&str; 4] = ["array_length", "array_position", "array_ndims", "cardinality"];
+
+/// One of [`COUNTING`], as BIGINT.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Counting {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Counting {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(types)
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let own = Arc::new(Field::new(self.name(), self.inner.return_type(&types)?, true));
+        let counted = self.inner.invoke_with_args(ScalarFunctionArgs { return_field: own, ..args })?;
+        counted.cast_to(&DataType::Int64, None)
     }
 }
 
