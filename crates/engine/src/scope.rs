@@ -11,6 +11,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 
+/// What PostgreSQL calls the schema that each database has, and its programs write in front of names; unless there is one.
+const SCHEMA_PUBLIC: &str = "public";
+
 /// The database that the engine was opened for.
 pub(crate) const OWN_DATABASE: &str = "hypostyle";
 
@@ -167,9 +170,10 @@ impl Scope {
                     .snapshot_of(&database)
                     .is_some_and(|snapshot| snapshot.catalog().has_schema(qualifier));
                 let is_database = self.snapshot_of(qualifier).is_some();
-                Ok(match !is_schema && is_database {
-                    true => Name::new(qualifier, SCHEMA_MAIN, name),
-                    false => Name::new(database, qualifier, name),
+                Ok(match (is_schema, is_database) {
+                    (false, true) => Name::new(qualifier, SCHEMA_MAIN, name),
+                    (false, false) if qualifier == SCHEMA_PUBLIC => Name::new(database, SCHEMA_MAIN, name),
+                    _ => Name::new(database, qualifier, name),
                 })
             }
             [database, schema, name] => {
