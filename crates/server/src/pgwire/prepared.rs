@@ -137,7 +137,8 @@ mod tests {
     fn casts_tell_arrays_of_oids() {
         let told = |sql| with_arrays_of_oids(sql, vec![]);
         assert_eq!(told("SELECT $1, any($2::oid[])"), [0, OIDS]);
-        assert_eq!(told("SELECT x::oid[], '::oid[]', $99999999999999999999::oid[], 7::oid[], $0::oid[]"), []);
+        let none = told("SELECT x::oid[], '::oid[]', $99999999999999999999::oid[], 7::oid[], $0::oid[]");
+        assert!(none.is_empty(), "{none:?}");
         assert_eq!(with_arrays_of_oids("$1::oid[] $2::oid[]", vec![23]), [23, OIDS]);
     }
 }
