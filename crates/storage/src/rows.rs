@@ -16,6 +16,7 @@ use roaring::RoaringTreemap;
 use std::collections::HashMap;
 use std::io::Cursor;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Batches of the log that become one.
@@ -89,14 +90,37 @@ pub struct Rows {
     /// The last version that changed the position of rows in the log.
     pub(crate) shifted: Version,
     /// The files have rows of a transaction that may still be rolled back, and their bytes be overwritten.
-    pub(crate) uncommitted: bool,
+    pub(crate) uncommitted: Option<Uncommitted>,
+}
+
+/// Rows in column files whose transaction is not over; shared by all who see them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Uncommitted {
+    rolled_back: Arc<AtomicBool>,
+}
+
+impl Uncommitted {
+    pub fn roll_back(&self) {
+        self.rolled_back.store(true, Ordering::Release);
+    }
+
+    pub fn is_rolled_back(&self) -> bool {
+        self.rolled_back.load(Ordering::Acquire)
+    }
+}
+
+impl PartialEq for Uncommitted {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rolled_back, &other.rolled_back)
+    }
 }
 
 impl Rows {
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.tail.same(&other.tail)
             && Arc::ptr_eq(&self.deleted, &other.deleted)
-            && (self.moved, self.shifted, self.uncommitted) == (other.moved, other.shifted, other.uncommitted)
+            && (self.moved, self.shifted) == (other.moved, other.shifted)
+            && self.uncommitted == other.uncommitted
     }
 
     /// Deletes rows that exist and are not deleted.

@@ -162,6 +162,9 @@ impl State {
                     rows.deleted = Arc::default();
                     rows.deleted_file = None;
                 }
+                if rows.deleted.max().is_some_and(|last| last >= table.rows) {
+                    return Err(Error::corrupt("a table is replaced by one without its deleted rows"));
+                }
             }
             Change::CreateSchema(_)
             | Change::DropSchema(_)

@@ -97,7 +97,26 @@ impl TableData {
 
     /// Whether the column files are the table, and can be handed out.
     pub fn is_in_files(&self) -> bool {
-        self.rows.tail.rows() == 0 && self.rows.deleted.is_empty() && !self.rows.uncommitted
+        self.rows.tail.rows() == 0 && self.rows.deleted.is_empty() && !self.is_uncommitted()
+    }
+
+    /// Whether the column files have rows of a transaction that may still be rolled back: what is read of them is copied, as their
+    /// bytes may be overwritten then.
+    pub fn is_uncommitted(&self) -> bool {
+        self.rows.uncommitted.is_some()
+    }
+
+    /// # Errors
+    /// `TransactionState` when the transaction that has written such rows was rolled back.
+    pub fn check_not_rolled_back(&self) -> Result<()> {
+        match &self.rows.uncommitted {
+            Some(rows) if rows.is_rolled_back() => Err(Error::new(
+                ErrorKind::TransactionState,
+                format!("what was read of table \"{}\" has been rolled back meanwhile", self.entry.name),
+            )
+            .with_sqlstate("40000")),
+            _ => Ok(()),
+        }
     }
 
     pub fn columns(&self) -> &[Arc<ColumnData>] {

@@ -8,7 +8,9 @@ use crate::column::{
     ColumnData, ColumnWriter, GenerationFiles, committed_files, node_count, table_directory,
 };
 use crate::database::{Database, Synchronous};
-use crate::rows::{Rows, Tail, decode_rows, encode_positions, encode_rows, positions_before, row_schema};
+use crate::rows::{
+    Rows, Tail, Uncommitted, decode_rows, encode_positions, encode_rows, positions_before, row_schema,
+};
 use crate::sequence::OwnSequences;
 use crate::snapshot::{Snapshot, State};
 use crate::table::{TableData, accept};
@@ -81,6 +83,8 @@ pub struct Transaction {
     reads_own: bool,
     /// Something was written to column files while `synchronous` was off.
     unsynced: bool,
+    /// For who reads rows that it has written to column files.
+    uncommitted: Uncommitted,
     changed: BTreeMap<TableId, Changed>,
     /// Tables that the rows were checked against.
     guarded: BTreeSet<TableId>,
@@ -167,6 +171,7 @@ impl Transaction {
             threads: threads.max(1),
             reads_own: false,
             unsynced: false,
+            uncommitted: Uncommitted::default(),
             changed: BTreeMap::new(),
             guarded: BTreeSet::new(),
         }
@@ -232,7 +237,7 @@ impl Transaction {
             let Some(rows) = state.rows.get_mut(id) else { continue };
             if let Some(in_files) = &staged.in_files {
                 rows.tail = Default::default();
-                rows.uncommitted = true;
+                rows.uncommitted = Some(self.uncommitted.clone());
                 let tables = Arc::make_mut(&mut state.catalog).tables.iter_mut();
                 tables.filter(|table| table.id == *id).for_each(|table| *table = in_files.entry.clone());
             }
@@ -263,6 +268,7 @@ impl Transaction {
         self.writers.clear();
         self.changed.clear();
         self.staged = savepoint.0.clone();
+        std::mem::take(&mut self.uncommitted).roll_back();
     }
 
     pub(crate) fn own_sequences(&mut self) -> &mut OwnSequences {
@@ -667,6 +673,20 @@ impl Transaction {
         }
     }
 
+    /// Whether columns of the base have got files of another generation.
+    fn replaces_files(&self) -> bool {
+        self.staged.tables.iter().any(|(id, staged)| {
+            let (Some(before), Some(now)) = (self.base.table_by_id(*id), &staged.in_files) else {
+                return false;
+            };
+            let generation = |column: &ColumnEntry| column.generation.number;
+            before.entry().columns.iter().any(|column| {
+                let now = now.entry.column_by_id(column.id);
+                now.is_none_or(|now| generation(now) != generation(column))
+            })
+        })
+    }
+
     /// Makes durable what was written while nothing was to be.
     fn sync_late(&self) -> Result<()> {
         let store = self.database.store();
@@ -753,7 +773,8 @@ impl Transaction {
             self.open_files(id)?;
         }
         self.end_statement()?;
-        if self.unsynced && self.database.synchronous() != Synchronous::Off {
+        // The files that others stand in for go with the commit, and must not be lost with them.
+        if self.unsynced && (self.database.synchronous() != Synchronous::Off || self.replaces_files()) {
             self.sync_late()?;
         }
         let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);
@@ -771,6 +792,8 @@ impl Transaction {
             staged.against(base, latest, inserts)
         })?;
         self.created.retain(|id| staged.catalog.table_by_id(*id).is_none());
+        // Those stay as they are.
+        self.uncommitted = Uncommitted::default();
         Ok(snapshot)
     }
 }
@@ -778,6 +801,7 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.writers.clear();
+        self.uncommitted.roll_back();
         if self.database.check_process().is_err() {
             return;
         }

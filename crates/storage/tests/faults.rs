@@ -513,6 +513,22 @@ fn a_checkpoint_that_nobody_was_told_of_hides_no_later_commit() {
     }
 }
 
+/// `shared` is never synced: a file system that is lost and mounted anew may have an old one, without a restart of the machine.
+#[test]
+fn an_old_shared_hides_no_commit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = common::open(&path);
+    commit(&database, &beginning()).unwrap();
+    commit(&database, &insert(1, 1)).unwrap();
+    let old = fs::read(path.join("shared")).unwrap();
+    commit(&database, &insert(2, 1)).unwrap();
+    commit(&database, &insert(3, MANY)).unwrap();
+    drop(database);
+    fs::write(path.join("shared"), old).unwrap();
+    assert_eq!(read(&common::open(&path).snapshot().unwrap()).0, [0, 1, 2, 3]);
+}
+
 #[test]
 fn a_database_that_breaks_leaves_another_in_the_process_alone() {
     let directory = tempfile::tempdir().unwrap();
@@ -598,6 +614,28 @@ fn what_was_written_while_nothing_was_synced_is_synced_before_a_durable_commit()
         transaction.commit().unwrap();
         assert_eq!(unsynced() > 0, last == Synchronous::Off);
     }
+}
+
+#[test]
+fn what_stands_in_for_other_files_is_synced_before_they_go() {
+    let directory = tempfile::tempdir().unwrap();
+    let observer = Arc::new(Unsynced::default());
+    let database = open_observed(&directory.path().join("d"), observer.clone()).unwrap();
+    commit(&database, &beginning()).unwrap();
+    commit(&database, &insert(1, MANY)).unwrap();
+    commit(
+        &database,
+        &Change { id: 2, steps: vec![Step::Delete { table: "t".into(), values: vec![10_000] }] },
+    )
+    .unwrap();
+    database.set_synchronous(Synchronous::Off);
+    let table = database.snapshot().unwrap().table("main", "t").unwrap().entry().id;
+    let mut compaction = database.begin(1).unwrap();
+    assert_eq!(compaction.compact(table).unwrap(), 1);
+    assert!(!observer.0.lock().unwrap().is_empty());
+    compaction.commit().unwrap();
+    let unsynced = observer.0.lock().unwrap().clone();
+    assert!(unsynced.is_empty(), "{unsynced:?}");
 }
 
 /// What there is before a backup.

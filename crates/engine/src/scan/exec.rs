@@ -5,14 +5,14 @@ use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
 use super::statistics::table_statistics;
 use super::view::result_field;
 use crate::session::Counters;
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions, make_array};
 use arrow::compute::BatchCoalescer;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -250,6 +250,7 @@ impl Partition {
                 self.coalescer.finish_buffered_batch()?;
                 continue;
             };
+            self.check_not_rolled_back()?;
             let (opened, deleted) = (&self.opened, self.table.deleted());
             let selection = opened.filter.select(&opened.columns, &rows, deleted, &mut self.trials)?;
             if let Some(counters) = &self.counters {
@@ -271,6 +272,18 @@ impl Partition {
         }
     }
 
+    /// Arrays of their own, before the bytes under them may be overwritten.
+    fn copied(&self, arrays: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let copies = arrays.iter().map(copied).collect::<Result<_>>()?;
+        self.check_not_rolled_back()?;
+        Ok(copies)
+    }
+
+    fn check_not_rolled_back(&self) -> Result<()> {
+        let checked = self.table.check_not_rolled_back();
+        checked.map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+
     fn gather(&self, rows: &Range<u64>, selection: Selection, selected: usize) -> Result<RecordBatch> {
         let pick = selection.pick(self.projection.len());
         let arrays = self
@@ -281,9 +294,28 @@ impl Partition {
                 _ => read(&self.opened.columns, *index, rows, &pick),
             })
             .collect::<Result<Vec<_>>>()?;
+        let arrays = if self.table.is_uncommitted() { self.copied(arrays)? } else { arrays };
         let options = RecordBatchOptions::new().with_row_count(Some(selected));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
     }
+}
+
+/// An array that shares nothing with the one it is made of.
+fn copied(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        _ => {
+            let whole = match array.as_any_dictionary_opt() {
+                Some(dictionary) => dictionary.with_values(copied(dictionary.values())?),
+                None => array.clone(),
+            };
+            let data = whole.to_data();
+            let mut copy = MutableArrayData::new(vec![&data], false, data.len());
+            copy.try_extend(0, 0, data.len())?;
+            make_array(copy.freeze())
+        }
+    })
 }
 
 /// Rows of some ranges that are not deleted.

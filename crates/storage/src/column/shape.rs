@@ -11,7 +11,7 @@ use hypostyle_format::{BLOCK_RECORD_BYTES, ColumnEntry, Encoding, NodeEntry, Tab
 use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};
 use std::collections::HashMap;
 
-/// Elements of a node: more than the largest file holds, and small enough to multiply by every width.
+/// Elements of a node: more than the largest file holds, and small enough to multiply by the width of every number.
 const ELEMENTS_MAX: u64 = 1 << 44;
 
 /// # Errors
@@ -52,6 +52,12 @@ fn node_fits(shape: &Node, entry: &NodeEntry, entries: &[NodeEntry]) -> bool {
             _ => true,
         }
     });
+    let width_fits = match &shape.data_type {
+        DataType::FixedSizeBinary(bytes) => {
+            entry.length.checked_mul(*bytes as u64).is_some_and(|bytes| i64::try_from(bytes).is_ok())
+        }
+        _ => true,
+    };
     // Heaps are as long as an i64 offset can say.
     let offset_fits = |bytes: u64| i64::try_from(bytes).is_ok();
     entry.length.max(entry.dictionary_length) <= ELEMENTS_MAX
@@ -60,6 +66,7 @@ fn node_fits(shape: &Node, entry: &NodeEntry, entries: &[NodeEntry]) -> bool {
         && entry.nulls <= entry.length
         && tail_fits
         && children_fit
+        && width_fits
 }
 
 /// No length within the type is negative.

@@ -49,12 +49,15 @@ impl Database {
         let before = committer.view.snapshot.clone();
         let mut append_locks = Vec::new();
         let mut commit = Commit::default();
-        for table in before.tables().filter(|table| table.beyond_files().tail.rows() > 0) {
-            let id = table.entry().id;
-            match self.try_append_lock(id)? {
+        let tables: Vec<_> = before.tables().filter(|table| table.beyond_files().tail.rows() > 0).collect();
+        // All of them before any work: while one table is loaded, each commit comes here.
+        for table in &tables {
+            match self.try_append_lock(table.entry().id)? {
                 Some(lock) => append_locks.push(lock),
                 None => return Ok(false),
             }
+        }
+        for table in tables {
             let absorbed = self.write_tail(table);
             let name = &table.entry().name;
             commit.changes.push(absorbed.map_err(|error| error.context(format!("table \"{name}\"")))?);
@@ -147,9 +150,12 @@ impl Database {
             // A checkpoint of this version that was not finished has left it.
             old.retain(|file| *file != name);
             stale.append(&mut old);
-            let file = self.store.create(&name)?;
+            // One of this name may belong to a catalog that is in place, but not yet in use.
+            let temporary = format!("{name}.new");
+            let file = self.store.create(&temporary)?;
             file.write_at(0, &encode_deleted_file(&rows.deleted)?)?;
             file.sync()?;
+            self.store.rename(&temporary, &name)?;
             self.store.sync_directory(&directory)?;
             rows.deleted_file = Some(DeletedEntry { version, rows: rows.deleted.len() });
         }

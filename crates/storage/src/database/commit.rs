@@ -311,7 +311,10 @@ impl Database {
     /// Waits until the log is durable and published up to a view's position. One syncs for all who have written by
     /// then, also in other processes.
     fn make_durable(&self, view: &View) -> Result<()> {
-        if let Some(turn) = self.turn_to_sync(view.position)? {
+        // Whoever cannot tell whether a commit is durable does not undo it.
+        let turn =
+            self.turn_to_sync(view.position).inspect_err(|_| self.failed.store(true, Ordering::Release));
+        if let Some(turn) = turn? {
             // Told before the next one has its turn: a second sync would succeed, and say nothing of what the first
             // one has lost.
             let reached = self.sync_log(view).inspect_err(|_| {

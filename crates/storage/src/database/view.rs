@@ -193,8 +193,9 @@ pub(super) fn recover_as_writer(
         Some(shared) if !alone || shared.sync_failed => {
             load(store, shared.checkpoint, Some(shared.published))
         }
-        Some(shared) => load(store, shared.checkpoint, Some(shared.written)),
-        None => load_newest(store),
+        // Nobody writes, so what counts is what the log has. `shared` is never synced: where a file system was lost and mounted anew it
+        // may be older than what was acknowledged.
+        _ => load_newest(store),
     };
     let view = view.map_err(lost)?;
     if let Some(shared) = known.filter(|_| !alone) {
@@ -204,6 +205,12 @@ pub(super) fn recover_as_writer(
     let checkpoint = view.position.checkpoint;
     let end = view.position.offset;
     clear_unfinished(&view.log, end)?;
+    if known.is_some_and(|shared| shared.sync_failed) {
+        // The system takes what it could not write for written: it has to be told once more.
+        let mut log = vec![0; end as usize];
+        view.log.read_at(0, &mut log)?;
+        view.log.write_at(0, &log)?;
+    }
     view.log.sync()?;
     store.sync_directory("")?;
     let file = shared.get().ok_or_else(|| Error::internal("a writer without shared state"))?;
