@@ -51,14 +51,12 @@ const MACROS: &[(&str, usize, &str)] = &[
     ),
     ("localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
     // Aggregates.
-    ("any_value", 1, "first_value($1) FILTER (WHERE $1 IS NOT NULL)"),
     ("count_if", 1, "count(*) FILTER (WHERE $1)"),
     ("countif", 1, "count(*) FILTER (WHERE $1)"),
     ("arg_max", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("max_by", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
-    ("quantile_cont", 2, "percentile_cont($2) WITHIN GROUP (ORDER BY $1)"),
     (
         "quantile_disc",
         2,
