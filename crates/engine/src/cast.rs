@@ -277,7 +277,11 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
         (DataType::Struct(_), DataType::Struct(fields)) => {
             let own = values.as_struct();
-            let columns = own.columns().iter().zip(fields).map(|(values, field)| cast(values, field, safe));
+            // By their names, if those are the same; else by their places, as of rows without names.
+            let by_name: Option<Vec<&ArrayRef>> =
+                fields.iter().map(|field| own.column_by_name(field.name())).collect();
+            let given = by_name.unwrap_or_else(|| own.columns().iter().collect());
+            let columns = given.into_iter().zip(fields).map(|(values, field)| cast(values, field, safe));
             let columns = columns.collect::<ArrowResult<_>>()?;
             Ok(Arc::new(StructArray::try_new_with_length(
                 fields.clone(),

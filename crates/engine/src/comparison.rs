@@ -78,6 +78,23 @@ pub(crate) fn in_wider_type(mut expression: Expr, schema: &DFSchema) -> Result<T
     Ok(Transformed::new_transformed(expression, changed))
 }
 
+/// Bytes that are joined with a text as it is written, which is bytes in that notation.
+pub(crate) fn joined_bytes(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) = &mut expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let is_bytes = |expr: &Expr| {
+        matches!(expr.get_type(schema), Ok(DataType::LargeBinary | DataType::Binary | DataType::BinaryView))
+    };
+    let text = match (is_text(left), is_text(right)) {
+        (true, false) if is_bytes(right) => left,
+        (false, true) if is_bytes(left) => right,
+        _ => return Ok(Transformed::no(expression)),
+    };
+    **text = Expr::Cast(Cast::new(Box::new(std::mem::take(text.as_mut())), DataType::LargeBinary));
+    Ok(Transformed::yes(expression))
+}
+
 /// The list that a UUID is sought in by `= ANY`, and the type that it must have: its elements may be texts, or bytes.
 fn list_of_uuids<'a>(
     expression: &'a mut Expr,

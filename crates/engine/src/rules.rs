@@ -20,6 +20,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     arithmetic::divided,
     comparison::with_uuids,
     comparison::in_wider_type,
+    comparison::joined_bytes,
     interval::with_intervals,
     interval::parts_of_durations,
     comparison::similar,

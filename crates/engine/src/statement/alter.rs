@@ -17,10 +17,10 @@ use datafusion::sql::sqlparser::ast::{
     RenameTableNameKind, VacuumStatement,
 };
 use hypostyle_storage::{
-    ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
+    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
     TableEntry, Transaction, unknown_column, unknown_sequence,
 };
-use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, did_you_mean};
 
 /// Times that a compaction is tried again when others have written meanwhile.
 const ATTEMPTS: usize = 5;
@@ -299,6 +299,7 @@ impl Session {
                     )));
                 }
                 let new_type = logical_type(data_type)?;
+                check_keys(writer.catalog(), &before, old, &new_type)?;
                 let wanted = new_type.arrow_field(&name, true);
                 let using = using.as_ref().map(ToString::to_string);
                 let using =
@@ -533,6 +534,45 @@ fn new_columns_of(table: &TableEntry) -> Vec<NewColumn> {
         ..NewColumn::new(&column.name, column.logical_type.clone(), column.nullable)
     };
     table.columns.iter().map(column).collect()
+}
+
+/// Refuses a type in which a foreign key would compare its values with those of another kind.
+fn check_keys(catalog: &Catalog, table: &TableEntry, column: &ColumnEntry, new: &LogicalType) -> Result<()> {
+    let is_number = |of: &LogicalType| of.arrow_type().is_numeric();
+    let all = catalog
+        .tables
+        .iter()
+        .flat_map(|other| other.constraints.iter().map(move |constraint| (other.as_ref(), constraint)));
+    for (other, constraint) in all {
+        let ConstraintRule::ForeignKey { columns, table: to, referred, .. } = &constraint.rule else {
+            continue;
+        };
+        let Some(target) = catalog.table_by_id(*to) else { continue };
+        for (own, theirs) in columns.iter().zip(referred) {
+            let opposite = match () {
+                () if other.id == table.id && *own == column.id => target.column_by_id(*theirs),
+                () if *to == table.id && *theirs == column.id => other.column_by_id(*own),
+                () => None,
+            };
+            let Some(opposite) = opposite.filter(|opposite| opposite.id != column.id || *to != other.id)
+            else {
+                continue;
+            };
+            let fits = opposite.logical_type == *new || is_number(new) && is_number(&opposite.logical_type);
+            if !fits {
+                return Err(Error::new(
+                    ErrorKind::InvalidInput,
+                    format!(
+                        "column \"{}\" is in the foreign key \"{}\" of table \"{}\", whose other column \"{}\" is {}, not {new}: \
+                         drop that first",
+                        column.name, constraint.name, other.name, opposite.name, opposite.logical_type
+                    ),
+                )
+                .with_sqlstate("42804"));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn table_of(writer: &Transaction, target: &Target) -> Result<TableEntry> {

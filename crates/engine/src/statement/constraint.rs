@@ -24,7 +24,7 @@ use hypostyle_storage::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry,
     Transaction, unknown_column,
 };
-use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
+use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::sync::Arc;
 
 /// A constraint as it is written: with names of columns and tables.
@@ -176,10 +176,10 @@ impl Declared {
                     )
                     .with_sqlstate("42P16"));
                 }
-                (ConstraintRule::PrimaryKey { columns: ids(table, columns)? }, "pkey".to_string())
+                (ConstraintRule::PrimaryKey { columns: key_ids(table, columns)? }, "pkey".to_string())
             }
             DeclaredRule::Unique(columns) => (
-                ConstraintRule::Unique { columns: ids(table, columns)? },
+                ConstraintRule::Unique { columns: key_ids(table, columns)? },
                 format!("{}_key", columns.join("_")),
             ),
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
@@ -247,6 +247,27 @@ pub(super) fn referring(
     all.filter(move |(_, constraint)| {
         matches!(constraint.rule, ConstraintRule::ForeignKey { table, .. } if table == id)
     })
+}
+
+/// The columns of a key, whose values can be compared.
+fn key_ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
+    let map =
+        columns.iter().filter_map(|name| table.column(name)).find(|column| has_map(&column.logical_type));
+    if let Some(column) = map {
+        let message =
+            format!("column \"{}\" is {}, which a key cannot have", column.name, column.logical_type);
+        return Err(Error::unsupported(message));
+    }
+    ids(table, columns)
+}
+
+fn has_map(of: &LogicalType) -> bool {
+    match of {
+        LogicalType::Map { .. } => true,
+        LogicalType::List { element } | LogicalType::Array { element, .. } => has_map(element),
+        LogicalType::Struct { fields } => fields.iter().any(|field| has_map(&field.logical_type)),
+        _ => false,
+    }
 }
 
 fn ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {

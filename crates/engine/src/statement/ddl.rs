@@ -63,7 +63,15 @@ impl Session {
     /// # Errors
     /// `Unsupported` for one of another database.
     pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
-        let found = self.scope.resolve(&parts_of(object)?, Some(database))?;
+        let parts = parts_of(object)?;
+        let (current, schema) = self.scope.current();
+        // A name alone is looked for where other names of the statement are.
+        if let [name] = parts.as_slice()
+            && current == database
+        {
+            return Ok((schema, name.clone()));
+        }
+        let found = self.scope.resolve(&parts, Some(database))?;
         if found.database != database {
             return Err(Error::unsupported(format!(
                 "{object} is in the database \"{}\": a definition refers to tables of its own, \"{database}\"",

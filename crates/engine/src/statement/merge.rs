@@ -8,9 +8,12 @@ use super::{parse, quoted};
 use crate::error::{counted, from_datafusion};
 use crate::scan::POSITION;
 use crate::session::{Outcome, Parameters, Session};
-use arrow::array::{ArrayRef, UInt64Array};
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
+use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
+use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
@@ -21,6 +24,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_types::{Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The rows that INSERT … ON CONFLICT brings, and the number of each.
@@ -111,6 +115,9 @@ impl Session {
 
     /// The first row of each key that is new.
     fn new_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
+        if keys.len() > 1 {
+            return self.new_of_several_keys(target, keys);
+        }
         let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
         let mut numbers = Vec::new();
         let mut conditions = vec!["true".to_string()];
@@ -139,6 +146,25 @@ impl Session {
         let rows = self.rows_for(target, &sql, &Parameters::None)?;
         let count = count_rows(&rows);
         Ok(Changes { modification: Modification { inserted: rows, ..Modification::default() }, count })
+    }
+
+    /// The same of several keys, row by row: one that is not taken stands in the way of none.
+    fn new_of_several_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
+        let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
+        let free = keys.iter().map(|key| {
+            format!("NOT EXISTS (SELECT 1 FROM {} WHERE {})", target.source(), matches(target, key, ROW))
+        });
+        let sql = format!(
+            "SELECT {} FROM {INCOMING} AS {ROW} WHERE {} ORDER BY {ROW}.{}",
+            columns.join(", "),
+            free.collect::<Vec<_>>().join(" AND "),
+            quoted(NUMBER)
+        );
+        let rows = self.rows_for(target, &sql, &Parameters::None)?;
+        let names: Vec<String> = target.names().collect();
+        let inserted = first_of_keys(&names, keys, &rows).map_err(|error| from_datafusion(error.into()))?;
+        let count = count_rows(&inserted);
+        Ok(Changes { modification: Modification { inserted, ..Modification::default() }, count })
     }
 
     fn update_conflicts(
@@ -322,6 +348,50 @@ impl Session {
         let (_, batches) = self.collect_rows(self.query(parse(sql)?, parameters)?)?;
         self.as_rows_of(target, batches)
     }
+}
+
+/// Of some rows those that have no key, without NULLs, of one before them that is taken.
+fn first_of_keys(
+    names: &[String],
+    keys: &[Vec<String>],
+    rows: &[RecordBatch],
+) -> std::result::Result<Vec<RecordBatch>, ArrowError> {
+    let Some(first) = rows.first() else { return Ok(Vec::new()) };
+    let places = |key: &Vec<String>| -> Vec<usize> {
+        key.iter().filter_map(|column| names.iter().position(|name| name == column)).collect()
+    };
+    let mut known = Vec::with_capacity(keys.len());
+    for places in keys.iter().map(places) {
+        let types = places.iter().map(|place| SortField::new(first.column(*place).data_type().clone()));
+        known.push((RowConverter::new(types.collect())?, places, HashSet::new()));
+    }
+    let mut taken = Vec::with_capacity(rows.len());
+    for batch in rows {
+        let mut encoded = Vec::with_capacity(known.len());
+        for (converter, places, _) in &known {
+            let columns: Vec<ArrayRef> = places.iter().map(|place| batch.column(*place).clone()).collect();
+            let rows = converter.convert_columns(&columns)?;
+            encoded.push((rows, move |row| columns.iter().any(|column| column.is_null(row))));
+        }
+        let mask: BooleanArray = (0..batch.num_rows())
+            .map(|row| {
+                let of_key = encoded.iter().zip(&mut known);
+                let own: Vec<_> = of_key
+                    .filter(|((_, has_null), _)| !has_null(row))
+                    .map(|((rows, _), (_, _, found))| (rows.row(row).as_ref().to_vec(), found))
+                    .collect();
+                let is_new = own.iter().all(|(key, found)| !found.contains(key));
+                if is_new {
+                    for (key, found) in own {
+                        found.insert(key);
+                    }
+                }
+                Some(is_new)
+            })
+            .collect();
+        taken.push(filter_record_batch(batch, &mask)?);
+    }
+    Ok(taken)
 }
 
 fn changed_twice(why: &str) -> Error {
