@@ -36,7 +36,7 @@ enum Special {
     Rounded,
     /// Of DOUBLE to FLOAT, which must not become infinite.
     Narrowed,
-    /// Of text to a time or an interval, in PostgreSQL's forms too.
+    /// Of text to a time, an interval or a DECIMAL, in PostgreSQL's forms too.
     Read,
     /// Of text to a time of day, which ends before midnight.
     Time,
@@ -88,6 +88,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, DataType::Timestamp(..) | DataType::Date32 | DataType::Interval(_)) if from.is_string() => {
             Some(Special::Read)
         }
+        (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
         (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
         (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
             Some(Special::Bytes)
@@ -108,6 +109,10 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         _ => None,
     }
 }
+
+/// Of text that is read as a DECIMAL: beyond it are only zero and what no DECIMAL holds.
+const EXPONENT_MAX: i32 = 200;
+const FRACTION_DIGITS_MAX: usize = 76;
 
 type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
@@ -148,16 +153,40 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
             let strict = CastOptions { safe: false, ..CastOptions::default() };
             // Most texts are in the form that Arrow reads.
             cast_with_options(values, wanted, &strict).or_else(|_| {
-                let interval = matches!(wanted, DataType::Interval(_));
-                let text: StringArray = texts(values)?
-                    .as_string_view()
-                    .iter()
-                    .map(|text| text.map(|text| if interval { interval_text(text) } else { time_text(text) }))
-                    .collect();
+                let read = match wanted {
+                    DataType::Interval(_) => interval_text,
+                    wanted if wanted.is_decimal() => decimal_text,
+                    _ => time_text,
+                };
+                let text: StringArray =
+                    texts(values)?.as_string_view().iter().map(|text| text.map(read)).collect();
                 cast_with_options(&text, wanted, &options)
             })
         }
     }
+}
+
+/// A number with an exponent, as 1.5e2, without it; anything else as it is.
+fn decimal_text(text: &str) -> Cow<'_, str> {
+    let split = || {
+        let (mantissa, exponent) = text.trim().split_once(['e', 'E'])?;
+        let exponent: i32 = exponent.parse().ok().filter(|exponent: &i32| exponent.abs() <= EXPONENT_MAX)?;
+        let (sign, digits) = match mantissa.strip_prefix(['-', '+']) {
+            Some(digits) => (&mantissa[..1], digits),
+            None => ("", mantissa),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let digits = format!("{whole}{fraction}");
+        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| (sign, digits, whole.len() as i32 + exponent))
+    };
+    let Some((sign, digits, point)) = split() else { return Cow::Borrowed(text) };
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
+    let digits = format!("{}{digits}{}", zeros(1 - point), zeros(point - digits.len() as i32));
+    let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or_default().max(1));
+    // More are neither stored nor read, and none of them decides how the others are rounded.
+    let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
+    Cow::Owned(format!("{sign}{whole}.{fraction}"))
 }
 
 fn external(error: Error) -> ArrowError {

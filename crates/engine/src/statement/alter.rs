@@ -21,6 +21,7 @@ use hypostyle_storage::{
     TableEntry, Transaction, unknown_column, unknown_sequence,
 };
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, did_you_mean};
+use std::sync::Arc;
 
 /// Times that a compaction is tried again when others have written meanwhile.
 const ATTEMPTS: usize = 5;
@@ -65,52 +66,13 @@ impl Session {
             }
             AlterTableOperation::DropColumn { column_names, if_exists, drop_behavior, .. } => {
                 let cascade = *drop_behavior == Some(DropBehavior::Cascade);
-                let catalog = writer.catalog().clone();
                 for name in column_names.iter().map(fold) {
                     let before = table_of(writer, target)?;
-                    let Some(column) = before.column(&name).map(|column| column.id) else {
-                        if *if_exists {
-                            continue;
-                        }
+                    if before.column(&name).is_some() {
+                        drop_column(writer, &before, &name, cascade)?;
+                    } else if !if_exists {
                         return Err(unknown_column(&before, &name));
-                    };
-                    let referring = catalog.tables.iter().find(|other| {
-                        other.constraints.iter().any(|constraint| match &constraint.rule {
-                            ConstraintRule::ForeignKey { table, referred, .. } => {
-                                *table == id && referred.contains(&column)
-                            }
-                            _ => false,
-                        })
-                    });
-                    if let Some(other) = referring {
-                        return Err(Error::new(
-                            ErrorKind::Constraint,
-                            format!(
-                                "column \"{name}\" is referred to by table \"{}\"; drop its constraint first",
-                                other.name
-                            ),
-                        )
-                        .with_sqlstate("2BP01"));
                     }
-                    refuse_change(&before, &name, "dropped")?;
-                    let owned: Vec<_> = writer.catalog().owned_sequences(id).cloned().collect();
-                    let goes = |sequence: &&SequenceEntry| {
-                        sequence.owner.is_some_and(|owner| owner.column == column)
-                    };
-                    for sequence in owned.iter().filter(goes) {
-                        release(writer, sequence, cascade, |user, used_by| user == id && used_by == column)?;
-                    }
-                    writer.alter_table(id, |table| {
-                        if table.columns.len() == 1 {
-                            return Err(Error::invalid_input("the only column of a table cannot be dropped"));
-                        }
-                        table.columns.retain(|kept| kept.id != column);
-                        table.constraints.retain(|kept| match &kept.rule {
-                            ConstraintRule::Check { sql } => !mentions(sql, &name),
-                            rule => !rule.columns().contains(&column),
-                        });
-                        Ok(())
-                    })?;
                 }
                 Ok(())
             }
@@ -236,7 +198,9 @@ impl Session {
         let old = before.column(&name).ok_or_else(|| unknown_column(&before, &name))?;
         match operation {
             AlterColumnOperation::SetNotNull => {
-                self.check_not_null(&target.database, &before, &name)?;
+                self.with_view_of(writer, |session, _, _| {
+                    session.check_not_null(&target.database, &before, &name)
+                })?;
                 self.alter_column(writer, target, &name, |column| {
                     column.nullable = false;
                     Ok(())
@@ -467,6 +431,64 @@ impl Session {
         self.refresh()?;
         Ok(Outcome::Done { rows_affected: Some(removed) })
     }
+}
+
+/// Drops a column and the constraints that it is in; with CASCADE also the foreign keys that refer to it, and the columns
+/// that are generated from it.
+///
+/// # Errors
+/// `Constraint` when there are such, without `cascade`; `InvalidInput` for the only column.
+fn drop_column(writer: &mut Transaction, table: &TableEntry, name: &str, cascade: bool) -> Result<()> {
+    let Some(column) = table.column(name).map(|column| column.id) else {
+        return Err(unknown_column(table, name));
+    };
+    let refers = |constraint: &ConstraintEntry| match &constraint.rule {
+        ConstraintRule::ForeignKey { table: to, referred, .. } => {
+            *to == table.id && referred.contains(&column)
+        }
+        _ => false,
+    };
+    let referring = |other: &&Arc<TableEntry>| other.constraints.iter().any(refers);
+    let referring: Vec<_> = writer.catalog().tables.iter().filter(referring).cloned().collect();
+    let uses = |other: &&ColumnEntry| other.generated.as_ref().is_some_and(|sql| mentions(sql, name));
+    if !cascade {
+        if let Some(other) = referring.first() {
+            return Err(Error::new(
+                ErrorKind::Constraint,
+                format!(
+                    "column \"{name}\" is referred to by table \"{}\"; drop its constraint first, or use CASCADE",
+                    other.name
+                ),
+            )
+            .with_sqlstate("2BP01"));
+        }
+        refuse_change(table, name, "dropped")?;
+    }
+    for other in referring {
+        writer.alter_table(other.id, |other| {
+            other.constraints.retain(|constraint| !refers(constraint));
+            Ok(())
+        })?;
+    }
+    for generated in table.columns.iter().filter(uses) {
+        drop_column(writer, table, &generated.name, cascade)?;
+    }
+    let owned: Vec<_> = writer.catalog().owned_sequences(table.id).cloned().collect();
+    let goes = |sequence: &&SequenceEntry| sequence.owner.is_some_and(|owner| owner.column == column);
+    for sequence in owned.iter().filter(goes) {
+        release(writer, sequence, cascade, |user, used_by| user == table.id && used_by == column)?;
+    }
+    writer.alter_table(table.id, |table| {
+        if table.columns.len() == 1 {
+            return Err(Error::invalid_input("the only column of a table cannot be dropped"));
+        }
+        table.columns.retain(|kept| kept.id != column);
+        table.constraints.retain(|kept| match &kept.rule {
+            ConstraintRule::Check { sql } => !mentions(sql, name),
+            rule => !rule.columns().contains(&column),
+        });
+        Ok(())
+    })
 }
 
 /// Drops the foreign keys that refer to a key, unless another constraint has the same one.

@@ -2,7 +2,7 @@
 
 use super::DONE;
 use super::ddl::fold;
-use super::sequence::{release, restart, restart_value};
+use super::sequence::{Clauses, release};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -29,8 +29,8 @@ enum Operation {
     DropExpression {
         if_exists: bool,
     },
-    /// From a value, or from the start.
-    Restart(Option<i64>),
+    /// Of an identity's sequence.
+    Change(Clauses),
 }
 
 impl Operation {
@@ -42,8 +42,16 @@ impl Operation {
             }
             return Ok(Self::SetGenerated(if always { Identity::Always } else { Identity::ByDefault }));
         }
-        if parser.parse_keyword(Keyword::RESTART) {
-            return Ok(Self::Restart(restart_value(parser)?));
+        let mut clauses = Clauses::default();
+        let mut is_there = false;
+        while parser.parse_keyword(Keyword::SET) || parser.peek_keyword(Keyword::RESTART) {
+            if !clauses.take(parser)? {
+                return parser.expected("a clause of a sequence", parser.peek_token());
+            }
+            is_there = true;
+        }
+        if is_there {
+            return Ok(Self::Change(clauses));
         }
         parser.expect_keyword(Keyword::DROP)?;
         let what = parser.parse_identifier()?.value.to_ascii_uppercase();
@@ -58,7 +66,7 @@ impl Operation {
     /// What a column is not that this is for, and whether that is no error; `None` when it is.
     fn refusal(&self, column: &ColumnEntry) -> Option<(&'static str, bool)> {
         match self {
-            Self::SetGenerated(_) | Self::Restart(_) => {
+            Self::SetGenerated(_) | Self::Change(_) => {
                 column.identity.is_none().then_some(("an identity column", false))
             }
             Self::DropIdentity { if_exists } => {
@@ -75,7 +83,7 @@ impl Operation {
             Self::SetGenerated(how) => column.identity = Some(*how),
             Self::DropIdentity { .. } => column.identity = None,
             Self::DropExpression { .. } => column.generated = None,
-            Self::Restart(_) => {}
+            Self::Change(_) => {}
         }
     }
 }
@@ -123,8 +131,8 @@ impl Session {
                 }
             }
             let sequence = writer.catalog().sequence_of(table.id, column.id).cloned();
-            if let (Operation::Restart(value), Some(sequence)) = (&alter.operation, &sequence) {
-                return restart(writer, sequence.clone(), *value).map(|()| DONE);
+            if let (Operation::Change(clauses), Some(sequence)) = (&alter.operation, &sequence) {
+                return self.change_sequence(&target.database, writer, sequence, clauses).map(|()| DONE);
             }
             let sequence = sequence.filter(|_| matches!(alter.operation, Operation::DropIdentity { .. }));
             if let Some(sequence) = &sequence {

@@ -307,6 +307,16 @@ fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bo
 const NEW: &str = "__new";
 const OLD: &str = "__old";
 
+const CONDITION_FALSE: &str = "the condition is false";
+
+fn broken(constraint: &ConstraintEntry, table: &TableEntry, which: &str, row: &str, why: &str) -> Error {
+    let (constraint, table) = (&constraint.name, &table.name);
+    Error::new(
+        ErrorKind::Constraint,
+        format!("constraint \"{constraint}\" of table \"{table}\" is violated by {which}({row}): {why}"),
+    )
+}
+
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
     let pairs = ours.iter().zip(theirs).map(|(our, their)| format!("{one}.{our} = {other}.{their}"));
     pairs.collect::<Vec<_>>().join(" AND ")
@@ -357,7 +367,7 @@ impl Session {
 
     pub(super) fn check_not_null(&self, database: &str, table: &TableEntry, column: &str) -> Result<()> {
         let rows = source(database, table, None);
-        let sql = format!("SELECT * FROM {rows} AS t WHERE t.{} IS NULL LIMIT 1", quoted(column));
+        let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE {NEW}.{} IS NULL LIMIT 1", quoted(column));
         let Some(row) = self.first_row(&sql)? else { return Ok(()) };
         let shown = shown(table, &row, |_| true);
         Err(Error::new(
@@ -444,6 +454,39 @@ impl Session {
         })
     }
 
+    /// Checks what rows that may find theirs there already must be in any case: their conditions, and no NULLs where there
+    /// are to be none. The last column of `rows` numbers them.
+    ///
+    /// # Errors
+    /// `Constraint`, as [`Self::check_constraints`].
+    pub(super) fn check_proposed(&self, table: &TableEntry, rows: &str) -> Result<()> {
+        let first = |condition: &str| -> Result<Option<(u64, String)>> {
+            let sql = format!("SELECT * FROM {rows} AS {NEW} WHERE {condition} LIMIT 1");
+            let numbered = |row: RecordBatch| {
+                let number = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
+                (number, shown(table, &row, |_| true))
+            };
+            Ok(self.first_row(&sql)?.map(numbered))
+        };
+        for column in table.columns.iter().filter(|column| !column.nullable) {
+            if let Some((number, _)) = first(&format!("{} IS NULL", quoted(&column.name)))? {
+                let (name, table) = (&column.name, &table.name);
+                let message =
+                    format!("column \"{name}\" of table \"{table}\" is NOT NULL, but row {number} is NULL");
+                return Err(Error::new(ErrorKind::Constraint, message).with_sqlstate("23502"));
+            }
+        }
+        for constraint in &table.constraints {
+            if let ConstraintRule::Check { sql } = &constraint.rule
+                && let Some((number, row)) = first(&format!("NOT ({sql})"))?
+            {
+                let which = format!("row {number} of the new rows, ");
+                return Err(broken(constraint, table, &which, &row, CONDITION_FALSE).with_sqlstate("23514"));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the rows of a table from the position of the first new one on, or all.
     fn check_new(
         &self,
@@ -461,7 +504,7 @@ impl Session {
                 Vec::new(),
                 format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1"),
                 "23514",
-                "the condition is false".to_string(),
+                CONDITION_FALSE.to_string(),
             ),
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
                 writer.guard(id);
@@ -503,14 +546,7 @@ impl Session {
             None => String::new(),
             Some(first) => format!("row {} of the new rows, ", position - first),
         };
-        Err(Error::new(
-            ErrorKind::Constraint,
-            format!(
-                "constraint \"{}\" of table \"{}\" is violated by {which}({shown}): {why}",
-                constraint.name, table.name
-            ),
-        )
-        .with_sqlstate(sqlstate))
+        Err(broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate))
     }
 
     /// The first row that a query gives.

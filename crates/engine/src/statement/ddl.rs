@@ -19,7 +19,7 @@ use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
     Transaction, ViewEntry,
 };
-use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 use std::sync::Arc;
 
 /// The parts of a name, folded to lower case unless quoted, as DataFusion reads them.
@@ -312,12 +312,17 @@ fn drop_objects(
     names: &[Name],
     cascade: bool,
 ) -> Result<Outcome> {
+    // Keys between tables that go together hold none of them.
+    let going = |writer: &Transaction| -> Vec<TableId> {
+        let table = |name: &Name| Some(writer.catalog().table(&name.schema, &name.name)?.id);
+        names.iter().filter_map(table).collect()
+    };
     for Name { schema, name, .. } in names {
         let catalog = writer.catalog().clone();
         let (table, view) = (catalog.table(schema, name), catalog.view(schema, name));
         match object_type {
             ObjectType::Table => match (table, view) {
-                (Some(table), _) => drop_table(writer, table, cascade)?,
+                (Some(table), _) => drop_table(writer, table, &going(writer), cascade)?,
                 (None, Some(_)) => {
                     return Err(Error::new(
                         ErrorKind::UnknownName,
@@ -356,7 +361,7 @@ fn drop_objects(
                 }
                 if cascade {
                     for table in catalog.tables.iter().filter(|table| table.schema == *name) {
-                        drop_table(writer, table, true)?;
+                        drop_table(writer, table, &[], true)?;
                     }
                     for view in catalog.views.iter().filter(|view| view.schema == *name) {
                         writer.drop_view(name, &view.name)?;
@@ -375,8 +380,8 @@ fn drop_objects(
     Ok(DONE)
 }
 
-/// Drops a table, and with CASCADE the foreign keys that refer to it.
-fn drop_table(writer: &mut Transaction, table: &TableEntry, cascade: bool) -> Result<()> {
+/// Drops a table, and with CASCADE the foreign keys that refer to it, or those of tables that go, too.
+fn drop_table(writer: &mut Transaction, table: &TableEntry, going: &[TableId], cascade: bool) -> Result<()> {
     let refers = |constraint: &ConstraintEntry| matches!(constraint.rule, ConstraintRule::ForeignKey { table: other, .. } if other == table.id);
     for other in writer.catalog().tables.clone() {
         let Some(constraint) = other.constraints.iter().find(|constraint| refers(constraint)) else {
@@ -385,7 +390,7 @@ fn drop_table(writer: &mut Transaction, table: &TableEntry, cascade: bool) -> Re
         if other.id == table.id {
             continue;
         }
-        if !cascade {
+        if !cascade && !going.contains(&other.id) {
             return Err(Error::new(
                 ErrorKind::Constraint,
                 format!(
@@ -414,7 +419,7 @@ pub(super) fn missing<'a>(what: &str, name: &str, known: impl Iterator<Item = &'
 fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name: &str) -> Result<()> {
     let existing = writer.catalog().table(schema, name).cloned();
     match existing {
-        Some(table) if or_replace => drop_table(writer, &table, false),
+        Some(table) if or_replace => drop_table(writer, &table, &[], false),
         _ => Ok(()),
     }
 }

@@ -105,10 +105,11 @@ impl Session {
         let keys = keys(target, conflict)?;
         let incoming = numbered(rows)?;
         self.scope.given.write().insert(INCOMING.into(), Arc::new(incoming));
-        let result = match &conflict.action {
+        let checked = self.check_proposed(target.data.entry(), INCOMING);
+        let result = checked.and_then(|()| match &conflict.action {
             OnConflictAction::DoNothing => self.new_keys(target, &keys),
             OnConflictAction::DoUpdate(update) => self.update_conflicts(target, &keys, update, parameters),
-        };
+        });
         self.scope.given.write().clear();
         result
     }
@@ -287,16 +288,10 @@ impl Session {
                 format!("{} JOIN {source} ON {on} WHERE {condition}", target.source())
             }
             MergeClauseKind::NotMatchedBySource => {
-                format!(
-                    "{} WHERE NOT EXISTS (SELECT 1 FROM {source} WHERE {on}) AND {condition}",
-                    target.source()
-                )
+                format!("{} LEFT ANTI JOIN {source} ON {on} WHERE {condition}", target.source())
             }
             MergeClauseKind::NotMatched | MergeClauseKind::NotMatchedByTarget => {
-                format!(
-                    "{source} WHERE NOT EXISTS (SELECT 1 FROM {} WHERE {on}) AND {condition}",
-                    target.source()
-                )
+                format!("{source} LEFT ANTI JOIN {} ON {on} WHERE {condition}", target.source())
             }
         };
         let inserts = kind == MergeClauseKind::NotMatched;

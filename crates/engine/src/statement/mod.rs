@@ -774,7 +774,10 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     };
     let in_any = |sql: &str| {
         with(&GenericDialect {}, sql).or_else(|error| {
-            with(&DuckDbDialect {}, sql).or_else(|_| with(&PostgreSqlDialect {}, sql)).map_err(|_| error)
+            let nested = has(&["STRUCT"]) && has(&["MAP"]);
+            let angled = nested.then(|| with(&GenericDialect {}, &types::with_angle_brackets(&tokens)));
+            let others = || with(&DuckDbDialect {}, sql).or_else(|_| with(&PostgreSqlDialect {}, sql));
+            angled.and_then(Result::ok).map_or_else(others, Ok).map_err(|_| error)
         })
     };
     let parsed = in_any(&sql).or_else(|error| match insert::conflict_apart(&tokens) {

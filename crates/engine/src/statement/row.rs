@@ -2,6 +2,7 @@
 //! (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and `SET (a, b) = (SELECT …)`. And rows that are compared with
 //! rows, which the planner takes for structures, in which a NULL is a value like others.
 
+use super::names::name_columns;
 use super::parse_query;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
@@ -231,6 +232,8 @@ fn in_order(pairs: Vec<(&Expr, &Expr)>, op: &BinaryOperator) -> Expr {
 /// A subquery as a table of so many columns.
 fn rows_of(subquery: &Query, columns: usize) -> String {
     let names: Vec<String> = (0..columns).map(column).collect();
+    let mut subquery = subquery.clone();
+    name_columns(&mut subquery);
     format!("({subquery}) AS __rows ({})", names.join(", "))
 }
 

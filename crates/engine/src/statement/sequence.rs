@@ -51,7 +51,7 @@ fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
 }
 
 /// What stands behind RESTART; `None` for the start.
-pub(super) fn restart_value(parser: &mut Parser<'_>) -> Result<Option<i64>, ParserError> {
+fn restart_value(parser: &mut Parser<'_>) -> Result<Option<i64>, ParserError> {
     let with = parser.parse_keyword(Keyword::WITH);
     let is_number = matches!(parser.peek_token().token, Token::Number(..) | Token::Minus);
     if with || is_number { number(parser).map(Some) } else { Ok(None) }
@@ -60,45 +60,50 @@ pub(super) fn restart_value(parser: &mut Parser<'_>) -> Result<Option<i64>, Pars
 impl Clauses {
     fn parse(parser: &mut Parser<'_>) -> Result<Self, ParserError> {
         let mut clauses = Self::default();
-        loop {
-            if parser.parse_keyword(Keyword::AS) {
-                let data_type = parser.parse_data_type()?;
-                let known = super::types::logical_type(&data_type);
-                clauses.logical_type =
-                    Some(known.map_err(|error| ParserError::ParserError(error.message().into()))?);
-            } else if parser.parse_keyword(Keyword::INCREMENT) {
-                let _by = parser.parse_keyword(Keyword::BY);
-                clauses.increment = Some(number(parser)?);
-            } else if parser.parse_keyword(Keyword::MINVALUE) {
-                clauses.min = Some(Some(number(parser)?));
-            } else if parser.parse_keyword(Keyword::MAXVALUE) {
-                clauses.max = Some(Some(number(parser)?));
-            } else if parser.parse_keywords(&[Keyword::NO, Keyword::MINVALUE]) {
-                clauses.min = Some(None);
-            } else if parser.parse_keywords(&[Keyword::NO, Keyword::MAXVALUE]) {
-                clauses.max = Some(None);
-            } else if parser.parse_keyword(Keyword::START) {
-                let _with = parser.parse_keyword(Keyword::WITH);
-                clauses.start = Some(number(parser)?);
-            } else if parser.parse_keyword(Keyword::RESTART) {
-                clauses.restart = Some(restart_value(parser)?);
-            } else if parser.parse_keyword(Keyword::CACHE) {
-                // Values are taken for many rows at a time in any case.
-                number(parser)?;
-            } else if parser.parse_keywords(&[Keyword::NO, Keyword::CYCLE]) {
-                clauses.cycle = Some(false);
-            } else if parser.parse_keyword(Keyword::CYCLE) {
-                clauses.cycle = Some(true);
-            } else if parser.parse_keywords(&[Keyword::OWNED, Keyword::BY]) {
-                let none = parser.parse_keyword(Keyword::NONE);
-                clauses.owner = Some(if none { None } else { Some(parser.parse_object_name(false)?) });
-            } else {
-                return match parser.peek_token().token {
-                    Token::EOF | Token::SemiColon => Ok(clauses),
-                    _ => parser.expected("a clause of a sequence", parser.peek_token()),
-                };
-            }
+        while clauses.take(parser)? {}
+        match parser.peek_token().token {
+            Token::EOF | Token::SemiColon => Ok(clauses),
+            _ => parser.expected("a clause of a sequence", parser.peek_token()),
         }
+    }
+
+    /// Takes in the next clause, if there is one.
+    pub fn take(&mut self, parser: &mut Parser<'_>) -> Result<bool, ParserError> {
+        if parser.parse_keyword(Keyword::AS) {
+            let data_type = parser.parse_data_type()?;
+            let known = super::types::logical_type(&data_type);
+            self.logical_type =
+                Some(known.map_err(|error| ParserError::ParserError(error.message().into()))?);
+        } else if parser.parse_keyword(Keyword::INCREMENT) {
+            let _by = parser.parse_keyword(Keyword::BY);
+            self.increment = Some(number(parser)?);
+        } else if parser.parse_keyword(Keyword::MINVALUE) {
+            self.min = Some(Some(number(parser)?));
+        } else if parser.parse_keyword(Keyword::MAXVALUE) {
+            self.max = Some(Some(number(parser)?));
+        } else if parser.parse_keywords(&[Keyword::NO, Keyword::MINVALUE]) {
+            self.min = Some(None);
+        } else if parser.parse_keywords(&[Keyword::NO, Keyword::MAXVALUE]) {
+            self.max = Some(None);
+        } else if parser.parse_keyword(Keyword::START) {
+            let _with = parser.parse_keyword(Keyword::WITH);
+            self.start = Some(number(parser)?);
+        } else if parser.parse_keyword(Keyword::RESTART) {
+            self.restart = Some(restart_value(parser)?);
+        } else if parser.parse_keyword(Keyword::CACHE) {
+            // Values are taken for many rows at a time in any case.
+            number(parser)?;
+        } else if parser.parse_keywords(&[Keyword::NO, Keyword::CYCLE]) {
+            self.cycle = Some(false);
+        } else if parser.parse_keyword(Keyword::CYCLE) {
+            self.cycle = Some(true);
+        } else if parser.parse_keywords(&[Keyword::OWNED, Keyword::BY]) {
+            let none = parser.parse_keyword(Keyword::NONE);
+            self.owner = Some(if none { None } else { Some(parser.parse_object_name(false)?) });
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// The options of an identity column.
@@ -286,20 +291,31 @@ impl Session {
             let Some(old) = writer.catalog().sequence(&schema, &name).cloned() else {
                 return if if_exists { Ok(DONE) } else { Err(unknown_sequence(writer.catalog(), &name)) };
             };
-            let mut new = clauses.change(&old)?;
-            check(&new, new.start, "START")?;
-            let restart = clauses.restart.map(|restart| restart.unwrap_or(new.start));
-            if let Some(last) = restart {
-                check(&new, last, "RESTART")?;
-            }
-            match &clauses.owner {
-                None => {}
-                Some(None) => new.owner = None,
-                Some(Some(owner)) => new.owner = Some(self.owner_of(&database, writer.catalog(), owner)?),
-            }
-            writer.alter_sequence(new, restart)?;
+            self.change_sequence(&database, writer, &old, &clauses)?;
             Ok(DONE)
         })
+    }
+
+    /// Gives a sequence what the clauses say.
+    pub(super) fn change_sequence(
+        &self,
+        database: &str,
+        writer: &mut Transaction,
+        old: &SequenceEntry,
+        clauses: &Clauses,
+    ) -> Result<()> {
+        let mut new = clauses.change(old)?;
+        check(&new, new.start, "START")?;
+        let restart = clauses.restart.map(|restart| restart.unwrap_or(new.start));
+        if let Some(last) = restart {
+            check(&new, last, "RESTART")?;
+        }
+        match &clauses.owner {
+            None => {}
+            Some(None) => new.owner = None,
+            Some(Some(owner)) => new.owner = Some(self.owner_of(database, writer.catalog(), owner)?),
+        }
+        writer.alter_sequence(new, restart)
     }
 
     /// The column that OWNED BY names.
@@ -500,13 +516,6 @@ pub(super) fn release(
         })?;
     }
     Ok(())
-}
-
-/// Has a sequence go on from a value, or from its start.
-pub(super) fn restart(writer: &mut Transaction, sequence: SequenceEntry, value: Option<i64>) -> Result<()> {
-    let value = value.unwrap_or(sequence.start);
-    check(&sequence, value, "RESTART")?;
-    writer.alter_sequence(sequence, Some(value))
 }
 
 pub(super) fn drop_sequence(

@@ -3,6 +3,7 @@
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
 use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType as Sql, ExactNumberInfo, TimezoneInfo};
+use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_types::{Error, LogicalType, Result, StructField, TimeUnit, did_you_mean};
 use std::sync::Arc;
 
@@ -59,6 +60,27 @@ impl TypePlanner for TypeNames {
         let metadata = logical_type.arrow_field("", true).metadata().clone();
         Ok(Some(Arc::new(Field::new("", data_type, true).with_metadata(metadata))))
     }
+}
+
+/// A statement with STRUCT<a INTEGER> for STRUCT(a INTEGER), which no dialect of the parser knows beside MAP(…).
+pub(super) fn with_angle_brackets(tokens: &[Token]) -> String {
+    let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
+    let mut text = String::new();
+    // Of each parenthesis that is open, whether it is the one of a structure.
+    let mut open = Vec::new();
+    for (place, token) in tokens.iter().enumerate() {
+        let before = tokens[..place].iter().rfind(|token| !matches!(token, Token::Whitespace(_)));
+        match token {
+            Token::LParen => {
+                open.push(before.is_some_and(|before| is(before, "STRUCT")));
+                text.push(if open.last() == Some(&true) { '<' } else { '(' });
+            }
+            // Apart from what follows: of `>>[]` the parser gives the list to the inner one.
+            Token::RParen => text.push_str(if open.pop() == Some(true) { "> " } else { ")" }),
+            other => text.push_str(&other.to_string()),
+        }
+    }
+    text
 }
 
 /// # Errors

@@ -529,13 +529,9 @@ pub(super) fn in_types_of(target: &Target, values: &RecordBatch) -> Result<Recor
     for (column, array) in target.data.columns().iter().zip(values.columns()) {
         let field = engine_field(&target.data, column);
         let array = cast(array, &field, false).map_err(|error| {
-            Error::invalid_input(format!(
-                "column \"{}\" of table \"{}\" is {}: {}",
-                column.entry().name,
-                target.name,
-                column.entry().logical_type,
-                from_datafusion(error.into()).message()
-            ))
+            let error = from_datafusion(error.into());
+            let (name, logical_type) = (&column.entry().name, &column.entry().logical_type);
+            error.context(format!("column \"{name}\" of table \"{}\" is {logical_type}", target.name))
         })?;
         fields.push(Field::new(field.name(), array.data_type().clone(), true));
         arrays.push(array);
