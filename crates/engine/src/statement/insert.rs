@@ -53,6 +53,31 @@ pub(super) fn conflict_apart(tokens: &[Token]) -> Option<String> {
         .then(|| format!("{}WHERE TRUE {}", text(&tokens[..before]), text(&tokens[before..])))
 }
 
+/// What stands for OVERRIDING SYSTEM VALUE, which the parser does not know.
+const OVERRIDING: &str = "PARTITION (__overriding)";
+
+/// An INSERT with OVERRIDING SYSTEM VALUE (ISO/IEC 9075-2, 14.11) in words that the parser knows.
+pub(super) fn known_overriding(tokens: &[Token]) -> Option<String> {
+    let words = ["OVERRIDING", "SYSTEM", "VALUE"];
+    let places: Vec<usize> =
+        (0..tokens.len()).filter(|place| !matches!(tokens[*place], Token::Whitespace(_))).collect();
+    let is_word = |place: usize, word: &str| match &tokens[place] {
+        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
+        _ => false,
+    };
+    let found = places
+        .windows(words.len())
+        .find(|places| places.iter().zip(words).all(|(place, word)| is_word(*place, word)))?;
+    let text = |tokens: &[Token]| tokens.iter().map(Token::to_string).collect::<String>();
+    Some(format!("{}{OVERRIDING}{}", text(&tokens[..found[0]]), text(&tokens[found[2] + 1..])))
+}
+
+/// Whether the PARTITION of an INSERT says that it gives identity columns other values than their own.
+pub(super) fn take_overriding(partition: &mut Option<Vec<Expr>>) -> bool {
+    let says = |given: &mut Vec<Expr>| matches!(given.as_slice(), [only] if OVERRIDING == format!("PARTITION ({only})"));
+    partition.take_if(says).is_some()
+}
+
 /// What becomes of the rows whose keys are there already.
 ///
 /// # Errors
@@ -108,10 +133,15 @@ fn replacement(target: &Target, insert: &Insert) -> Result<OnConflict> {
 /// Leaves to the planner only columns that have values, and puts expressions in the place of DEFAULT.
 ///
 /// # Errors
-/// `UnknownName`; `Constraint` when a column that makes its own values is given another.
-pub(super) fn prepare(target: &Target, insert: &mut Insert) -> Result<()> {
+/// `UnknownName`; `Constraint` when a column that makes its own values is given another, unless that is an identity and
+/// `overriding`.
+pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) -> Result<()> {
     let columns = &target.data.entry().columns;
-    let makes_own = |place: &usize| refuse_given(&target.name, &columns[*place]).is_err();
+    let refuse_given = |place: &usize| match &columns[*place] {
+        column if overriding && column.identity.is_some() => Ok(()),
+        column => refuse_given(&target.name, column),
+    };
+    let makes_own = |place: &usize| refuse_given(place).is_err();
     let named = target.given_columns(&insert.columns)?;
     let Some(source) = &mut insert.source else {
         // INSERT … DEFAULT VALUES.
@@ -126,7 +156,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert) -> Result<()> {
     let SetExpr::Values(values) = source.body.as_mut() else {
         name_columns(source);
         let given = if named.is_empty() { not_generated().collect() } else { named };
-        given.iter().try_for_each(|place| refuse_given(&target.name, &columns[*place]))?;
+        given.iter().try_for_each(refuse_given)?;
         if given.len() < columns.len() {
             insert.columns = given.iter().map(|place| name(target, *place)).collect();
         }
@@ -155,7 +185,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert) -> Result<()> {
         let place = given[index];
         let defaults = values.rows.iter().filter(|row| is_default(&row[index])).count();
         if makes_own(&place) && defaults < values.rows.len() {
-            refuse_given(&target.name, &columns[place])?;
+            refuse_given(&place)?;
         }
         if defaults == values.rows.len() && given.len() > 1 {
             given.remove(index);

@@ -750,7 +750,10 @@ fn check_numbers(tokens: &[Token]) -> Result<()> {
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     // Text that is not even tokens is the parser's to refuse.
-    let tokens = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default();
+    let tokens_of = |sql: &str| {
+        Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
+    };
+    let tokens = tokens_of(sql);
     check_depth(&tokens)?;
     check_numbers(&tokens)?;
     let sql = exact_numbers(sql, &tokens);
@@ -760,6 +763,10 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
     };
     let sql = if has(&["MERGE"]) { known_actions(&sql) } else { sql };
+    let sql = match has(&["OVERRIDING"]).then(|| insert::known_overriding(&tokens_of(&sql))).flatten() {
+        Some(known) => known.into(),
+        None => sql,
+    };
     let is_table = |word: &str| word.eq_ignore_ascii_case("TABLE");
     // `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with what may follow a query.
     let sql = match sql.trim_start().split_once(char::is_whitespace) {
@@ -775,12 +782,13 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     let in_any = |sql: &str| {
         with(&GenericDialect {}, sql).or_else(|error| {
             let nested = has(&["STRUCT"]) && has(&["MAP"]);
-            let angled = nested.then(|| with(&GenericDialect {}, &types::with_angle_brackets(&tokens)));
+            let angled =
+                nested.then(|| with(&GenericDialect {}, &types::with_angle_brackets(&tokens_of(sql))));
             let others = || with(&DuckDbDialect {}, sql).or_else(|_| with(&PostgreSqlDialect {}, sql));
             angled.and_then(Result::ok).map_or_else(others, Ok).map_err(|_| error)
         })
     };
-    let parsed = in_any(&sql).or_else(|error| match insert::conflict_apart(&tokens) {
+    let parsed = in_any(&sql).or_else(|error| match insert::conflict_apart(&tokens_of(&sql)) {
         Some(sql) => in_any(&sql).map_err(|_| error),
         None => Err(error),
     });

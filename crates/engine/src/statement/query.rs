@@ -4,7 +4,7 @@ use super::alike::refuse_alike;
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
 use super::given::write_values;
-use super::insert::{prepare, refuse_foreign, take_conflict};
+use super::insert::{prepare, refuse_foreign, take_conflict, take_overriding};
 use super::merge::Changes;
 use super::multiset::refuse_multisets;
 use super::parameters::numbered;
@@ -205,12 +205,13 @@ impl Session {
             && let datafusion::sql::sqlparser::ast::Statement::Insert(insert) = inner.as_mut()
             && let TableObject::TableName(name) = &insert.table
         {
+            let overriding = take_overriding(&mut insert.partitioned);
             refuse_foreign(insert)?;
             // The planner does not know the alias, and what it is for is not planned by it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
             let found = self.target(name, alias)?;
             conflict = take_conflict(&found, insert)?;
-            prepare(&found, insert)?;
+            prepare(&found, insert, overriding)?;
             named = insert.columns.iter().map(last_of).collect::<Result<_>>()?;
             target = Some(found);
             returning = insert.returning.take().map(Returning::of_target);
