@@ -106,6 +106,15 @@ pub(crate) fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -
     .data()
 }
 
+/// What gives its rows to all places of a plan, each of which has a copy of it.
+pub(crate) fn computed_once_for_all(input: LogicalPlan) -> LogicalPlan {
+    LogicalPlan::Extension(Extension { node: Arc::new(Shared { input, rows: Arc::default() }) })
+}
+
+pub(crate) fn is_computed_once(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Shared>())
+}
+
 /// The names of the recursive queries in a plan.
 fn steps_of(plan: &LogicalPlan) -> Vec<String> {
     let mut names = Vec::new();

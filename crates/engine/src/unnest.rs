@@ -1,5 +1,5 @@
-//! Correlated subqueries that DataFusion does not unnest, as joins (Neumann and Kemper, "Unnesting Arbitrary Queries",
-//! BTW 2015).
+//! Correlated subqueries that DataFusion does not unnest, and what is LATERAL in FROM, as joins (Neumann and Kemper,
+//! "Unnesting Arbitrary Queries", BTW 2015).
 //!
 //! A subquery depends on some columns of the rows around it. It is evaluated for their distinct values, the *domain*, all
 //! at once: the domain is joined into the subquery, above the deepest part that does not refer to it, and from there its
@@ -7,6 +7,7 @@
 //!
 //! The planner asks for this when DataFusion has failed, so that what it does well stays as it is.
 
+use crate::shared::{computed_once_for_all, is_computed_once};
 use crate::walk::{any_node, contains, has_expression};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
@@ -20,17 +21,22 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, Expr, ExprFunctionExt,
-    ExprSchemable, FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Projection,
-    Signature, SkipType, Sort, Subquery, SubqueryAlias, Volatility, binary_expr, lit, when,
+    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, EmptyRelation, Expr,
+    ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
+    Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest, Values, Volatility,
+    binary_expr, lit, when,
 };
 use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Whether a plan has subqueries in its expressions.
+/// Whether a plan has subqueries in its expressions, or in FROM such as depend on the tables beside them.
 pub(crate) fn has_subqueries(plan: &LogicalPlan) -> bool {
-    plan.exists(|node| Ok(node.expressions().iter().any(has_subquery))).unwrap_or(false)
+    plan.exists(|node| Ok(is_lateral(node) || node.expressions().iter().any(has_subquery))).unwrap_or(false)
+}
+
+fn is_lateral(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Subquery(_))
 }
 
 /// The plan with joins in the place of correlated subqueries, and of those whose truth is a value.
@@ -63,7 +69,7 @@ pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
             LogicalPlan::Filter(filter) => loses_unknown(filter),
             // A filter above may take it over.
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
-            _ => false,
+            node => is_lateral(node),
         };
         loses || has_expression(node, renamed)
     })
@@ -148,6 +154,9 @@ pub(crate) fn has_subquery(expr: &Expr) -> bool {
     contains(expr, |expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
 }
 
+/// What the names of the columns begin with that are made here.
+const OUTER: &str = "__outer_";
+
 struct Unnesting {
     extent: Extent,
     /// The columns that it makes have names of their own.
@@ -158,6 +167,14 @@ struct Unnesting {
 struct Outer {
     rows: Arc<LogicalPlan>,
     columns: Vec<Column>,
+    /// Whether the domain is the rows themselves, as often as they are there.
+    each: bool,
+}
+
+impl Outer {
+    fn new(rows: Arc<LogicalPlan>, columns: Vec<Column>) -> Self {
+        Self { rows, columns, each: false }
+    }
 }
 
 /// A part of a subquery for all of the domain: its own columns, then those of the domain.
@@ -176,6 +193,7 @@ impl Unnesting {
             LogicalPlan::Filter(filter) if has_subquery(&filter.predicate) => self.filter(filter)?,
             LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate)?,
             LogicalPlan::Sort(sort) => self.sort(sort)?,
+            LogicalPlan::Join(join) => self.lateral(join)?,
             other => other,
         };
         let plan = plan.map_subqueries(|subquery| self.plan(subquery).map(Transformed::yes))?.data;
@@ -247,6 +265,10 @@ impl Unnesting {
         rows: &Arc<LogicalPlan>,
         exprs: Vec<Expr>,
     ) -> Result<Option<(Arc<LogicalPlan>, Vec<Expr>)>> {
+        if !exprs.iter().any(has_subquery) {
+            return Ok(None);
+        }
+        let rows = &steady(&self.without_lateral(rows)?);
         let mut plan = rows.clone();
         let mut changed = false;
         let mut values = Vec::with_capacity(exprs.len());
@@ -274,7 +296,7 @@ impl Unnesting {
                         TreeNodeRecursion::Jump,
                     ));
                 }
-                let outer = Outer { rows: rows.clone(), columns };
+                let outer = Outer::new(rows.clone(), columns);
                 self.scalar(&outer, plan, &subquery.subquery)?
             }
             Expr::Exists(exists) => self.exists(rows, plan, exists)?,
@@ -328,7 +350,7 @@ impl Unnesting {
             });
             return Ok(if negated { number.eq(lit(0_i64)) } else { number.gt(lit(0_i64)) });
         }
-        let outer = Outer { rows: rows.clone(), columns };
+        let outer = Outer::new(rows.clone(), columns);
         let Pushed { plan: pushed, domain } = self.push(&subquery.subquery, &outer)?;
         let found =
             Projection::try_new(domain.iter().cloned().map(Expr::Column).collect(), Arc::new(pushed))?;
@@ -357,28 +379,80 @@ impl Unnesting {
 
     fn names(&mut self, count: usize) -> Vec<Column> {
         self.made += 1;
-        (0..count).map(|index| Column::new_unqualified(format!("__outer_{}_{index}", self.made))).collect()
+        (0..count).map(|index| Column::new_unqualified(format!("{OUTER}{}_{index}", self.made))).collect()
     }
 
-    /// The distinct values of the outer columns, under names of their own.
-    ///
-    /// # Errors
-    /// `NotImplemented` when the rows around, which are computed once more for this, may then be others.
-    fn domain(&mut self, outer: &Outer) -> Result<(LogicalPlan, Vec<Column>)> {
-        if may_differ(&outer.rows) {
-            return Err(unsupported("LIMIT, or a function that does not always give the same, around"));
+    /// Rows that depend on nothing beside them any more, so that what still does is of a subquery that they are joined into.
+    fn without_lateral(&mut self, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+        match any_node(rows, is_lateral) {
+            true => Ok(Arc::new(self.plan(rows.as_ref().clone())?)),
+            false => Ok(rows.clone()),
         }
+    }
+
+    /// A join whose right side depends on the rows of the left one (ISO/IEC 9075-2, 7.6, LATERAL).
+    fn lateral(&mut self, join: Join) -> Result<LogicalPlan> {
+        let columns = references(&join.right, join.left.schema());
+        if columns.is_empty() {
+            return Ok(LogicalPlan::Join(join));
+        }
+        let join = Join { left: self.without_lateral(&join.left)?, ..join };
+        let conditions = join.on.iter().map(|(one, other)| one.clone().eq(other.clone()));
+        let condition = conjunction(conditions.chain(join.filter.clone()));
+        if join.join_type == JoinType::Inner && is_of_each_row(&join.right) {
+            let columns = join.left.schema().columns();
+            let outer = Outer { rows: join.left.clone(), columns, each: true };
+            let Pushed { plan, domain } = self.push(&join.right, &outer)?;
+            let left = outer.columns.iter().zip(domain).map(|(column, given)| {
+                Expr::Column(given).alias_qualified(column.relation.clone(), column.name.clone())
+            });
+            let right = join.right.schema().columns().into_iter().map(Expr::Column);
+            let items = left.chain(right).collect();
+            let joined = LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?);
+            return match condition {
+                Some(condition) => Ok(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(joined))?)),
+                None => Ok(joined),
+            };
+        }
+        if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
+            let message = format!("what is LATERAL beside a {} JOIN", join.join_type);
+            return Err(DataFusionError::NotImplemented(message.to_uppercase()));
+        }
+        let outer = Outer::new(steady(&join.left), columns);
+        let Pushed { plan, domain } = self.push(&join.right, &outer)?;
+        // Not by keys: DataFusion would make one of the condition, too, for which NULLs were then equal.
+        let conditions = outer.columns.iter().zip(&domain).map(|(one, other)| same(one, other));
+        let joined = LogicalPlanBuilder::from(outer.rows.as_ref().clone())
+            .join_on(plan, join.join_type, conditions.chain(condition))?
+            .build()?;
+        ordered(joined, &join.schema, &[])
+    }
+
+    /// The distinct values of the outer columns, under names of their own; or each row. The rows around are read once more for
+    /// this.
+    fn domain(&mut self, outer: &Outer) -> Result<(LogicalPlan, Vec<Column>)> {
         let names = self.names(outer.columns.len());
         let items = outer.columns.iter().zip(&names);
         let items = items.map(|(column, name)| Expr::Column(column.clone()).alias(&name.name)).collect();
         let values = LogicalPlan::Projection(Projection::try_new(items, outer.rows.clone())?);
-        Ok((LogicalPlan::Distinct(Distinct::All(Arc::new(values))), names))
+        match outer.each {
+            true => Ok((values, names)),
+            false => Ok((LogicalPlan::Distinct(Distinct::All(Arc::new(values))), names)),
+        }
     }
 
     fn push(&mut self, plan: &LogicalPlan, outer: &Outer) -> Result<Pushed> {
         if references(plan, outer.rows.schema()).is_empty() {
             let (values, domain) = self.domain(outer)?;
-            let plan = LogicalPlanBuilder::from(plan.clone()).cross_join(values)?.build()?;
+            let plan = match plan {
+                // One row without columns.
+                LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema })
+                    if schema.fields().is_empty() =>
+                {
+                    values
+                }
+                plan => LogicalPlanBuilder::from(plan.clone()).cross_join(values)?.build()?,
+            };
             return Ok(Pushed { plan, domain });
         }
         match plan {
@@ -411,6 +485,27 @@ impl Unnesting {
             LogicalPlan::Distinct(Distinct::All(input)) => {
                 let Pushed { plan, domain } = self.push(input, outer)?;
                 Ok(Pushed { plan: LogicalPlan::Distinct(Distinct::All(Arc::new(plan))), domain })
+            }
+            LogicalPlan::Values(values) => self.push(&one_by_one(values)?, outer),
+            LogicalPlan::Subquery(subquery) => {
+                let Pushed { plan, domain } = self.push(&subquery.subquery, outer)?;
+                // It may depend on tables beside it, too.
+                let outer_ref_columns = plan.all_out_ref_exprs();
+                let plan = match outer_ref_columns.is_empty() {
+                    true => plan,
+                    false => LogicalPlan::Subquery(Subquery {
+                        subquery: Arc::new(plan),
+                        outer_ref_columns,
+                        spans: subquery.spans.clone(),
+                    }),
+                };
+                Ok(Pushed { plan, domain })
+            }
+            LogicalPlan::Unnest(unnest) => {
+                let Pushed { plan, domain } = self.push(&unnest.input, outer)?;
+                let (columns, options) = (unnest.exec_columns.clone(), unnest.options.clone());
+                let plan = LogicalPlan::Unnest(Unnest::try_new(Arc::new(plan), columns, options)?);
+                Ok(Pushed { plan, domain })
             }
             LogicalPlan::Aggregate(aggregate) => self.push_aggregate(aggregate, outer),
             LogicalPlan::Join(join) => self.push_join(join, outer),
@@ -576,6 +671,33 @@ fn unsupported(what: &str) -> DataFusionError {
     DataFusionError::NotImplemented(format!("a correlated subquery: {what}"))
 }
 
+/// Whether a plan makes its rows of one row, each by itself.
+fn is_of_each_row(plan: &LogicalPlan) -> bool {
+    let is_one = match plan {
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Subquery(_)
+        | LogicalPlan::Unnest(_) => !plan.expressions().iter().any(has_subquery),
+        _ => false,
+    };
+    is_one && plan.inputs().into_iter().all(is_of_each_row)
+}
+
+/// The rows of VALUES, each of a query of its own.
+fn one_by_one(values: &Values) -> Result<LogicalPlan> {
+    let row = |exprs: &Vec<Expr>| {
+        let named = exprs.iter().zip(values.schema.fields()).map(|(expr, field)| {
+            Ok(expr.clone().cast_to(field.data_type(), &DFSchema::empty())?.alias(field.name()))
+        });
+        LogicalPlanBuilder::empty(true).project(named.collect::<Result<Vec<_>>>()?)
+    };
+    let mut rows = values.values.iter().map(row);
+    let first = rows.next().ok_or_else(no_columns)??;
+    rows.try_fold(first, |all, row| all.union(row?.build()?))?.build()
+}
+
 /// Whether a plan that is run twice may give different rows.
 fn may_differ(plan: &LogicalPlan) -> bool {
     let differs = |node: &LogicalPlan| match node {
@@ -583,7 +705,28 @@ fn may_differ(plan: &LogicalPlan) -> bool {
         LogicalPlan::Sort(sort) => sort.fetch.is_some(),
         other => other.expressions().iter().any(Expr::is_volatile),
     };
-    plan.exists(|node| Ok(differs(node))).unwrap_or(true)
+    let mut found = false;
+    let visited = plan.apply(|node| {
+        if is_computed_once(node) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        found |= differs(node);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found || visited.is_err()
+}
+
+/// Rows that are the same wherever they are read. Those that a domain has been joined to, twice as large a plan, are not computed
+/// twice.
+fn steady(rows: &Arc<LogicalPlan>) -> Arc<LogicalPlan> {
+    let of_domain = |node: &LogicalPlan| match node {
+        LogicalPlan::Join(join) => join.schema.fields().iter().any(|field| field.name().starts_with(OUTER)),
+        _ => false,
+    };
+    match may_differ(rows) || any_node(rows, of_domain) {
+        true => Arc::new(computed_once_for_all(rows.as_ref().clone())),
+        false => rows.clone(),
+    }
 }
 
 fn no_columns() -> DataFusionError {
@@ -664,36 +807,52 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
 /// The columns of a schema that a subquery refers to from outside.
 pub(crate) fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     let mut found = Vec::new();
-    collect(plan, schema, &[], &mut found);
+    collect(plan, schema, &[], &[], &mut found);
     found
 }
 
-fn collect(plan: &LogicalPlan, schema: &DFSchema, nearer: &[&DFSchema], found: &mut Vec<Column>) {
-    let _all = plan.apply(|node| {
-        let inputs = node.inputs();
-        let around: Vec<&DFSchema> =
-            nearer.iter().copied().chain(inputs.iter().map(|input| input.schema().as_ref())).collect();
-        for expr in node.expressions() {
-            let _all = expr.apply(|expr| {
-                match expr {
-                    Expr::OuterReferenceColumn(_, column) => {
-                        let is_nearer = nearer.iter().any(|schema| schema.has_column(column));
-                        if schema.has_column(column) && !is_nearer && !found.contains(column) {
-                            found.push(column.clone());
-                        }
+/// Schemas that are `nearer` go before the one that is sought; those of tables `beside` do so for what is LATERAL.
+fn collect(
+    plan: &LogicalPlan,
+    schema: &DFSchema,
+    nearer: &[&DFSchema],
+    beside: &[&DFSchema],
+    found: &mut Vec<Column>,
+) {
+    if let LogicalPlan::Subquery(subquery) = plan {
+        let nearer = [nearer, beside].concat();
+        return collect(&subquery.subquery, schema, &nearer, &[], found);
+    }
+    let inputs = plan.inputs();
+    let around = inputs.iter().map(|input| input.schema().as_ref());
+    let around: Vec<&DFSchema> = nearer.iter().copied().chain(around).collect();
+    for expr in plan.expressions() {
+        let _all = expr.apply(|expr| {
+            match expr {
+                Expr::OuterReferenceColumn(_, column) => {
+                    let is_nearer = nearer.iter().any(|schema| schema.has_column(column));
+                    if schema.has_column(column) && !is_nearer && !found.contains(column) {
+                        found.push(column.clone());
                     }
-                    Expr::ScalarSubquery(subquery)
-                    | Expr::Exists(Exists { subquery, .. })
-                    | Expr::InSubquery(InSubquery { subquery, .. }) => {
-                        collect(&subquery.subquery, schema, &around, found);
-                    }
-                    _ => {}
                 }
-                Ok(TreeNodeRecursion::Continue)
-            });
+                Expr::ScalarSubquery(subquery)
+                | Expr::Exists(Exists { subquery, .. })
+                | Expr::InSubquery(InSubquery { subquery, .. }) => {
+                    collect(&subquery.subquery, schema, &around, &[], found);
+                }
+                _ => {}
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+    }
+    match plan {
+        LogicalPlan::Join(join) => {
+            collect(&join.left, schema, nearer, beside, found);
+            let beside = [beside, &[join.left.schema().as_ref()]].concat();
+            collect(&join.right, schema, nearer, &beside, found);
         }
-        Ok(TreeNodeRecursion::Continue)
-    });
+        _ => inputs.into_iter().for_each(|input| collect(input, schema, nearer, beside, found)),
+    }
 }
 
 /// An expression of a subquery with the columns of the domain in the place of outer ones. `around` has the columns that
