@@ -1,22 +1,29 @@
 //! Functions as users of PostgreSQL and DuckDB know them: DataFusion's by further names, and for further types.
 
+use arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
+use chrono::{DateTime, Datelike, NaiveDate, Weekday};
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
+use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
-const SCALAR: [(&str, &[&str]); 6] = [
+const SCALAR: [(&str, &[&str]); 5] = [
     ("signum", &["sign"]),
     ("string_to_array", &["string_split", "str_split"]),
     ("regexp_like", &["regexp_matches"]),
     ("date_part", &["datepart"]),
-    ("now", &["transaction_timestamp", "statement_timestamp", "clock_timestamp", "get_current_timestamp"]),
     ("uuid", &["gen_random_uuid"]),
 ];
 
@@ -32,6 +39,15 @@ const AGGREGATE: [(&str, &[&str]); 6] = [
 /// Registers the names, for the functions that there are, and functions in the place of DataFusion's.
 pub(crate) fn register(context: &SessionContext) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
+    if let Ok(inner) = context.udf("date_trunc") {
+        context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
+    }
+    context.register_udf(ScalarUDF::from(Now::of(context.state().config_options())));
+    for name in SERIES {
+        if let Some(inner) = context.state().table_functions().get(name) {
+            context.register_udtf(name, Arc::new(Series { inner: inner.function().clone() }));
+        }
+    }
     for name in COUNTING {
         if let Ok(inner) = context.udf(name) {
             context.register_udf(ScalarUDF::from(Counting { inner }));
@@ -120,4 +136,190 @@ impl ScalarUDFImpl for OctetLength {
         let bytes = length(cast(&values, &DataType::LargeBinary)?.as_ref())?;
         Ok(ColumnarValue::Array(cast(&bytes, &DataType::Int64)?))
     }
+}
+
+/// What `now` is called, too.
+const NOW: [&str; 5] = [
+    "current_timestamp",
+    "transaction_timestamp",
+    "statement_timestamp",
+    "clock_timestamp",
+    "get_current_timestamp",
+];
+
+/// The time at which the statement began, in microseconds, as columns have it; DataFusion's are nanoseconds, and make nanoseconds of what
+/// they are put beside.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Now {
+    signature: Signature,
+    aliases: Vec<String>,
+    time_zone: Option<Arc<str>>,
+}
+
+impl Now {
+    fn of(options: &ConfigOptions) -> Self {
+        Self {
+            signature: Signature::nullary(Volatility::Stable),
+            aliases: NOW.map(String::from).to_vec(),
+            time_zone: options.execution.time_zone.as_deref().map(Arc::from),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Now {
+    fn name(&self) -> &'static str {
+        "now"
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn with_updated_config(&self, options: &ConfigOptions) -> Option<ScalarUDF> {
+        Some(ScalarUDF::from(Self::of(options)))
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Timestamp(TimeUnit::Microsecond, self.time_zone.clone()))
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, false)))
+    }
+
+    fn simplify(&self, arguments: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let Some(time) = context.query_execution_start_time() else {
+            return Ok(ExprSimplifyResult::Original(arguments));
+        };
+        let now = ScalarValue::TimestampMicrosecond(Some(time.timestamp_micros()), self.time_zone.clone());
+        Ok(ExprSimplifyResult::Simplified(Expr::Literal(now, None)))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("now() was not made a constant")
+    }
+}
+
+const SERIES: [&str; 2] = ["generate_series", "range"];
+
+/// One of [`SERIES`], of points in time in any unit.
+#[derive(Debug)]
+struct Series {
+    inner: Arc<dyn TableFunctionImpl>,
+}
+
+impl TableFunctionImpl for Series {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let in_nanoseconds = |expr: &Expr| match expr {
+            Expr::Literal(value, metadata) => match value.data_type() {
+                DataType::Timestamp(_, zone) => {
+                    let value = value.cast_to(&DataType::Timestamp(TimeUnit::Nanosecond, zone))?;
+                    Ok(Expr::Literal(value, metadata.clone()))
+                }
+                _ => Ok(expr.clone()),
+            },
+            other => Ok(other.clone()),
+        };
+        let exprs: Vec<Expr> = args.exprs().iter().map(in_nanoseconds).collect::<Result<_>>()?;
+        self.inner.call_with_args(TableFunctionArgs::new(&exprs, args.session()))
+    }
+}
+
+/// DataFusion's, which takes a date for nanoseconds, and rounds constants before 1970 up.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct DateTrunc {
+    inner: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl DateTrunc {
+    fn over(inner: Arc<ScalarUDF>) -> Self {
+        Self { inner, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for DateTrunc {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let [precision, of] = types else {
+            return plan_err!("date_trunc() takes a precision, as 'month', and a point in time");
+        };
+        let of = match of {
+            DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => of.clone(),
+            DataType::Date32 | DataType::Date64 | DataType::Null => {
+                DataType::Timestamp(TimeUnit::Microsecond, None)
+            }
+            of if of.is_string() => DataType::Timestamp(TimeUnit::Microsecond, None),
+            of => return plan_err!("date_trunc() of {of}: a point in time was expected"),
+        };
+        let precision = if precision.is_string() { precision.clone() } else { DataType::Utf8 };
+        Ok(vec![precision, of])
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[1].clone())
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(input)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let of = args.args[1].to_array(if is_constant { 1 } else { args.number_rows })?;
+        let values = match (first_day(&args.args[0]), of.data_type()) {
+            (Some(first), DataType::Timestamp(TimeUnit::Microsecond, None)) => {
+                truncated(of.as_primitive(), first)?
+            }
+            _ => {
+                args.args[1] = ColumnarValue::Array(of);
+                self.inner.invoke_with_args(args)?.into_array(1)?
+            }
+        };
+        match is_constant {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
+            false => Ok(ColumnarValue::Array(values)),
+        }
+    }
+}
+
+/// What gives the first day of the week, the month, the quarter or the year of another; `None` for other precisions.
+fn first_day(precision: &ColumnarValue) -> Option<fn(NaiveDate) -> Option<NaiveDate>> {
+    let ColumnarValue::Scalar(precision) = precision else { return None };
+    match precision.try_as_str()??.to_ascii_lowercase().as_str() {
+        "week" => Some(|day| Some(day.week(Weekday::Mon).first_day())),
+        "month" => Some(|day| day.with_day(1)),
+        "quarter" => Some(|day| day.with_day(1)?.with_month0(day.month0() / 3 * 3)),
+        "year" => Some(|day| day.with_ordinal(1)),
+        _ => None,
+    }
+}
+
+/// DataFusion's counts nanoseconds for this, which end in 2262.
+fn truncated(
+    values: &TimestampMicrosecondArray,
+    first: fn(NaiveDate) -> Option<NaiveDate>,
+) -> Result<ArrayRef> {
+    let truncate = |value: i64| {
+        let day = DateTime::from_timestamp_micros(value).and_then(|time| first(time.date_naive()));
+        let start =
+            day.and_then(|day| day.and_hms_opt(0, 0, 0)).map(|time| time.and_utc().timestamp_micros());
+        start.ok_or_else(|| exec_datafusion_err!("date_trunc(): a point in time is out of range"))
+    };
+    Ok(Arc::new(values.try_unary::<_, TimestampMicrosecondType, _>(truncate)?))
 }

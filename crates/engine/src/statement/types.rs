@@ -49,8 +49,14 @@ impl TypePlanner for TypeNames {
             // In plans UUIDs are text.
             Sql::Uuid => (LogicalType::Uuid, DataType::Utf8View),
             Sql::Blob(_) | Sql::Varbinary(_) => (LogicalType::Blob, DataType::LargeBinary),
-            // As columns have them.
-            Sql::Time(..) | Sql::UTinyInt | Sql::USmallInt | Sql::UBigInt | Sql::Custom(..) => {
+            // As columns have them: of points in time, DataFusion's TIMESTAMP counts nanoseconds, and ends in 2262.
+            Sql::Timestamp(..)
+            | Sql::Datetime(..)
+            | Sql::Time(..)
+            | Sql::UTinyInt
+            | Sql::USmallInt
+            | Sql::UBigInt
+            | Sql::Custom(..) => {
                 let Ok(found) = logical_type(sql) else { return Ok(None) };
                 let data_type = found.arrow_type();
                 (found, data_type)
