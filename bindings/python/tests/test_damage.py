@@ -107,6 +107,17 @@ def test_damage_is_listed_and_refuses_only_who_reads_it(place, column, role):
             assert con.sql(first).fetchone() == (4 if column == "half" else 7,)
 
 
+@pytest.mark.parametrize(("column", "role"), [*FILES, ("n", "blocks")])
+def test_a_missing_file_is_damage(place, column, role):
+    file_of(place, column, role).unlink()
+    with hypostyle.connect(place) as con:
+        damages = con.sql("check database").fetchall()
+        assert {damage[:3] for damage in damages} == {("main", "t", column)}
+        assert "restore it from a backup" in damages[0][5]
+        assert f'column "{column}"' in refused(con, f"select count(distinct {column}) as n from t")
+        assert con.sql("select sum(n) as s from beside").fetchone() == (ROWS * (ROWS + 1) // 2,)
+
+
 def test_nothing_is_made_of_damaged_rows(place, tmp_path):
     flip(file_of(place, "text", "heap"), 1_000_000)
     with hypostyle.connect(place) as con:

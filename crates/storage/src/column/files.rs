@@ -1,5 +1,6 @@
 //! Names and descriptors of a column generation's files (format.md §1, §3).
 
+use crate::database::lost;
 use hypostyle_io::{File, Store};
 use hypostyle_types::{ColumnId, ErrorKind, Generation, Result, TableId};
 use std::sync::Arc;
@@ -65,8 +66,10 @@ impl GenerationFiles {
         format!("{}/{file}", table_directory(self.table))
     }
 
+    /// # Errors
+    /// `Corrupt` for a file that is missing; `Io`.
     pub fn open(&self, node: usize, role: Role) -> Result<File> {
-        self.store.open(&self.name(node, role))
+        self.store.open(&self.name(node, role)).map_err(lost)
     }
 
     pub fn create(&self, node: usize, role: Role) -> Result<File> {
