@@ -797,6 +797,9 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         (Some(mut statement), true) => {
             if let Some(inner) = explained(&mut statement) {
                 with::distribute(inner)?;
+                if has(&["WITH"]) {
+                    with::tell_apart(inner);
+                }
                 precedence::correct(inner);
                 row::rewrite(inner)?;
                 forms::rewrite(inner)?;

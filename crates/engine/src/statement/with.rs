@@ -1,10 +1,11 @@
 //! WITH before INSERT, UPDATE, DELETE and MERGE: every query within the statement gets it, and what it names stands in
-//! FROM and USING as a subquery.
+//! FROM and USING as a subquery. And names of WITH that are those of a WITH around, which DataFusion refuses.
 
 use super::ddl::fold;
 use super::parse_query;
 use datafusion::sql::sqlparser::ast::{
-    Ident, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut, With,
+    Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
+    With,
 };
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -140,6 +141,78 @@ impl VisitorMut for Within {
         let own = TableAlias { explicit: true, name: named.clone(), columns: Vec::new(), at: None };
         let alias = Some(alias.take().unwrap_or(own));
         *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        ControlFlow::Continue(())
+    }
+}
+
+/// Gives what WITH names another name where a WITH around has the same one.
+pub(super) fn tell_apart(statement: &mut Statement) {
+    let _done = statement.visit(&mut Names::default());
+}
+
+/// Names that a WITH has given so far, with what they are called now, if that is something else.
+type Scope = Vec<(String, Option<Ident>)>;
+
+#[derive(Default)]
+struct Names {
+    /// Of the queries around, and of the one itself.
+    scopes: Vec<Scope>,
+    /// Theirs, until their ends.
+    taken: Vec<Option<With>>,
+    made: usize,
+}
+
+impl Names {
+    fn find(&self, name: &str) -> Option<&Option<Ident>> {
+        let mut known = self.scopes.iter().rev().flat_map(|scope| scope.iter().rev());
+        known.find(|(known, _)| known == name).map(|(_, now)| now)
+    }
+}
+
+impl VisitorMut for Names {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let mut with = query.with.take();
+        let mut given = Scope::new();
+        for table in with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            let name = fold(&table.alias.name);
+            let now = self.find(&name).is_some().then(|| {
+                self.made += 1;
+                Ident::with_quote('"', format!("__with_{}_{name}", self.made))
+            });
+            given.push((name, now));
+        }
+        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
+        self.scopes.push(if is_recursive { given.clone() } else { Scope::new() });
+        // A query knows the names before its own.
+        for (table, given) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(given) {
+            table.query.visit(self)?;
+            table.alias.name = given.1.clone().unwrap_or(table.alias.name.clone());
+            if let Some(scope) = self.scopes.last_mut().filter(|_| !is_recursive) {
+                scope.push(given);
+            }
+        }
+        self.taken.push(with);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        query.with = self.taken.pop().flatten();
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor
+            && let [part] = name.0.as_slice()
+            && let Some(called) = part.as_ident()
+            && let Some(Some(now)) = self.find(&fold(called))
+        {
+            let own = TableAlias { explicit: true, name: called.clone(), columns: Vec::new(), at: None };
+            alias.get_or_insert(own);
+            *name = ObjectName::from(vec![now.clone()]);
+        }
         ControlFlow::Continue(())
     }
 }
