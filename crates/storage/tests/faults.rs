@@ -530,6 +530,38 @@ fn an_old_shared_hides_no_commit() {
 }
 
 #[test]
+fn a_log_that_lost_durable_commits_is_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = common::open(&path);
+    commit(&database, &beginning()).unwrap();
+    let log = path.join("log-00000000000000000000");
+    let end = |log: &[u8]| log.iter().rposition(|byte| *byte != 0).unwrap();
+    let first = end(&fs::read(&log).unwrap());
+    commit(&database, &insert(1, 1)).unwrap();
+    drop(database);
+    let sound = fs::read(&log).unwrap();
+    let last = end(&sound);
+    let mut damages = vec![Vec::new(), sound[..first].to_vec(), sound[..last].to_vec(), vec![0; sound.len()]];
+    for place in [first / 2, first + 16, last] {
+        let mut flipped = sound.clone();
+        flipped[place] ^= 1;
+        damages.push(flipped);
+    }
+    for damaged in damages {
+        fs::write(&log, &damaged).unwrap();
+        for mode in [OpenMode::ReadWrite, OpenMode::ReadOnly] {
+            let error = Database::open(&path, mode).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        }
+        // Nothing was written there.
+        assert_eq!(fs::read(&log).unwrap(), damaged);
+    }
+    fs::write(&log, sound).unwrap();
+    assert_eq!(read(&common::open(&path).snapshot().unwrap()).0, [0, 1]);
+}
+
+#[test]
 fn a_database_that_breaks_leaves_another_in_the_process_alone() {
     let directory = tempfile::tempdir().unwrap();
     let [sound, damaged, failing] = ["sound", "damaged", "failing"].map(|name| directory.path().join(name));

@@ -7,6 +7,7 @@ use crate::snapshot::{Snapshot, State};
 use hypostyle_format::{Catalog, LogReader, SHARED_BYTES, Shared};
 use hypostyle_io::{File, Store, boot_id};
 use hypostyle_types::{Error, ErrorKind, Result, Version};
+use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// A place in the log of a checkpoint.
@@ -194,8 +195,15 @@ pub(super) fn recover_as_writer(
             load(store, shared.checkpoint, Some(shared.published))
         }
         // Nobody writes, so what counts is what the log has. `shared` is never synced: where a file system was lost and mounted anew it
-        // may be older than what was acknowledged.
-        _ => load_newest(store),
+        // may be older than what was acknowledged. It never tells of more than is durable.
+        _ => load_newest(store).and_then(|view| match known {
+            Some(shared) if !reaches(&view, &shared) => Err(Error::corrupt(format!(
+                "the log of checkpoint {} ends at byte {}, where commits up to byte {} of that of checkpoint {} were durable; \
+                 restore it from a backup",
+                view.position.checkpoint, view.position.offset, shared.synced, shared.checkpoint
+            ))),
+            _ => Ok(view),
+        }),
     };
     let view = view.map_err(lost)?;
     if let Some(shared) = known.filter(|_| !alone) {
@@ -223,6 +231,17 @@ pub(super) fn recover_as_writer(
     }
     let durable = view.snapshot.version();
     Ok((view, durable))
+}
+
+/// Whether a view has all that is known to be durable.
+fn reaches(view: &View, shared: &Shared) -> bool {
+    let Position { checkpoint, offset } = view.position;
+    match checkpoint.cmp(&shared.checkpoint) {
+        // The older log leads to the newer checkpoint.
+        Ordering::Less => view.snapshot.version() >= shared.checkpoint && shared.synced == 0,
+        Ordering::Equal => offset >= shared.synced,
+        Ordering::Greater => true,
+    }
 }
 
 /// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
