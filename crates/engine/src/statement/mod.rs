@@ -17,6 +17,7 @@ mod forms;
 mod given;
 mod index;
 mod insert;
+mod lists;
 pub(crate) mod literal;
 mod macros;
 mod merge;
