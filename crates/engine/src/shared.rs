@@ -10,6 +10,7 @@ use datafusion::catalog::Session;
 use datafusion::common::DFSchemaRef;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -35,6 +36,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use tokio::sync::OnceCell;
 
 /// The common table expressions of a statement, each with whether it is AS MATERIALIZED.
 pub(crate) fn table_expressions(statement: &DfStatement) -> Vec<(String, bool)> {
@@ -106,13 +108,24 @@ pub(crate) fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -
     .data()
 }
 
-/// What gives its rows to all places of a plan, each of which has a copy of it.
-pub(crate) fn computed_once_for_all(input: LogicalPlan) -> LogicalPlan {
-    LogicalPlan::Extension(Extension { node: Arc::new(Shared { input, rows: Arc::default() }) })
+/// What gives its rows to all places of a plan that have it.
+///
+/// # Errors
+/// Those of DataFusion's analyzer.
+pub(crate) fn computed_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !plan.all_out_ref_exprs().is_empty() {
+        let node = Arc::new(Shared { input: plan, rows: Arc::default() });
+        return Ok(LogicalPlan::Extension(Extension { node }));
+    }
+    // Its columns must be those that it will give.
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let node = Arc::new(Apart { plan, rows: Arc::default(), planned: Arc::default() });
+    Ok(LogicalPlan::Extension(Extension { node }))
 }
 
 pub(crate) fn is_computed_once(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Extension(extension) if extension.node.as_any().is::<Shared>())
+    let LogicalPlan::Extension(extension) = node else { return false };
+    extension.node.as_any().is::<Shared>() || extension.node.as_any().is::<Apart>()
 }
 
 /// The names of the recursive queries in a plan.
@@ -209,6 +222,70 @@ impl UserDefinedLogicalNodeCore for Shared {
     }
 }
 
+/// [`Shared`], planned by itself and once: a plan that has it in many places grows by nothing for each, and nothing within it can be
+/// left out for one of them.
+#[derive(Clone)]
+struct Apart {
+    plan: LogicalPlan,
+    rows: Arc<Rows>,
+    planned: Arc<OnceCell<Arc<dyn ExecutionPlan>>>,
+}
+
+impl fmt::Debug for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ComputedApart")
+    }
+}
+
+impl PartialEq for Apart {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rows, &other.rows)
+    }
+}
+
+impl Eq for Apart {}
+
+impl Hash for Apart {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.rows).hash(state);
+    }
+}
+
+impl PartialOrd for Apart {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Arc::as_ptr(&self.rows).partial_cmp(&Arc::as_ptr(&other.rows))
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Apart {
+    fn name(&self) -> &str {
+        "ComputedApart"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        Vec::new()
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.plan.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", UserDefinedLogicalNodeCore::name(self), self.plan.display())
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match inputs.is_empty() {
+            true => Ok(self.clone()),
+            false => Err(DataFusionError::Internal("what is computed apart has no input".into())),
+        }
+    }
+}
+
 fn of_one_input() -> DataFusionError {
     DataFusionError::Internal("what is computed once has one input".into())
 }
@@ -237,9 +314,16 @@ impl ExtensionPlanner for Planner {
         node: &dyn UserDefinedLogicalNode,
         _: &[&LogicalPlan],
         inputs: &[Arc<dyn ExecutionPlan>],
-        _: &dyn Session,
+        session: &dyn Session,
         _: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(Apart { plan, rows, planned }) = node.as_any().downcast_ref() {
+            let input = planned.get_or_try_init(|| session.create_physical_plan(plan)).await?.clone();
+            return Ok(Some(Arc::new(SharedExec {
+                is_apart: true,
+                ..SharedExec::over(input, rows.clone())
+            })));
+        }
         let (Some(Shared { rows, .. }), [input]) = (node.as_any().downcast_ref(), inputs) else {
             return Ok(None);
         };
@@ -252,6 +336,8 @@ struct SharedExec {
     input: Arc<dyn ExecutionPlan>,
     rows: Arc<Rows>,
     properties: Arc<PlanProperties>,
+    /// Of [`Apart`]: the input is planned already, and not to be changed for the place that this is in.
+    is_apart: bool,
 }
 
 impl SharedExec {
@@ -262,7 +348,7 @@ impl SharedExec {
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Self { input, rows, properties: Arc::new(properties) }
+        Self { input, rows, properties: Arc::new(properties), is_apart: false }
     }
 }
 
@@ -288,7 +374,7 @@ impl ExecutionPlan for SharedExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+        if self.is_apart { Vec::new() } else { vec![&self.input] }
     }
 
     fn replace_children(
@@ -296,6 +382,9 @@ impl ExecutionPlan for SharedExec {
         mut children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.is_apart && children.is_empty() {
+            return Ok(self);
+        }
         match (children.pop(), children.is_empty()) {
             (Some(input), true) => Ok(Arc::new(Self::over(input, self.rows.clone()))),
             _ => Err(of_one_input()),

@@ -7,13 +7,14 @@
 //!
 //! The planner asks for this when DataFusion has failed, so that what it does well stays as it is.
 
-use crate::shared::{computed_once_for_all, is_computed_once};
+use crate::shared::{computed_apart, is_computed_once};
 use crate::walk::{any_node, contains, has_expression};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue, Spans};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
 use datafusion::functions_aggregate::count::count;
 use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::expr::{Exists, InSubquery, Sort as SortKey};
@@ -43,8 +44,8 @@ fn is_lateral(node: &LogicalPlan) -> bool {
 ///
 /// # Errors
 /// `NotImplemented` for a subquery that depends on the rows around it in a way that is not supported.
-pub(crate) fn unnest(plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
-    Unnesting { extent, made: 0 }.plan(plan)
+pub(crate) fn unnest(state: &SessionState, plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
+    Unnesting { state, extent, made: 0 }.plan(plan)
 }
 
 /// Which subqueries are unnested.
@@ -157,7 +158,8 @@ pub(crate) fn has_subquery(expr: &Expr) -> bool {
 /// What the names of the columns begin with that are made here.
 const OUTER: &str = "__outer_";
 
-struct Unnesting {
+struct Unnesting<'a> {
+    state: &'a SessionState,
     extent: Extent,
     /// The columns that it makes have names of their own.
     made: usize,
@@ -183,7 +185,7 @@ struct Pushed {
     domain: Vec<Column>,
 }
 
-impl Unnesting {
+impl Unnesting<'_> {
     /// Outermost first: what a subquery within a subquery refers to is then a column around it.
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         let plan = match plan {
@@ -268,7 +270,7 @@ impl Unnesting {
         if !exprs.iter().any(has_subquery) {
             return Ok(None);
         }
-        let rows = &steady(&self.without_lateral(rows)?);
+        let rows = &self.steady(rows)?;
         let mut plan = rows.clone();
         let mut changed = false;
         let mut values = Vec::with_capacity(exprs.len());
@@ -390,18 +392,34 @@ impl Unnesting {
         }
     }
 
+    /// Rows that are the same wherever they are read. Those that a domain has been joined to are computed once, too: the plan would be
+    /// twice as large for each.
+    fn steady(&mut self, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+        let of_domain = |node: &LogicalPlan| match node {
+            LogicalPlan::Join(join) => {
+                join.schema.fields().iter().any(|field| field.name().starts_with(OUTER))
+            }
+            _ => false,
+        };
+        let rows = self.without_lateral(rows)?;
+        if !may_differ(&rows) && !any_node(&rows, of_domain) {
+            return Ok(rows);
+        }
+        let plan = self.plan(rows.as_ref().clone())?;
+        Ok(Arc::new(computed_apart(self.state, plan)?))
+    }
+
     /// A join whose right side depends on the rows of the left one (ISO/IEC 9075-2, 7.6, LATERAL).
     fn lateral(&mut self, join: Join) -> Result<LogicalPlan> {
         let columns = references(&join.right, join.left.schema());
         if columns.is_empty() {
             return Ok(LogicalPlan::Join(join));
         }
-        let join = Join { left: self.without_lateral(&join.left)?, ..join };
         let conditions = join.on.iter().map(|(one, other)| one.clone().eq(other.clone()));
         let condition = conjunction(conditions.chain(join.filter.clone()));
         if join.join_type == JoinType::Inner && is_of_each_row(&join.right) {
-            let columns = join.left.schema().columns();
-            let outer = Outer { rows: join.left.clone(), columns, each: true };
+            let rows = self.without_lateral(&join.left)?;
+            let outer = Outer { columns: rows.schema().columns(), rows, each: true };
             let Pushed { plan, domain } = self.push(&join.right, &outer)?;
             let left = outer.columns.iter().zip(domain).map(|(column, given)| {
                 Expr::Column(given).alias_qualified(column.relation.clone(), column.name.clone())
@@ -418,7 +436,7 @@ impl Unnesting {
             let message = format!("what is LATERAL beside a {} JOIN", join.join_type);
             return Err(DataFusionError::NotImplemented(message.to_uppercase()));
         }
-        let outer = Outer::new(steady(&join.left), columns);
+        let outer = Outer::new(self.steady(&join.left)?, columns);
         let Pushed { plan, domain } = self.push(&join.right, &outer)?;
         // Not by keys: DataFusion would make one of the condition, too, for which NULLs were then equal.
         let conditions = outer.columns.iter().zip(&domain).map(|(one, other)| same(one, other));
@@ -714,19 +732,6 @@ fn may_differ(plan: &LogicalPlan) -> bool {
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     found || visited.is_err()
-}
-
-/// Rows that are the same wherever they are read. Those that a domain has been joined to, twice as large a plan, are not computed
-/// twice.
-fn steady(rows: &Arc<LogicalPlan>) -> Arc<LogicalPlan> {
-    let of_domain = |node: &LogicalPlan| match node {
-        LogicalPlan::Join(join) => join.schema.fields().iter().any(|field| field.name().starts_with(OUTER)),
-        _ => false,
-    };
-    match may_differ(rows) || any_node(rows, of_domain) {
-        true => Arc::new(computed_once_for_all(rows.as_ref().clone())),
-        false => rows.clone(),
-    }
 }
 
 fn no_columns() -> DataFusionError {

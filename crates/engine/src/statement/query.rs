@@ -555,7 +555,7 @@ async fn plan_some_form(
         }
     }
     for extent in [Extent::Needed, Extent::All] {
-        let planned = match unnest(plan.clone(), extent) {
+        let planned = match unnest(state, plan.clone(), extent) {
             Ok(form) => plan_query(state, &form, schema).await.map(|planned| (form, planned)),
             Err(why) => Err(why),
         };
