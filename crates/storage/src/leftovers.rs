@@ -1,11 +1,13 @@
-//! Files in `columns/` that no version has: removed when nobody can read them or write them any more (format.md §7).
+//! Files in `columns/` that no version has, and what others have behind their committed bytes: removed when nobody can read or write it any
+//! more (format.md §7).
 
 use crate::column::{GenerationFiles, committed_files, parse_file_name, table_directory};
 use crate::database::{Database, remove_old_checkpoints};
 use crate::readers::Garbage;
+use crate::rows::Uncommitted;
 use crate::snapshot::{Snapshot, deleted_file_name};
 use hypostyle_format::Catalog;
-use hypostyle_io::Store;
+use hypostyle_io::{File, Store};
 use hypostyle_types::{ErrorKind, Result, TableId, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -62,9 +64,11 @@ impl Database {
             return Ok(());
         }
         let known = self.latest()?;
+        let cuts = self.may_cut()?;
         for directory in store.list("columns")? {
             let Ok(id) = directory.parse().map(TableId) else { continue };
-            if leftovers(store, &known, id)?.is_empty() {
+            let is_longer = cuts && !longer_files(store, &known, id)?.is_empty();
+            if leftovers(store, &known, id)?.is_empty() && !is_longer {
                 continue;
             }
             // With the lock nobody writes there, nor commits what was written.
@@ -75,6 +79,9 @@ impl Database {
                 Err(error) => return Err(error),
             };
             let latest = self.latest()?;
+            if cuts {
+                cut(store, &latest, id)?;
+            }
             let discarded = latest.discarded();
             let is_published = self.unpinned_snapshot()?.version() >= discarded;
             if is_published && self.readers().all_read(discarded)? {
@@ -83,6 +90,46 @@ impl Database {
         }
         Ok(())
     }
+}
+
+impl Database {
+    /// Cuts from a table's files what a transaction has written there that was rolled back; its append lock is held. While somebody
+    /// may still look at those rows, it is left to a checkpoint.
+    pub(crate) fn cut_files(&self, id: TableId, rolled_back: &Uncommitted) -> Result<()> {
+        if let Some(others) = rolled_back.others() {
+            self.rolled_back().lock().push(others);
+            return Ok(());
+        }
+        let latest = self.latest()?;
+        cut(self.store(), &latest, id)
+    }
+
+    /// Whether nobody can be reading rows that were rolled back: of other processes that is not known.
+    fn may_cut(&self) -> Result<bool> {
+        let mut rolled_back = self.rolled_back().lock();
+        rolled_back.retain(|seen| seen.strong_count() > 0);
+        Ok(rolled_back.is_empty() && self.readers().alone()?)
+    }
+}
+
+/// A table's files that are longer than a version says, with that length.
+fn longer_files(store: &Store, snapshot: &Snapshot, id: TableId) -> Result<Vec<(File, u64)>> {
+    let Some(table) = snapshot.table_by_id(id) else { return Ok(Vec::new()) };
+    let mut longer = Vec::new();
+    for (name, length) in committed_files(table.entry()) {
+        match store.open(&format!("{}/{name}", table_directory(id))) {
+            Ok(file) if file.length()? > length => longer.push((file, length)),
+            // One that is missing is for its readers to report.
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(longer)
+}
+
+fn cut(store: &Store, snapshot: &Snapshot, id: TableId) -> Result<()> {
+    longer_files(store, snapshot, id)?.iter().try_for_each(|(file, length)| file.truncate(*length))
 }
 
 /// What a table's directory has, but not the version that is given.

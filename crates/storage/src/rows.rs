@@ -15,8 +15,8 @@ use hypostyle_types::{Error, Result, Version};
 use roaring::RoaringTreemap;
 use std::collections::HashMap;
 use std::io::Cursor;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Batches of the log that become one.
@@ -106,6 +106,11 @@ impl Uncommitted {
 
     pub fn is_rolled_back(&self) -> bool {
         self.rolled_back.load(Ordering::Acquire)
+    }
+
+    /// Those who see the rows, as long as there are any beside this one.
+    pub fn others(&self) -> Option<Weak<AtomicBool>> {
+        (Arc::strong_count(&self.rolled_back) > 1).then(|| Arc::downgrade(&self.rolled_back))
     }
 }
 

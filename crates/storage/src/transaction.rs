@@ -85,6 +85,8 @@ pub struct Transaction {
     unsynced: bool,
     /// For who reads rows that it has written to column files.
     uncommitted: Uncommitted,
+    /// A commit may have made them the table's.
+    is_committed: bool,
     changed: BTreeMap<TableId, Changed>,
     /// Tables that the rows were checked against.
     guarded: BTreeSet<TableId>,
@@ -172,6 +174,7 @@ impl Transaction {
             reads_own: false,
             unsynced: false,
             uncommitted: Uncommitted::default(),
+            is_committed: false,
             changed: BTreeMap::new(),
             guarded: BTreeSet::new(),
         }
@@ -546,7 +549,7 @@ impl Transaction {
         self.reads_own = reads_own;
         opened?;
         let in_files = self.staged.tables.get(&id).and_then(|staged| staged.in_files.as_ref());
-        let in_files = in_files.ok_or_else(|| conflict(&name, "is being changed"))?;
+        let in_files = in_files.ok_or_else(|| conflict(&name, "is being changed by another transaction"))?;
         Ok(in_files.entry.clone())
     }
 
@@ -780,17 +783,24 @@ impl Transaction {
         let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);
         // While nobody waits for it.
         let inserts = staged.encode_rows(base)?;
-        let snapshot = self.database.commit_with(|latest| {
+        self.is_committed = true;
+        let committed = self.database.commit_with(|latest| {
             for id in guarded {
                 let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
                 if let Some(before) = before
                     && !now.is_some_and(|now| now.is_unchanged_since(before, base.version()))
                 {
-                    return Err(conflict(&before.entry().name, "was changed"));
+                    return Err(conflict(
+                        &before.entry().name,
+                        "was changed by a transaction that committed first",
+                    ));
                 }
             }
             staged.against(base, latest, inserts)
-        })?;
+        });
+        // Who was in conflict has written nothing to the log.
+        let snapshot =
+            committed.inspect_err(|error| self.is_committed = error.kind() != ErrorKind::Conflict)?;
         self.created.retain(|id| staged.catalog.table_by_id(*id).is_none());
         // Those stay as they are.
         self.uncommitted = Uncommitted::default();
@@ -808,14 +818,20 @@ impl Drop for Transaction {
         for id in &self.created {
             self.database.abandon_table(*id);
         }
+        if self.is_committed {
+            return;
+        }
+        // With the append locks: nobody else writes there.
+        for id in self.locks.keys().filter(|id| !self.created.contains(id)) {
+            if let Err(error) = self.database.cut_files(*id, &self.uncommitted) {
+                tracing::warn!(%error, "rows that were rolled back stay behind in the files of a table");
+            }
+        }
     }
 }
 
 fn conflict(table: &str, why: &str) -> Error {
-    Error::new(
-        ErrorKind::Conflict,
-        format!("table \"{table}\" {why} by a transaction that committed first; roll back and try again"),
-    )
+    Error::new(ErrorKind::Conflict, format!("table \"{table}\" {why}; roll back and try again"))
 }
 
 /// What a transaction has found must be what there is now; of its own it has found nothing.
@@ -1016,7 +1032,10 @@ impl StagedTable {
                     if let (Some(before), Some(now)) = (before, now)
                         && !now.is_unchanged_since(before, base.version())
                     {
-                        return Err(conflict(&before.entry().name, "was changed"));
+                        return Err(conflict(
+                            &before.entry().name,
+                            "was changed by a transaction that committed first",
+                        ));
                     }
                     let (table, absorbed) = (entry.as_ref().clone(), in_files.untold());
                     Change::ReplaceTable { table, absorbed, compacted: how == Replaced::Compacted }

@@ -627,6 +627,51 @@ fn an_abandoned_transaction_leaves_nothing() {
 }
 
 #[test]
+fn rows_that_were_rolled_back_give_their_space_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("d");
+    let database = open(&path);
+    let id = create(&database, "t", &[numbers(0..100_000)]).unwrap();
+    let file = path.join(format!("columns/{id}/0-0-0.values"));
+    let length = || fs::metadata(&file).unwrap().len();
+    let committed = length();
+    let rolled_back = |database: &Arc<Database>| {
+        let mut transaction = database.begin(1).unwrap().of_statements();
+        transaction.append(id, &numbers(0..200_000)).unwrap();
+        let seen = transaction.snapshot().unwrap();
+        assert!(length() > committed);
+        drop(transaction);
+        seen
+    };
+    drop(rolled_back(&database).table("main", "t").unwrap().clone());
+    // While somebody may look at them, they stay, even for a checkpoint.
+    let seen = rolled_back(&database);
+    assert!(length() > committed);
+    assert!(database.checkpoint().unwrap());
+    assert!(length() > committed);
+    drop(seen);
+    let seen = rolled_back(&database);
+    drop(seen);
+    // Of another process nobody knows what it looks at.
+    let other = open(&path);
+    append_to_log(&database, id, &numbers([1])).unwrap();
+    assert!(database.checkpoint().unwrap());
+    assert!(length() > committed + 8);
+    drop(other);
+    assert!(database.checkpoint().unwrap());
+    assert_eq!(length(), committed + 8);
+    // Who is in conflict has written there, too; and nobody looks.
+    let mut late = database.begin(1).unwrap();
+    append_to_log(&database, id, &numbers([2])).unwrap();
+    late.guard(id);
+    late.append(id, &numbers(0..200_000)).unwrap();
+    assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(length(), committed + 8);
+    drop(database);
+    assert_eq!(values(&open(&path).snapshot().unwrap()).len(), 100_002);
+}
+
+#[test]
 fn concurrent_committers_lose_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");

@@ -11,9 +11,14 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_storage::{Savepoint, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-/// Times that a statement outside a transaction is tried again after a conflict.
-const ATTEMPTS: usize = 50;
+/// Times that a statement outside a transaction is tried again after a conflict: for about two seconds, if another one writes the table
+/// all that time.
+const ATTEMPTS: usize = 60;
+
+/// The first ones are tried again at once: most conflicts are over by then.
+const ATTEMPTS_AT_ONCE: usize = 3;
 
 /// The transaction that BEGIN began.
 pub(crate) struct Explicit {
@@ -157,7 +162,7 @@ impl Session {
             start()?;
             match run() {
                 Err(error) if error.kind() == ErrorKind::Conflict && !explicit && attempt < ATTEMPTS => {
-                    self.check_interrupt()?;
+                    self.wait_after_conflict(attempt)?;
                 }
                 Err(error) => {
                     if explicit && let Some(explicit) = self.transaction.lock().as_mut() {
@@ -169,6 +174,15 @@ impl Session {
             }
         }
         Err(Error::internal("a statement was tried for ever"))
+    }
+
+    /// Waits the longer, the oftener there has been a conflict.
+    fn wait_after_conflict(&self, attempt: usize) -> Result<()> {
+        self.check_interrupt()?;
+        if attempt > ATTEMPTS_AT_ONCE {
+            std::thread::sleep(Duration::from_millis(attempt as u64));
+        }
+        Ok(())
     }
 
     /// Changes a database: in the open transaction, or in one of its own that reads what the statement reads.
@@ -254,7 +268,8 @@ impl Session {
     pub(super) fn commit(&self, chain: bool) -> Result<Outcome> {
         let explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("COMMIT"))?;
         let read_only = explicit.read_only;
-        if let Some(error) = explicit.aborted {
+        if let Some(error) = explicit.aborted.clone() {
+            self.abandon(explicit)?;
             return Err(Error::new(
                 ErrorKind::TransactionState,
                 format!("the transaction was rolled back, because an error had aborted it: {error}"),
@@ -266,12 +281,18 @@ impl Session {
         self.chain(chain, read_only)
     }
 
+    /// Ends a transaction without its changes, once nobody here sees them any more.
+    fn abandon(&self, explicit: Explicit) -> Result<()> {
+        let refreshed = self.refresh();
+        drop(explicit);
+        refreshed
+    }
+
     pub(super) fn roll_back(&self, chain: bool, savepoint: Option<Ident>) -> Result<Outcome> {
         let Some(name) = savepoint else {
             let explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("ROLLBACK"))?;
             let read_only = explicit.read_only;
-            drop(explicit);
-            self.refresh()?;
+            self.abandon(explicit)?;
             return self.chain(chain, read_only);
         };
         self.at_savepoint(&name, |explicit, position| {

@@ -18,7 +18,7 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 use view::{Position, View, advance, read_shared, recover_as_writer, view_of_reader};
 
@@ -91,6 +91,8 @@ pub struct Database {
     /// Whether what this process has written is durable, or visible, is not known: it commits no more.
     failed: AtomicBool,
     next_table: AtomicU64,
+    /// Who may still look at rows in column files that were rolled back.
+    rolled_back: Mutex<Vec<Weak<AtomicBool>>>,
 }
 
 /// What one thread of a process works with at a time; the commit lock keeps out other processes.
@@ -190,6 +192,7 @@ impl Database {
             process: std::process::id(),
             readers,
             next_table: AtomicU64::new(view.snapshot.catalog().next_table_id.0),
+            rolled_back: Mutex::default(),
             head: RwLock::new(view),
             committer: Mutex::new(committer),
             lock_file,
@@ -337,6 +340,10 @@ impl Database {
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
+    }
+
+    pub(crate) fn rolled_back(&self) -> &Mutex<Vec<Weak<AtomicBool>>> {
+        &self.rolled_back
     }
 
     pub(crate) fn readers(&self) -> &Readers {
