@@ -16,6 +16,20 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
 fn of_datafusion(error: &DataFusionError) -> Error {
     let of = |kind| Error::new(kind, error.strip_backtrace());
     match error {
+        DataFusionError::External(_) => {}
+        // Wherever it was met, on the way here it has become a text.
+        other if is_of_full_disk(&other.message()) => {
+            return Error::new(
+                ErrorKind::DiskFull,
+                format!(
+                    "cannot write a file, or a temporary one (temp_directory): {}; make room, and try again",
+                    error.strip_backtrace()
+                ),
+            );
+        }
+        _ => {}
+    }
+    match error {
         DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => of_datafusion(inner),
         DataFusionError::Shared(inner) => of_datafusion(inner),
         DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
@@ -42,6 +56,14 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::Internal(message) => Error::internal(message.clone()),
         _ => of(ErrorKind::Internal),
     }
+}
+
+/// Whether a message is of an error of Linux: a file system, a quota or the size of a file is exhausted.
+fn is_of_full_disk(message: &str) -> bool {
+    const ENOSPC: &str = "(os error 28)";
+    const EDQUOT: &str = "(os error 122)";
+    const EFBIG: &str = "(os error 27)";
+    [ENOSPC, EDQUOT, EFBIG].iter().any(|code| message.contains(code))
 }
 
 /// Whether DataFusion refuses a plan because two expressions of it have one name.

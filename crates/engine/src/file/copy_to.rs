@@ -3,6 +3,7 @@
 //! The file appears under its name only when it is complete, so a failed export leaves no half
 //! file and spares the one that was there.
 
+use crate::error::from_datafusion;
 use crate::file::option::WriteOptions;
 use crate::file::path::{FileFormat, local_path};
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
@@ -49,13 +50,27 @@ pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &Wr
     let temporary = parent.join(format!(".{name}.{}.part", uuid::Uuid::new_v4().simple()));
     let written = match write_to(rows, &temporary, format, options).await {
         Ok(count) => std::fs::rename(&temporary, &target).map(|()| count).map_err(|error| cannot(&error)),
-        Err(error) => Err(error),
+        Err(error) => Err(failed(of_writing(path, error))),
     };
     if written.is_err() {
         // Best effort: the error that matters is the first one.
         let _ = std::fs::remove_file(&temporary);
     }
     written
+}
+
+/// An error of computing rows as it is; one of writing them with the file's name.
+fn of_writing(path: &str, error: DataFusionError) -> Error {
+    let error = from_datafusion(error);
+    match error.kind() {
+        ErrorKind::DiskFull | ErrorKind::Io => error.context(format!("cannot write \"{path}\"")),
+        // All that DataFusion tells of what the last bytes met.
+        ErrorKind::Internal if error.message().contains("finalizing writes") => {
+            let message = format!("cannot finish \"{path}\": its file system fails, or is full");
+            Error::new(ErrorKind::Io, message)
+        }
+        _ => error,
+    }
 }
 
 async fn write_to(rows: DataFrame, path: &Path, format: FileFormat, options: &WriteOptions) -> Result<u64> {

@@ -23,7 +23,7 @@ use hypostyle_storage::{
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, did_you_mean};
 use std::sync::Arc;
 
-/// Times that a compaction is tried again when others have written meanwhile.
+/// Times that a compaction is tried again at once when others have written meanwhile.
 const ATTEMPTS: usize = 5;
 
 impl Session {
