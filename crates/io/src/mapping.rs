@@ -23,7 +23,7 @@ impl Mapping {
             return Ok(Self(Kind::Empty));
         }
         // SAFETY: the bytes of a mapping must not change under a `&[u8]`. Hypostyle writes only
-        // past the committed length and never truncates a file it maps; a database directory is
+        // past the committed length and never truncates a file below what is read of it; a database directory is
         // Hypostyle's own, and altering its files from outside is excluded by format.md §1.
         let map = unsafe { MmapOptions::new().len(length).map(file) }?;
         Ok(Self(Kind::ReadOnly(map)))

@@ -25,7 +25,7 @@ pub use backup::BackupProgress;
 pub use check::{CheckProgress, Damage};
 pub use column::{
     BlockSynopsis, Bound, BufferFile, ColumnData, DAY_MICROSECONDS, DictionaryFiles, NodeFiles,
-    check_json_text, convert, parse_uuid, view_rows,
+    check_json_text, convert, in_window, parse_uuid, view_rows,
 };
 pub use database::{Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{

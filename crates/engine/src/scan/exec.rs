@@ -33,7 +33,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::stream;
-use hypostyle_storage::{Snapshot, TableData};
+use hypostyle_storage::{Snapshot, TableData, in_window};
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
@@ -294,7 +294,10 @@ impl Partition {
                 _ => read(&self.opened.columns, *index, rows, &pick),
             })
             .collect::<Result<Vec<_>>>()?;
-        let arrays = if self.table.is_uncommitted() { self.copied(arrays)? } else { arrays };
+        let arrays = match self.table.is_uncommitted() {
+            true => self.copied(arrays)?,
+            false => arrays.iter().map(in_window).collect(),
+        };
         let options = RecordBatchOptions::new().with_row_count(Some(selected));
         Ok(RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?)
     }

@@ -10,12 +10,14 @@ mod node_writer;
 mod reader;
 mod shape;
 mod views;
+mod window;
 mod writer;
 
 pub use bounds::{BlockSynopsis, Bound};
 pub use convert::{DAY_MICROSECONDS, check_json_text, convert, parse_uuid};
 pub use reader::{BufferFile, ColumnData, DictionaryFiles, NodeFiles};
 pub use views::view_rows;
+pub use window::in_window;
 
 pub(crate) use files::{GenerationFiles, parse_file_name, table_directory};
 pub(crate) use layout::node_count;
