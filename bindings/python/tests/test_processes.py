@@ -299,3 +299,45 @@ def test_a_directory_that_was_renamed_is_the_same_database(tmp_path):
     for place, rows in ((aside, 350_001), (path, 400_001)):
         with hypostyle.connect(place) as con:
             assert con.sql("select count(*) from t").fetchone() == (rows,)
+
+
+# Sorts more than it may keep in memory.
+SPILLS = """
+    import resource, sys, time, hypostyle, pyarrow
+    con = hypostyle.connect(memory_limit="60MB", threads=1, temp_directory=sys.argv[1])
+    con.execute("create table t as select n, md5(n::text) as text from generate_series(1, 600000) as g (n)")
+    sorted = con.sql("select text, row_number() over (order by text) as place from t")
+"""
+
+
+def test_temporary_files_are_gone_with_a_killed_process(tmp_path):
+    program = SPILLS + """
+    for batch in pyarrow.RecordBatchReader.from_stream(sorted):
+        print("begun", flush=True)
+        time.sleep(60)
+    """
+    directory = tmp_path / "new"
+    with start(program, directory) as child:
+        try:
+            assert child.stdout.readline() == "begun\n", child.stderr.read()
+            opened = f"/proc/{child.pid}/fd"
+            files = [os.readlink(f"{opened}/{number}") for number in os.listdir(opened)]
+            spilled = [file for file in files if file.startswith(str(directory))]
+            assert spilled and all(file.endswith("(deleted)") for file in spilled), files
+        finally:
+            child.kill()
+    assert os.listdir(directory) == []
+
+
+def test_temporary_files_that_find_no_room(tmp_path):
+    program = SPILLS + """
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+    try:
+        print(pyarrow.table(sorted).num_rows)
+    except hypostyle.Error as error:
+        print(error.sqlstate, error)
+    print(con.sql("select count(*) from t").fetchone())
+    """
+    refused, after = run(program, tmp_path).splitlines()
+    assert refused.startswith("53100 ") and "temporary file" in refused and str(tmp_path) in refused
+    assert after == "(600000,)"

@@ -209,6 +209,12 @@ fn execution_error(message: &str) -> Error {
         let message = "a subquery that stands for one value gives more than one row";
         return Error::invalid_input(message).with_sqlstate("21000");
     }
+    if message.starts_with("Cannot access field at argument ")
+        && let Some(shown) = between(message, ": type ", " is not Struct")
+    {
+        let message = format!("values of type {} have no fields", shown_type(shown));
+        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
+    }
     Error::invalid_input(message)
 }
 

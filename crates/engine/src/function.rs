@@ -7,7 +7,6 @@ use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampMicrosecond
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
-use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -17,6 +16,7 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
 const SCALAR: [(&str, &[&str]); 5] = [
@@ -42,7 +42,8 @@ pub(crate) fn register(context: &SessionContext) {
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
     }
-    context.register_udf(ScalarUDF::from(Now::of(context.state().config_options())));
+    let aliases = NOW.map(String::from).to_vec();
+    context.register_udf(ScalarUDF::from(Now { signature: Signature::nullary(Volatility::Stable), aliases }));
     for name in SERIES {
         if let Some(inner) = context.state().table_functions().get(name) {
             context.register_udtf(name, Arc::new(Series { inner: inner.function().clone() }));
@@ -153,17 +154,6 @@ const NOW: [&str; 5] = [
 struct Now {
     signature: Signature,
     aliases: Vec<String>,
-    time_zone: Option<Arc<str>>,
-}
-
-impl Now {
-    fn of(options: &ConfigOptions) -> Self {
-        Self {
-            signature: Signature::nullary(Volatility::Stable),
-            aliases: NOW.map(String::from).to_vec(),
-            time_zone: options.execution.time_zone.as_deref().map(Arc::from),
-        }
-    }
 }
 
 impl ScalarUDFImpl for Now {
@@ -179,12 +169,8 @@ impl ScalarUDFImpl for Now {
         &self.signature
     }
 
-    fn with_updated_config(&self, options: &ConfigOptions) -> Option<ScalarUDF> {
-        Some(ScalarUDF::from(Self::of(options)))
-    }
-
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Timestamp(TimeUnit::Microsecond, self.time_zone.clone()))
+        Ok(LogicalType::timestamp_with_time_zone().arrow_type())
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
@@ -195,7 +181,7 @@ impl ScalarUDFImpl for Now {
         let Some(time) = context.query_execution_start_time() else {
             return Ok(ExprSimplifyResult::Original(arguments));
         };
-        let now = ScalarValue::TimestampMicrosecond(Some(time.timestamp_micros()), self.time_zone.clone());
+        let now = ScalarValue::TimestampMicrosecond(Some(time.timestamp_micros()), Some("UTC".into()));
         Ok(ExprSimplifyResult::Simplified(Expr::Literal(now, None)))
     }
 

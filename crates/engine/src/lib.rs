@@ -34,6 +34,7 @@ mod scope;
 mod sequence;
 mod session;
 mod shared;
+mod spill;
 mod statement;
 mod text_function;
 mod text_list;

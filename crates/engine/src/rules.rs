@@ -2,7 +2,7 @@
 //! after that and before constants are folded.
 
 use crate::walk::map_expressions;
-use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand};
+use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, time_zone};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -34,6 +34,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let coercion = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
+    rules.push(Arc::new(time_zone::InSessionZone));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
     rules
 }

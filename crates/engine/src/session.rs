@@ -14,6 +14,7 @@ use crate::pg_catalog::settings::Settings;
 use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
+use crate::spill::SpillFiles;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
 use crate::yielding::Yielding;
@@ -25,7 +26,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -221,10 +222,8 @@ impl Engine {
 fn environment(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
     let pool = FairSpillPool::new(usize::try_from(options.memory_limit).unwrap_or(usize::MAX));
     let consumers_shown = NonZeroUsize::MIN.saturating_add(4);
-    let disk = DiskManagerBuilder::default().with_mode(match &options.temp_directory {
-        Some(directory) => DiskManagerMode::Directories(vec![directory.clone()]),
-        None => DiskManagerMode::OsTmpDirectory,
-    });
+    let files = SpillFiles::within(options.temp_directory.clone());
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(files);
     RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, consumers_shown)))
         .with_disk_manager_builder(disk)
@@ -406,6 +405,13 @@ impl Session {
         sessions.push(Arc::downgrade(&session));
         drop(sessions);
         Ok(session)
+    }
+
+    /// Of times that are written without one.
+    pub(crate) fn time_zone(&self) -> Arc<str> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        state.config_options().execution.time_zone.as_deref().unwrap_or("UTC").into()
     }
 
     /// Its number in the engine.

@@ -1,15 +1,25 @@
-//! AT TIME ZONE, as the function `timezone` that PostgreSQL has for it.
+//! AT TIME ZONE, as the function `timezone` that PostgreSQL has for it, and the session's time zone.
 
+use crate::cast::cast as cast_as_sql;
+use crate::walk::map_expressions;
 use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, AsArray, TimestampMicrosecondArray};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::DataType::{Date32, Date64, Time32, Time64, Timestamp};
+use arrow::datatypes::{DataType, Field, Int64Type, TimeUnit};
+use arrow::error::{ArrowError, Result as ArrowResult};
 use chrono::{DateTime, Duration, NaiveDateTime, Offset, TimeZone};
-use datafusion::common::plan_datafusion_err;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, lit,
 };
+use datafusion::optimizer::AnalyzerRule;
 use hypostyle_types::{Error, LogicalType};
 use std::sync::Arc;
 
@@ -35,10 +45,8 @@ impl ScalarUDFImpl for InZone {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
             [zone, of] if zone.is_string() || zone.is_null() => match of {
-                DataType::Timestamp(_, None) => Ok(LogicalType::timestamp_with_time_zone().arrow_type()),
-                DataType::Timestamp(_, Some(_)) | DataType::Date32 | DataType::Null => {
-                    Ok(LogicalType::timestamp().arrow_type())
-                }
+                Timestamp(_, None) => Ok(LogicalType::timestamp_with_time_zone().arrow_type()),
+                Timestamp(_, Some(_)) | Date32 | DataType::Null => Ok(LogicalType::timestamp().arrow_type()),
                 other => Err(plan_datafusion_err!(
                     "AT TIME ZONE is of a TIMESTAMP, not of {}",
                     super::cast::type_name(other)
@@ -57,34 +65,166 @@ impl ScalarUDFImpl for InZone {
         let rows = args.number_rows;
         let zones = cast(&zone.to_array(rows)?, &DataType::Utf8)?;
         let zones = zones.as_string::<i32>();
-        let is_local = matches!(of.data_type(), DataType::Timestamp(_, None));
-        let plain = DataType::Timestamp(TimeUnit::Microsecond, of_zone(&of.data_type()));
-        let times = cast(&of.to_array(rows)?, &plain)?;
-        let times = times.as_primitive::<TimestampMicrosecondType>();
-        let mut last: Option<(String, Tz)> = None;
-        let moved = (0..rows).map(|row| {
-            if zones.is_null(row) || times.is_null(row) {
-                return Ok(None);
-            }
-            let name = zones.value(row);
-            let zone = match &last {
-                Some((known, zone)) if known == name => *zone,
-                _ => {
-                    let zone = zone_of(name)?;
-                    last.insert((name.to_string(), zone)).1
-                }
-            };
-            moved(times.value(row), zone, is_local).map(Some)
-        });
-        let moved: TimestampMicrosecondArray = moved.collect::<Result<_>>()?;
-        let moved: ArrayRef = Arc::new(moved);
+        let moved = in_zones(&of.to_array(rows)?, |row| (!zones.is_null(row)).then(|| zones.value(row)))?;
         Ok(ColumnarValue::Array(cast(&moved, args.return_field.data_type())?))
     }
 }
 
+/// Points in time as what clocks in a zone, which each row has, show then; what they show as the point in time.
+fn in_zones<'a>(times: &ArrayRef, zone_of_row: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
+    let (unit, is_local) = match times.data_type() {
+        Timestamp(TimeUnit::Nanosecond, zone) => (TimeUnit::Nanosecond, zone.is_none()),
+        Timestamp(_, zone) => (TimeUnit::Microsecond, zone.is_none()),
+        // Of a date, clocks in UTC show its midnight.
+        _ => (TimeUnit::Microsecond, false),
+    };
+    let second = if unit == TimeUnit::Nanosecond { 1_000_000_000 } else { 1_000_000 };
+    let ticks = cast(&cast(times, &Timestamp(unit, of_zone(times.data_type())))?, &DataType::Int64)?;
+    let ticks = ticks.as_primitive::<Int64Type>();
+    let mut last: Option<(&str, Tz)> = None;
+    let moved = (0..ticks.len()).map(|row| {
+        let Some(name) = zone_of_row(row).filter(|_| ticks.is_valid(row)) else { return Ok(None) };
+        let zone = match last {
+            Some((known, zone)) if known == name => zone,
+            _ => last.insert((name, zone_of(name)?)).1,
+        };
+        moved(ticks.value(row), second, zone, is_local).map(Some)
+    });
+    let moved: Int64Array = moved.collect::<Result<_>>()?;
+    let zone = is_local.then(|| Arc::from("UTC"));
+    Ok(cast(&moved, &Timestamp(unit, zone))?)
+}
+
+/// What depends on a time zone depends on the session's, as in PostgreSQL: times that are written without one, what is shown of a
+/// point in time, its parts, and the days and months that are added to it. Types stay what they are.
+#[derive(Debug)]
+pub(crate) struct InSessionZone;
+
+impl AnalyzerRule for InSessionZone {
+    fn name(&self) -> &str {
+        "in_session_zone"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let Some(zone) = config.execution.time_zone.as_deref().map(Arc::from) else { return Ok(plan) };
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            let schema = merge_schema(&plan.inputs());
+            map_expressions(plan, |expr| in_zone(expr, &schema, &zone))
+        });
+        Ok(plan?.data)
+    }
+}
+
+fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transformed<Expr>> {
+    // Of an expression whose type cannot be told, planning refuses more than this.
+    let local = |expr: &Expr| match expr.get_type(schema) {
+        Ok(Timestamp(unit, Some(other))) if other != *zone => Some((unit, Timestamp(unit, Some(other)))),
+        _ => None,
+    };
+    let make_local = |expr: &mut Expr, unit| {
+        let zoned = Timestamp(unit, Some(zone.clone()));
+        *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), zoned));
+    };
+    let is_try = matches!(expr, Expr::TryCast(_));
+    match &mut expr {
+        Expr::Cast(Cast { expr: of, field }) | Expr::TryCast(TryCast { expr: of, field }) => {
+            let Some(step) = first_step(of.get_type(schema), field.data_type(), zone) else {
+                return Ok(Transformed::no(expr));
+            };
+            let from = std::mem::take(of);
+            **of = match step {
+                FirstStep::Clocks => clocks(*from, zone),
+                FirstStep::Zoned(local) if is_try => Expr::TryCast(TryCast::new(from, local)),
+                FirstStep::Zoned(local) => Expr::Cast(Cast::new(from, local)),
+            };
+            Ok(Transformed::yes(expr))
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            if !ZONED.contains(&func.name()) {
+                return Ok(Transformed::no(expr));
+            }
+            let found = args.iter_mut().find_map(|arg| local(arg).map(|found| (arg, found)));
+            let Some((arg, (unit, data_type))) = found else { return Ok(Transformed::no(expr)) };
+            make_local(arg, unit);
+            let expr = match func.name() {
+                "date_trunc" => Expr::Cast(Cast::new(Box::new(expr), data_type)),
+                _ => expr,
+            };
+            Ok(Transformed::yes(expr))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) => {
+            let is_interval = |expr: &Expr| {
+                matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
+            };
+            let time = match () {
+                () if is_interval(right) => left,
+                () if is_interval(left) => right,
+                () => return Ok(Transformed::no(expr)),
+            };
+            let Some((unit, data_type)) = local(time) else { return Ok(Transformed::no(expr)) };
+            make_local(time, unit);
+            Ok(Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), data_type))))
+        }
+        _ => Ok(Transformed::no(expr)),
+    }
+}
+
+/// What comes before a cast that depends on the time zone.
+enum FirstStep {
+    /// A cast to a type that has the zone.
+    Zoned(DataType),
+    /// The times that clocks show: casts of Arrow do not move these.
+    Clocks,
+}
+
+fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<FirstStep> {
+    let is_text_or_date = |data_type: &DataType| {
+        data_type.is_string() || matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_))
+    };
+    match (from.ok()?, to) {
+        (Timestamp(_, Some(other)), Timestamp(_, None)) if other != *zone => Some(FirstStep::Clocks),
+        (Timestamp(unit, Some(other)), to) if other != *zone && is_text_or_date(to) => {
+            Some(FirstStep::Zoned(Timestamp(unit, Some(zone.clone()))))
+        }
+        (from, Timestamp(unit, Some(other)))
+            if other != zone && (is_text_or_date(&from) || matches!(from, Timestamp(_, None))) =>
+        {
+            Some(FirstStep::Zoned(Timestamp(*unit, Some(zone.clone()))))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a cast gives something else in another time zone.
+pub(crate) fn is_zoned(from: DataType, to: &DataType, zone: &Arc<str>) -> bool {
+    first_step(Ok(from), to, zone).is_some()
+}
+
+/// A cast as in a query of a session with a time zone.
+pub(crate) fn cast_within(values: &ArrayRef, to: &Field, zone: &Arc<str>) -> ArrowResult<ArrayRef> {
+    match first_step(Ok(values.data_type().clone()), to.data_type(), zone) {
+        Some(FirstStep::Zoned(local)) => {
+            cast_as_sql(&cast_as_sql(values, &Field::new("", local, true), false)?, to, false)
+        }
+        Some(FirstStep::Clocks) => {
+            let clocks = in_zones(values, |_| Some(zone.as_ref()));
+            cast_as_sql(&clocks.map_err(|error| ArrowError::ExternalError(error.into()))?, to, false)
+        }
+        None => cast_as_sql(values, to, false),
+    }
+}
+
+fn clocks(moment: Expr, zone: &Arc<str>) -> Expr {
+    let zone = lit(zone.as_ref());
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function()), vec![zone, moment]))
+}
+
+/// Functions of what clocks show at a point in time.
+const ZONED: [&str; 3] = ["date_trunc", "date_part", "to_char"];
+
 fn of_zone(of: &DataType) -> Option<Arc<str>> {
     match of {
-        DataType::Timestamp(_, zone) => zone.clone(),
+        Timestamp(_, zone) => zone.clone(),
         _ => None,
     }
 }
@@ -99,15 +239,15 @@ fn zone_of(name: &str) -> Result<Tz> {
     })
 }
 
-/// Microseconds since 1970, of the clocks in a zone or of UTC, as the other.
-fn moved(microseconds: i64, zone: Tz, is_local: bool) -> Result<i64> {
+/// Parts of a second since 1970, of the clocks in a zone or of UTC, as the other.
+fn moved(ticks: i64, second: i64, zone: Tz, is_local: bool) -> Result<i64> {
     let out_of_range = || external(Error::invalid_input("timestamp out of range").with_sqlstate("22008"));
-    let time = DateTime::from_timestamp_micros(microseconds).ok_or_else(out_of_range)?.naive_utc();
+    let time = DateTime::from_timestamp_secs(ticks.div_euclid(second)).ok_or_else(out_of_range)?.naive_utc();
     let seconds = match is_local {
         true => -offset_of_local(time, zone),
         false => zone.offset_from_utc_datetime(&time).fix().local_minus_utc(),
     };
-    microseconds.checked_add(i64::from(seconds) * 1_000_000).ok_or_else(out_of_range)
+    ticks.checked_add(i64::from(seconds) * second).ok_or_else(out_of_range)
 }
 
 /// The offset from UTC in seconds. Of an hour that clocks show twice it is the later one, of one that they leave out that

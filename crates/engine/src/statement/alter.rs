@@ -8,10 +8,10 @@ use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
 use super::write::{Target, refuse};
 use super::{DONE, quoted};
-use crate::cast::cast;
 use crate::error::from_datafusion;
 use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
+use crate::time_zone::cast_within;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
     RenameTableNameKind, VacuumStatement,
@@ -269,9 +269,10 @@ impl Session {
                 let using =
                     using.map(|sql| self.filling_from(&target.database, &before, old, &new_type, &sql));
                 let using = using.transpose()?;
+                let zone = self.time_zone();
                 writer.convert_column(target.id, &name, new_type, |piece| {
                     let computed = using.as_ref().map(|using| using.values_from(piece)).transpose()?;
-                    cast(computed.as_ref().unwrap_or(piece), &wanted, false).map_err(|error| {
+                    cast_within(computed.as_ref().unwrap_or(piece), &wanted, &zone).map_err(|error| {
                         from_datafusion(error.into())
                             .context(format!("column \"{name}\" cannot become {data_type}"))
                     })

@@ -325,7 +325,11 @@ impl Session {
         schema: &Schema,
         data_type: &DataType,
     ) -> Result<Arc<dyn PhysicalExpr>> {
-        let state = self.context.state();
+        let mut state = self.context.state();
+        if !schema.fields().is_empty() {
+            // What is computed from columns is always the same.
+            state.config_mut().options_mut().execution.time_zone = Some("UTC".into());
+        }
         let compile = || {
             let schema = Arc::new(schema.clone().to_dfschema()?);
             let expr = state.create_logical_expr(sql, &schema)?.cast_to(data_type, &schema)?;

@@ -7,6 +7,7 @@ use super::parse;
 use super::types::logical_type;
 use crate::error::{from_datafusion, wrong_parameters};
 use crate::session::{Outcome, Parameters, Session};
+use crate::time_zone::cast_within;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -55,8 +56,12 @@ impl Session {
         let name = last_of(name)?;
         let Prepared { statement, types } = self.prepared(&name)?;
         let mut values = self.constants(arguments)?;
+        let zone = self.time_zone();
         for ((value, logical_type), number) in values.iter_mut().zip(&types).zip(1..) {
-            *value = value.cast_to(&logical_type.arrow_type()).map_err(|error| {
+            let to = logical_type.arrow_field("", true);
+            let cast = value.to_array().and_then(|value| Ok(cast_within(&value, &to, &zone)?));
+            let cast = cast.and_then(|value| ScalarValue::try_from_array(&value, 0));
+            *value = cast.map_err(|error| {
                 from_datafusion(error).context(format!("parameter {number} of \"{name}\" is {logical_type}"))
             })?;
         }

@@ -11,7 +11,7 @@ use super::parameters::numbered;
 use super::parse_query;
 use super::result::{Purpose, for_caller};
 use super::returning::Returning;
-use super::write::{Target, in_types_of};
+use super::write::Target;
 use crate::catalog::{SEARCH, search_from};
 use crate::error::{from_datafusion, is_of_twice_named};
 use crate::on::project_conditions;
@@ -251,7 +251,7 @@ impl Session {
                         None => batch,
                     };
                     if keeps {
-                        returned.push(in_types_of(target, &rows)?);
+                        returned.push(self.in_types_of(target, &rows)?);
                     }
                     Ok(rows)
                 })?;

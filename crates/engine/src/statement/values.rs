@@ -8,6 +8,7 @@ use super::sequence::sequence_of_default;
 use crate::cast::cast_scalar;
 use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
+use crate::time_zone::is_zoned;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
@@ -65,7 +66,12 @@ impl ValuesInsert {
 
     /// The values in the engine's types, and for each column of the table where they are; `None` when the planner must
     /// look at them.
-    fn rows(&self, table: &TableData, parameters: &Parameters) -> Option<(RecordBatch, Vec<Option<usize>>)> {
+    fn rows(
+        &self,
+        table: &TableData,
+        parameters: &Parameters,
+        zone: &Arc<str>,
+    ) -> Option<(RecordBatch, Vec<Option<usize>>)> {
         let given: &[ScalarValue] = match parameters {
             Parameters::None => &[],
             Parameters::Positional(values) => values,
@@ -112,7 +118,10 @@ impl ValuesInsert {
                     Given::Literal(value) => value,
                     Given::Parameter(number) => &given[*number],
                 };
-                cast_to(value, &field)
+                match is_zoned(value.data_type(), field.data_type(), zone) {
+                    true => None,
+                    false => cast_to(value, &field),
+                }
             });
             let values: Vec<ScalarValue> = values.collect::<Option<_>>()?;
             // The planner gives all rows of a column one type before it casts them to the column's.
@@ -200,7 +209,9 @@ impl Session {
             table = self.table_data(&name);
         }
         let Some(table) = table else { return Ok(None) };
-        let Some((given, places)) = insert.rows(&table, parameters) else { return Ok(None) };
+        let Some((given, places)) = insert.rows(&table, parameters, &self.time_zone()) else {
+            return Ok(None);
+        };
         let id = table.entry().id;
         let snapshot = self.snapshot_of(&name.database)?;
         let completion = self.completion(&name.database, snapshot.catalog(), table.entry(), &places);

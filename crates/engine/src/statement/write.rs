@@ -8,12 +8,12 @@ use super::referential::Modification;
 use super::returning::Returning;
 use super::row::{columns_of, values_of};
 use super::{parse, quoted};
-use crate::cast::cast;
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
 use crate::scan::{POSITION, engine_array, engine_field};
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use crate::time_zone::cast_within;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
@@ -415,13 +415,32 @@ impl Session {
     pub(super) fn as_rows_of(&self, target: &Target, values: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
         let mut generation = self.generation(target)?;
         let whole = |values: &RecordBatch| {
-            let rows = in_types_of(target, values)?;
+            let rows = self.in_types_of(target, values)?;
             match &mut generation {
-                Some(generation) => in_types_of(target, &generation.complete(&rows)?),
+                Some(generation) => self.in_types_of(target, &generation.complete(&rows)?),
                 None => Ok(rows),
             }
         };
         values.iter().map(whole).collect()
+    }
+
+    /// Values in the engine's types of a table's columns.
+    pub(super) fn in_types_of(&self, target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
+        let zone = self.time_zone();
+        let mut fields = Vec::new();
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        for (column, array) in target.data.columns().iter().zip(values.columns()) {
+            let field = engine_field(&target.data, column);
+            let array = cast_within(array, &field, &zone).map_err(|error| {
+                let error = from_datafusion(error.into());
+                let (name, logical_type) = (&column.entry().name, &column.entry().logical_type);
+                error.context(format!("column \"{name}\" of table \"{}\" is {logical_type}", target.name))
+            })?;
+            fields.push(Field::new(field.name(), array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+            .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
     }
 }
 
@@ -520,22 +539,4 @@ pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Ex
         }
         None => Ok(target.defaults[column].clone().unwrap_or_else(|| "NULL".into())),
     }
-}
-
-/// Values in the engine's types of a table's columns.
-pub(super) fn in_types_of(target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
-    let mut fields = Vec::new();
-    let mut arrays: Vec<ArrayRef> = Vec::new();
-    for (column, array) in target.data.columns().iter().zip(values.columns()) {
-        let field = engine_field(&target.data, column);
-        let array = cast(array, &field, false).map_err(|error| {
-            let error = from_datafusion(error.into());
-            let (name, logical_type) = (&column.entry().name, &column.entry().logical_type);
-            error.context(format!("column \"{name}\" of table \"{}\" is {logical_type}", target.name))
-        })?;
-        fields.push(Field::new(field.name(), array.data_type().clone(), true));
-        arrays.push(array);
-    }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
-        .map_err(|error| Error::internal(format!("cannot arrange the new rows: {error}")))
 }
