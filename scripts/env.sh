@@ -6,8 +6,10 @@ export VENV="${VENV:-$HYPOSTYLE_CACHE/venv}"
 
 # Cargo goes by modification times, so after a build of another clone it would take that clone's crates for
 # this one's: what belongs to this clone is made new.
-if [[ $(cat "$CARGO_TARGET_DIR/.clone" 2>/dev/null) != "$PWD" ]]; then
+clone=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+if [[ $(cat "$CARGO_TARGET_DIR/.clone" 2>/dev/null) != "$clone" ]]; then
     mkdir -p "$CARGO_TARGET_DIR"
-    git ls-files -z '*.rs' '*.toml' | xargs -0 touch
-    printf '%s\n' "$PWD" >"$CARGO_TARGET_DIR/.clone"
+    (cd "$clone" && git ls-files -z '*.rs' '*.toml' | xargs -0 touch)
+    printf '%s\n' "$clone" >"$CARGO_TARGET_DIR/.clone"
 fi
+unset clone
