@@ -80,6 +80,7 @@ impl Connection {
 
     /// Waits for the statement lock without being attached, and with an eye on signals.
     fn lock_statement(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        self.inner.check_not_appending()?;
         loop {
             if let Some(guard) = self.statement.try_lock_for(SIGNAL_INTERVAL) {
                 return Ok(guard);

@@ -288,3 +288,52 @@ def test_thousands_of_small_batches(con, rows):
         count * (count - 1) // 2,
         len(str(count - 1)),
     )
+
+
+def numbers(made, step=lambda number: None):
+    """A reader of a hundred batches that says what it has made."""
+    schema = pa.schema([("i", pa.int64())])
+
+    def batches():
+        for number in range(100):
+            step(number)
+            made.append(number)
+            yield pa.record_batch([pa.array([number])], schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def test_a_reader_is_read_as_its_rows_are_written(con):
+    con.execute("create table t (i bigint)")
+    made = []
+    with pytest.raises(hypostyle.QueryInterrupted):
+        con.append("t", numbers(made, lambda number: number == 3 and con.interrupt()))
+    assert 3 <= len(made) < 50
+    assert con.sql("select count(*) from t").fetchone() == (0,)
+    assert con.append("t", numbers([])) == 100
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_reader_that_fails(con, error):
+    def fail(number):
+        if number == 50:
+            raise error("no more")
+
+    con.execute("create table t (i bigint)")
+    with pytest.raises(error, match="no more"):
+        con.append("t", numbers([], fail))
+    assert con.sql("select count(*) from t").fetchone() == (0,)
+
+
+def test_a_reader_cannot_use_the_connection_that_appends(con):
+    con.execute("create table t (i bigint)")
+    before = con.sql("select 1")
+    for use in (lambda: con.sql("select 1"), con.tables, con.begin, lambda: con.append("t", {"i": [1]})):
+        with pytest.raises(hypostyle.DataError, match="another connection") as error:
+            con.append("t", numbers([], lambda number, use=use: use()))
+        assert error.value.sqlstate == "55006"
+    assert con.sql("select count(*) from t").fetchone() == (0,)
+    # What it had before can be read, and another connection used.
+    with con.duplicate() as other:
+        con.append("t", numbers([], lambda number: (before.fetchone(), other.sql("select 1").fetchone())))
+    assert con.sql("select count(*) from t").fetchone() == (100,)

@@ -1,7 +1,7 @@
 //! AT TIME ZONE, as the function `timezone` that PostgreSQL has for it, and the session's time zone.
 
 use crate::cast::cast as cast_as_sql;
-use crate::walk::map_expressions;
+use crate::walk::{has_expression, map_expressions};
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -108,10 +108,22 @@ impl AnalyzerRule for InSessionZone {
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         let Some(zone) = config.execution.time_zone.as_deref().map(Arc::from) else { return Ok(plan) };
         let plan = plan.transform_up_with_subqueries(|plan| {
+            if !has_expression(&plan, may_be_zoned) {
+                return Ok(Transformed::no(plan));
+            }
             let schema = merge_schema(&plan.inputs());
             map_expressions(plan, |expr| in_zone(expr, &schema, &zone))
         });
         Ok(plan?.data)
+    }
+}
+
+fn may_be_zoned(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(_) | Expr::TryCast(_) => true,
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::Plus | Operator::Minus),
+        Expr::ScalarFunction(call) => ZONED.contains(&call.func.name()),
+        _ => false,
     }
 }
 

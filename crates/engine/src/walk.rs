@@ -17,7 +17,12 @@ pub(crate) fn any_node(plan: &LogicalPlan, is_one: impl Fn(&LogicalPlan) -> bool
 
 /// Whether an expression of a node, or a part of one, is sought.
 pub(crate) fn has_expression(node: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> bool {
-    node.expressions().iter().any(|expr| contains(expr, &is_one))
+    let mut found = false;
+    let visited = node.apply_expressions(|expr| {
+        found |= contains(expr, &is_one);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found && visited.is_ok()
 }
 
 /// Whether an expression, or a part of it, is sought.

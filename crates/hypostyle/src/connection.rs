@@ -8,8 +8,11 @@ use hypostyle_client::Address;
 use hypostyle_engine::postgres::Settings;
 use hypostyle_engine::{Identity, SettingCheck, Transfer};
 use hypostyle_types::{Error, LogicalType, Result};
+use parking_lot::Mutex;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 /// A column of a result or table.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +67,20 @@ impl Default for AppendOptions {
 
 /// A session with a database; clones share it. One statement runs at a time.
 #[derive(Clone)]
-pub struct Connection(Kind);
+pub struct Connection {
+    kind: Kind,
+    /// The threads that append: what makes their rows may have the connection, too.
+    appending: Arc<Mutex<HashSet<ThreadId>>>,
+}
+
+/// A thread among those that append.
+struct Appending<'a>(&'a Connection);
+
+impl Drop for Appending<'_> {
+    fn drop(&mut self) {
+        self.0.appending.lock().remove(&thread::current().id());
+    }
+}
 
 #[derive(Clone)]
 enum Kind {
@@ -75,7 +91,7 @@ enum Kind {
 /// The same call on either kind.
 macro_rules! on_either {
     ($self:ident, $connection:ident => $call:expr) => {
-        match &$self.0 {
+        match &$self.kind {
             Kind::Embedded($connection) => $call,
             Kind::Remote($connection) => $call,
         }
@@ -83,8 +99,12 @@ macro_rules! on_either {
 }
 
 impl Connection {
+    fn new(kind: Kind) -> Self {
+        Self { kind, appending: Arc::default() }
+    }
+
     pub(crate) fn embedded(database: Database, identity: Identity) -> Result<Self> {
-        Ok(Self(Kind::Embedded(Embedded::new(database, identity)?)))
+        Ok(Self::new(Kind::Embedded(Embedded::new(database, identity)?)))
     }
 
     /// A connection to a server, to a directory, or, without either, to a new database in memory.
@@ -108,14 +128,14 @@ impl Connection {
 
     /// A connection to a server, with the client's own options.
     pub fn to_server(address: &Address, options: hypostyle_client::Options) -> Result<Self> {
-        Ok(Self(Kind::Remote(Remote::open(address, options)?)))
+        Ok(Self::new(Kind::Remote(Remote::open(address, options)?)))
     }
 
     /// Another session with the same database.
     pub fn duplicate(&self) -> Result<Self> {
-        match &self.0 {
+        match &self.kind {
             Kind::Embedded(connection) => connection.database().connect(),
-            Kind::Remote(connection) => Ok(Self(Kind::Remote(connection.duplicate()?))),
+            Kind::Remote(connection) => Ok(Self::new(Kind::Remote(connection.duplicate()?))),
         }
     }
 
@@ -129,16 +149,19 @@ impl Connection {
 
     /// [`Self::execute`] with values for `?`, `$1` or `$name` in the last statement.
     pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
+        self.check_not_appending()?;
         on_either!(self, connection => connection.execute_with(sql, parameters))
     }
 
     /// The whole of a table or view; for a table, its stored columns.
     pub fn table(&self, name: &str) -> Result<QueryResult> {
+        self.check_not_appending()?;
         on_either!(self, connection => connection.table(name))
     }
 
     /// All tables and views, in order of schema and name.
     pub fn tables(&self) -> Result<Vec<TableDescription>> {
+        self.check_not_appending()?;
         on_either!(self, connection => connection.tables())
     }
 
@@ -146,14 +169,30 @@ impl Connection {
     ///
     /// # Errors
     /// `UnknownName`; `InvalidInput` or `Constraint` naming column, row and value; `DiskFull`, `Io`,
-    /// `ReadOnly`. Nothing is appended then.
+    /// `ReadOnly`; what `data` fails with, which cannot use this connection. Nothing is appended then.
     pub fn append(
         &self,
         table: &str,
         data: Box<dyn RecordBatchReader + Send>,
         options: AppendOptions,
     ) -> Result<u64> {
+        self.check_not_appending()?;
+        self.appending.lock().insert(thread::current().id());
+        let _appending = Appending(self);
         on_either!(self, connection => connection.append(table, data, options))
+    }
+
+    /// Refuses what would wait for itself: a statement of who makes the rows that the connection is appending.
+    ///
+    /// # Errors
+    /// `InvalidInput` on a thread whose [`Self::append`] is reading its rows.
+    pub fn check_not_appending(&self) -> Result<()> {
+        if self.appending.lock().contains(&thread::current().id()) {
+            let message =
+                "the connection is appending the rows that are being made: make them with another connection";
+            return Err(Error::invalid_input(message).with_sqlstate("55006"));
+        }
+        Ok(())
     }
 
     /// Whether BEGIN has opened a transaction that is not over.
@@ -178,7 +217,7 @@ impl Connection {
 
     /// Whether the running statement, or the last one, was asked to end; of a database in this process.
     pub fn is_interrupted(&self) -> bool {
-        matches!(&self.0, Kind::Embedded(connection) if connection.is_interrupted())
+        matches!(&self.kind, Kind::Embedded(connection) if connection.is_interrupted())
     }
 
     /// Adds a setting for SET and SHOW that means something only to the caller; of a database in this process.
@@ -196,7 +235,7 @@ impl Connection {
 
     /// Aborts the open transaction, if there is one, as an error in one of its statements does; of a database in this process.
     pub fn abort_transaction(&self, why: &str) {
-        if let Kind::Embedded(connection) = &self.0 {
+        if let Kind::Embedded(connection) = &self.kind {
             connection.abort_transaction(why);
         }
     }
@@ -206,6 +245,7 @@ impl Connection {
     /// # Errors
     /// Those of parsing it, and of planning it if it is a query.
     pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
+        self.check_not_appending()?;
         on_either!(self, connection => connection.describe(sql))
     }
 
@@ -228,7 +268,7 @@ impl Connection {
     /// # Errors
     /// `Interrupted`; `Closed`.
     pub fn check_interrupt(&self) -> Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Embedded(connection) => connection.check_interrupt(),
             Kind::Remote(_) => Ok(()),
         }
@@ -240,7 +280,7 @@ impl Connection {
     /// # Errors
     /// `Closed`.
     pub fn go_on(&self) -> Result<()> {
-        match &self.0 {
+        match &self.kind {
             Kind::Embedded(connection) => connection.go_on(),
             Kind::Remote(_) => Ok(()),
         }
@@ -253,7 +293,7 @@ impl Connection {
 
     /// The database, where it is in this process.
     pub fn database(&self) -> Option<&Database> {
-        match &self.0 {
+        match &self.kind {
             Kind::Embedded(connection) => Some(connection.database()),
             Kind::Remote(_) => None,
         }
@@ -261,7 +301,7 @@ impl Connection {
 
     /// The server, where there is one.
     pub fn address(&self) -> Option<&Address> {
-        match &self.0 {
+        match &self.kind {
             Kind::Embedded(_) => None,
             Kind::Remote(connection) => Some(connection.address()),
         }
@@ -280,7 +320,7 @@ impl Connection {
 
     /// Has EXPLAIN ANALYZE show what it would cost to send the result; of a database in this process.
     pub fn set_transfer(&self, transfer: Arc<dyn Transfer>) {
-        if let Kind::Embedded(connection) = &self.0 {
+        if let Kind::Embedded(connection) = &self.kind {
             connection.set_transfer(transfer);
         }
     }

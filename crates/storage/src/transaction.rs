@@ -724,11 +724,12 @@ impl Transaction {
         Ok(column)
     }
 
-    /// Writes the files of a table anew without its deleted rows. Returns how many those were.
+    /// Writes the files of a table anew without its deleted rows. Returns how many those were. `proceed` is told now and then how
+    /// many rows of how many are done, and may end the work with its error.
     ///
     /// # Errors
-    /// `Conflict` when another transaction is writing the table; `DiskFull`, `Io`.
-    pub fn compact(&mut self, id: TableId) -> Result<u64> {
+    /// `Conflict` when another transaction is writing the table; `DiskFull`, `Io`; those of `proceed`.
+    pub fn compact(&mut self, id: TableId, mut proceed: impl FnMut(u64, u64) -> Result<()>) -> Result<u64> {
         let before = self.base.table_by_id(id).cloned();
         let Some(before) = before.filter(|before| !before.is_in_files()) else { return Ok(0) };
         let entry = self.move_to_files(id)?;
@@ -742,6 +743,7 @@ impl Transaction {
         }
         let mut writers = open_columns(self.database.store(), &compacted)?;
         for rows in pieces(entry.rows) {
+            proceed(rows.start, entry.rows)?;
             let kept: BooleanArray = rows.clone().map(|row| Some(!before.deleted().contains(row))).collect();
             let work = writers.iter_mut().zip(data.columns()).collect();
             in_parallel(work, self.threads, |(writer, column): (&mut ColumnWriter, &Arc<ColumnData>)| {

@@ -308,7 +308,7 @@ fn a_handle_that_only_read_a_table_may_alter_and_compact_it() {
         append_to_log(&one, id, &numbers([10 + position])).unwrap();
         assert_eq!(other.snapshot().unwrap().table("main", "t").unwrap().rows(), 10);
         let mut transaction = other.begin(1).unwrap();
-        assert_eq!(transaction.compact(id).unwrap(), 1);
+        assert_eq!(transaction.compact(id, |_, _| Ok(())).unwrap(), 1);
         transaction.commit().unwrap();
         let expected: Vec<i64> = (position + 1..position + 11).collect();
         assert_eq!(values(&one.snapshot().unwrap()), expected);
@@ -381,7 +381,7 @@ fn generations(path: &Path, id: TableId) -> BTreeSet<String> {
 
 fn compact(database: &Arc<Database>, id: TableId) {
     let mut transaction = database.begin(1).unwrap();
-    assert!(transaction.compact(id).unwrap() > 0);
+    assert!(transaction.compact(id, |_, _| Ok(())).unwrap() > 0);
     transaction.commit().unwrap();
 }
 
@@ -454,7 +454,7 @@ fn a_checkpoint_removes_what_killed_processes_left_and_nothing_that_is_being_wri
     }
     // Transactions of another handle, of each kind that writes files.
     let mut compaction = other.begin(1).unwrap();
-    assert_eq!(compaction.compact(u).unwrap(), 1);
+    assert_eq!(compaction.compact(u, |_, _| Ok(())).unwrap(), 1);
     let mut creation = other.begin(1).unwrap().of_statements();
     let new = creation.create_table("main", "new", common::columns_of(&numbers([1]))).unwrap();
     let empty = creation.create_table("main", "empty", common::columns_of(&numbers([1]))).unwrap();
@@ -719,7 +719,7 @@ fn compaction_gives_the_space_of_deleted_rows_back() {
     let (before, expected) = (bytes(), (0..30).map(|index| column(&old, "t", index)).collect::<Vec<_>>());
 
     let mut compaction = database.begin(2).unwrap();
-    assert_eq!(compaction.compact(id).unwrap(), gone.len());
+    assert_eq!(compaction.compact(id, |_, _| Ok(())).unwrap(), gone.len());
     let mut late = database.begin(1).unwrap();
     late.delete(id, &rows([1])).unwrap();
     compaction.commit().unwrap();
@@ -740,14 +740,14 @@ fn compaction_gives_the_space_of_deleted_rows_back() {
         common::assert_same(&column(&database.snapshot().unwrap(), "t", index), expected, "reopened");
     }
     let mut again = database.begin(1).unwrap();
-    assert_eq!(again.compact(id).unwrap(), 0);
+    assert_eq!(again.compact(id, |_, _| Ok(())).unwrap(), 0);
 
     // A compaction that others overtake.
     let mut compaction = database.begin(2).unwrap();
     delete(&database, id, &[2]).unwrap();
     let mut second = database.begin(2).unwrap();
-    assert_eq!(compaction.compact(id).unwrap(), 0);
-    assert_eq!(second.compact(id).unwrap(), 1);
+    assert_eq!(compaction.compact(id, |_, _| Ok(())).unwrap(), 0);
+    assert_eq!(second.compact(id, |_, _| Ok(())).unwrap(), 1);
     append_to_log(&database, id, &common::every_type(0, 1, false)).unwrap();
     assert_eq!(second.commit().unwrap_err().kind(), ErrorKind::Conflict);
     assert!(database.snapshot().unwrap().check(|_| true).is_empty());
@@ -886,7 +886,7 @@ fn a_handle_that_missed_two_checkpoints_takes_no_row_for_moved() {
 
         append(&busy, other, &numbers(0..10)).unwrap();
         let mut transaction = busy.begin(1).unwrap();
-        assert_eq!(transaction.compact(compacted).unwrap(), 1);
+        assert_eq!(transaction.compact(compacted, |_, _| Ok(())).unwrap(), 1);
         transaction.commit().unwrap();
         append(&busy, other, &numbers(0..10)).unwrap();
         append_to_log(&busy, other, &numbers(0..10)).unwrap();

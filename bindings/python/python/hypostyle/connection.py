@@ -143,7 +143,8 @@ class Connection:
             name: the table; may be qualified by its schema.
             data: a dict of arrays or lists; a pandas or Polars frame; a pyarrow table, batch or reader,
                 or anything else with the Arrow PyCapsule interface; a structured NumPy array; or an
-                iterable of rows, which are dicts, named tuples or sequences.
+                iterable of rows, which are dicts, named tuples or sequences. A reader is read as the rows
+                are written, so that it may have more of them than fit into memory.
                 Columns are matched by name, and those the data lacks get their default; rows that
                 are plain sequences are matched by position. The index of a pandas frame is not stored.
             create: make the table, with the types of the data, if it does not exist.
@@ -157,7 +158,12 @@ class Connection:
             UnknownNameError: no such table (and not `create`), or no such column in it.
         """
         stream, by_name = inputs.to_arrow(data)
-        return self._native.append(name, stream, create, by_name)
+        try:
+            return self._native.append(name, stream, create, by_name)
+        except errors.Error:
+            if isinstance(stream, inputs.Batches) and stream.raised is not None:
+                raise stream.raised from None
+            raise
 
     def table(self, name: str) -> Result:
         """All rows of a table or view; its columns are mappings of the stored ones.

@@ -4,7 +4,7 @@ Types are found by looking at every value, never at a sample.
 """
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hypostyle import _native, errors
@@ -17,6 +17,8 @@ def to_arrow(data: Any) -> tuple[Any, bool]:
     Raises:
         DataError: the data is not a table, or a value fits no SQL type.
     """
+    if _is_reader(data):
+        return Batches(data), True
     if is_table(data) or isinstance(data, Mapping):
         return to_table(data), True
     if isinstance(data, Iterable) and not isinstance(data, (str, bytes, bytearray)):
@@ -25,6 +27,32 @@ def to_arrow(data: Any) -> tuple[Any, bool]:
         f"cannot append a {type(data).__name__}; pass a dict of arrays, a pandas or Polars frame, "
         "an Arrow table or stream, or a list of rows"
     )
+
+
+class Batches:
+    """The batches of a pyarrow reader as they come, for they may be more than fit into memory."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        # What the reader raised, of which only the message would get through C.
+        self.raised: BaseException | None = None
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
+        reader = type(self._reader).from_batches(self._reader.schema, self._batches())
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _batches(self) -> Iterator[Any]:
+        try:
+            yield from self._reader
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self.raised = error
+            raise
+
+
+def _is_reader(data: Any) -> bool:
+    return _is_a(data, "pyarrow", "RecordBatchReader")
 
 
 def is_table(data: Any) -> bool:
@@ -51,7 +79,7 @@ def to_table(data: Any) -> Any:
         return data.collect()
     if _is_a(data, "numpy", "ndarray"):
         return _native.Table([_from_numpy(name, data[name]) for name in data.dtype.names])
-    if _is_a(data, "pyarrow", "RecordBatchReader"):
+    if _is_reader(data):
         # A reader can be read once, but a query may name it twice.
         return data.read_all()
     return data

@@ -22,6 +22,7 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, TableId, did_you_mean};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Times that a compaction is tried again at once when others have written meanwhile.
 const ATTEMPTS: usize = 5;
@@ -271,6 +272,7 @@ impl Session {
                 let using = using.transpose()?;
                 let zone = self.time_zone();
                 writer.convert_column(target.id, &name, new_type, |piece| {
+                    self.check_interrupt()?;
                     let computed = using.as_ref().map(|using| using.values_from(piece)).transpose()?;
                     cast_within(computed.as_ref().unwrap_or(piece), &wanted, &zone).map_err(|error| {
                         from_datafusion(error.into())
@@ -300,7 +302,10 @@ impl Session {
         self.with_view_of(writer, |session, writer, snapshot| {
             let database = session.scope.name_of(writer.database())?;
             let filling = session.filling_of_new(&database, snapshot.catalog(), &table, &column)?;
-            writer.add_column(id, column, filling.reads_rows(), |rows| filling.values(rows))
+            writer.add_column(id, column, filling.reads_rows(), |rows| {
+                session.check_interrupt()?;
+                filling.values(rows)
+            })
         })?;
         self.add_constraints(writer, id, &constraints)
     }
@@ -418,7 +423,12 @@ impl Session {
             for attempt in 1.. {
                 self.check_interrupt()?;
                 let mut writer = database.begin(self.engine.options().threads)?;
-                match writer.compact(id).and_then(|count| writer.commit().map(|_| count)) {
+                let compacted = writer.compact(id, |done, total| {
+                    self.counters.done.store(done, Ordering::Relaxed);
+                    self.counters.total.store(total, Ordering::Relaxed);
+                    self.check_interrupt()
+                });
+                match compacted.and_then(|count| writer.commit().map(|_| count)) {
                     Ok(count) => {
                         removed += count;
                         break;

@@ -37,12 +37,16 @@ impl Modification {
         self.inserted.iter().chain(self.updated.iter().map(|(_, rows)| rows)).cloned().collect()
     }
 
-    fn stage(&self, writer: &mut Transaction, id: TableId) -> Result<()> {
+    /// `proceed` may end the work with its error.
+    fn stage(&self, writer: &mut Transaction, id: TableId, proceed: impl Fn() -> Result<()>) -> Result<()> {
         let updated = self.updated.iter().flat_map(|(positions, _)| positions.values().iter().copied());
         let gone = &self.deleted | &updated.collect::<RoaringTreemap>();
         writer.delete(id, &gone)?;
         let inserted = self.inserted.iter().chain(self.updated.iter().map(|(_, rows)| rows));
-        inserted.into_iter().try_for_each(|rows| writer.append(id, rows))
+        inserted.into_iter().try_for_each(|rows| {
+            proceed()?;
+            writer.append(id, rows)
+        })
     }
 }
 
@@ -140,7 +144,7 @@ impl Session {
                 )
             })?);
         }
-        modification.stage(writer, id)?;
+        modification.stage(writer, id, || self.check_interrupt())?;
         Ok(following)
     }
 
