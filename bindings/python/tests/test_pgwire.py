@@ -586,6 +586,21 @@ def test_moments_before_there_were_zones(pg):
     assert raw == b"1850-01-01 00:53:28+00:53:28"
 
 
+def test_times_without_a_zone_are_of_the_session(pg):
+    pg.execute("set timezone = 'Europe/Berlin'")
+    pg.execute("create table zoned (n int, z timestamptz)")
+    with pg.cursor().copy("copy zoned from stdin") as copy:
+        copy.write("1\t2020-01-01 00:00\n2\t2020-01-01 00:00:00+00\n")
+    pg.execute("insert into zoned values (3, '2020-01-01 00:00'), (4, %s)", ["2020-01-01 00:00"])
+    pg.execute("insert into zoned values (5, %s)", [datetime.datetime(2020, 1, 1)])
+    berlin, utc = "2020-01-01 00:00:00+01", "2020-01-01 01:00:00+01"
+    shown = pg.execute("select n, z::text from zoned order by n").fetchall()
+    assert shown == [(1, berlin), (2, utc), (3, berlin), (4, berlin), (5, berlin)]
+    found = pg.execute("select count(*) from zoned where z = %s", ["2020-01-01 00:00"]).fetchone()
+    assert found == (4,)
+    pg.execute("drop table zoned")
+
+
 @pytest.mark.parametrize("prepare", [False, True])
 def test_parameters_of_table_functions(pg, prepare):
     for sql, values, rows in [

@@ -64,4 +64,5 @@ pub mod postgres {
     pub use crate::pg_catalog::settings::{Settings, server_version, version};
     pub use crate::pg_catalog::types::*;
     pub use crate::text_list::split_elements;
+    pub use crate::time_zone::of_texts;
 }

@@ -1,6 +1,7 @@
 //! AT TIME ZONE, as the function `timezone` that PostgreSQL has for it, and the session's time zone.
 
 use crate::cast::cast as cast_as_sql;
+use crate::error::from_datafusion;
 use crate::walk::{has_expression, map_expressions};
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
@@ -224,6 +225,15 @@ pub(crate) fn cast_within(values: &ArrayRef, to: &Field, zone: &Arc<str>) -> Arr
         }
         None => cast_as_sql(values, to, false),
     }
+}
+
+/// Texts as values of a type, as a cast takes them in a session with a time zone.
+///
+/// # Errors
+/// `InvalidInput` naming a text that is no value of the type.
+pub fn of_texts(texts: &ArrayRef, to: &LogicalType, zone: &str) -> hypostyle_types::Result<ArrayRef> {
+    let cast = cast_within(texts, &to.arrow_field("", true), &zone.into());
+    cast.map_err(|error| from_datafusion(error.into()))
 }
 
 fn clocks(moment: Expr, zone: &Arc<str>) -> Expr {

@@ -10,7 +10,7 @@ use crate::file::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::dataframe::DataFrame;
 use datafusion::sql::parser::Statement as DfStatement;
@@ -20,7 +20,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 use hypostyle_storage::{ColumnEntry, SCHEMA_MAIN, Transaction, unknown_column, unknown_table};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 
 struct Copy {
@@ -140,13 +140,21 @@ impl Session {
             }
         };
         chosen.iter().try_for_each(|column| refuse_given(&name, column))?;
+        let zone = self.time_zone();
         let target: Vec<Field> = chosen
             .iter()
-            .map(|column| match column.logical_type {
-                hypostyle_types::LogicalType::Uuid => {
-                    Field::new(&column.name, arrow::datatypes::DataType::Utf8View, column.nullable)
+            .map(|column| {
+                let data_type = match column.logical_type.arrow_type() {
+                    _ if column.logical_type == LogicalType::Uuid => DataType::Utf8View,
+                    // Times that are written without a zone are of the session's.
+                    DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, Some(zone.clone())),
+                    other => other,
+                };
+                let field = column.logical_type.arrow_field(&column.name, column.nullable);
+                match data_type == *field.data_type() {
+                    true => field,
+                    false => Field::new(&column.name, data_type, column.nullable),
                 }
-                _ => column.logical_type.arrow_field(&column.name, column.nullable),
             })
             .collect();
         let format = take_format(&copy.path, &mut copy.options)?;

@@ -392,7 +392,7 @@ fn copy_in(session: &mut Session, copy: &Copy) -> Result<u64, Failure> {
     session.output.replies.copy(b'G', copy.format == Format::Binary, columns.len());
     session.output.flush()?;
     let input = session.input.clone();
-    let rows = Incoming::new(input, copy.clone(), columns);
+    let rows = Incoming::new(input, copy.clone(), columns, session.zone_name());
     let ended = rows.ended.clone();
     let options = AppendOptions { create: false, by_name: true };
     let appended = session.connection.append(&copy.table, Box::new(rows), options);
@@ -408,6 +408,8 @@ struct Incoming {
     input: Arc<Mutex<Input>>,
     copy: Copy,
     columns: Vec<ColumnDescription>,
+    /// Of times that are written without one.
+    zone: String,
     schema: SchemaRef,
     /// What has been received and not yet been cut into rows.
     received: BytesMut,
@@ -433,12 +435,23 @@ enum Row {
 }
 
 impl Incoming {
-    fn new(input: Arc<Mutex<Input>>, copy: Copy, columns: Vec<ColumnDescription>) -> Self {
+    fn new(input: Arc<Mutex<Input>>, copy: Copy, columns: Vec<ColumnDescription>, zone: String) -> Self {
         let fields = columns.iter().map(|column| column.logical_type.arrow_field(&column.name, true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let ended = Arc::new(Mutex::new(false));
         let (line, header_read, complete) = (0, false, false);
-        Self { input, copy, columns, schema, received: BytesMut::new(), line, header_read, complete, ended }
+        Self {
+            input,
+            copy,
+            columns,
+            zone,
+            schema,
+            received: BytesMut::new(),
+            line,
+            header_read,
+            complete,
+            ended,
+        }
     }
 
     /// Waits for more data; false when there is no more.
@@ -652,7 +665,11 @@ impl Incoming {
         let arrays = self.columns.iter().enumerate().map(|(index, column)| {
             let array = match self.copy.format {
                 Format::Binary => from_values(&values[index], &column.logical_type),
-                _ => from_text(&StringArray::from(std::mem::take(&mut texts[index])), &column.logical_type),
+                _ => from_text(
+                    &StringArray::from(std::mem::take(&mut texts[index])),
+                    &column.logical_type,
+                    &self.zone,
+                ),
             };
             array.map_err(|error| {
                 let last = first + rows as u64 - 1;
@@ -684,7 +701,7 @@ fn from_values(values: &[Option<Bytes>], of: &LogicalType) -> Result<ArrayRef> {
     if matches!(exact, arrow::datatypes::DataType::LargeUtf8) || column.shown.scalar.name == "numeric" {
         let texts: StringArray =
             values.iter().map(|value| (!value.is_null()).then(|| value.to_string())).collect();
-        return from_text(&texts, of);
+        return from_text(&texts, of, "UTC");
     }
     let nulls = ScalarValue::try_from(&exact).map_err(|error| wrong(error.to_string()))?;
     let values = values.into_iter().map(|value| if value.is_null() { nulls.clone() } else { value });

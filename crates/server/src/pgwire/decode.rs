@@ -43,11 +43,11 @@ fn logical_type(scalar: PostgresType) -> LogicalType {
     }
 }
 
-/// The value of a parameter.
+/// The value of a parameter, of a session with a time zone.
 ///
 /// # Errors
 /// `22P02` for a text, `22P03` for bytes that are no value of the type.
-pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool) -> Result<ScalarValue> {
+pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &str) -> Result<ScalarValue> {
     let (scalar, is_array) = pg::by_oid(oid).unwrap_or((pg::TEXT, false));
     let of = match is_array {
         true => LogicalType::List { element: Box::new(logical_type(scalar)) },
@@ -71,7 +71,7 @@ pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool) -> Result
     if scalar == pg::NUMERIC && !is_array {
         return numeric(text);
     }
-    let array = from_text(&StringArray::from(vec![text]), &of)?;
+    let array = from_text(&StringArray::from(vec![text]), &of, zone)?;
     ScalarValue::try_from_array(&array, 0).map_err(|error| Error::internal(error.to_string()))
 }
 
@@ -84,11 +84,11 @@ fn not_a(what: &str, text: &str) -> Error {
     Error::invalid_input(format!("invalid input for type {what}: \"{text}\"")).with_sqlstate("22P02")
 }
 
-/// Texts in PostgreSQL's form as values of a type.
+/// Texts in PostgreSQL's form as values of a type, times without a time zone being of this one.
 ///
 /// # Errors
-/// `22P02` naming a text that is no value of it.
-pub(super) fn from_text(texts: &StringArray, of: &LogicalType) -> Result<ArrayRef> {
+/// `22P02` or `22007` naming a text that is no value of it.
+pub(super) fn from_text(texts: &StringArray, of: &LogicalType, zone: &str) -> Result<ArrayRef> {
     let is_nested =
         matches!(of, LogicalType::List { .. } | LogicalType::Array { .. }) && !pg::shown(of).is_array;
     let each = || (0..texts.len()).map(|row| texts.is_valid(row).then(|| texts.value(row)));
@@ -115,7 +115,7 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType) -> Result<ArrayRe
             Ok(Arc::new(values.finish()))
         }
         LogicalType::List { element } | LogicalType::Array { element, .. } => {
-            let lists = lists(texts, element)?;
+            let lists = lists(texts, element, zone)?;
             cast(&lists, &of.arrow_type())
         }
         LogicalType::Struct { .. } | LogicalType::Map { .. } => from_json(texts, of),
@@ -128,13 +128,14 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType) -> Result<ArrayRe
         | LogicalType::BigInt
         | LogicalType::SmallInt
         | LogicalType::Float
-        | LogicalType::Double
-        | LogicalType::Date
-        | LogicalType::Time
-        | LogicalType::Timestamp { .. } => {
+        | LogicalType::Double => {
             // Blanks around a number are nothing.
             let trimmed: StringArray = each().map(|text| text.map(str::trim)).collect();
             cast(&(Arc::new(trimmed) as ArrayRef), &of.arrow_type())
+        }
+        LogicalType::Date | LogicalType::Time | LogicalType::Timestamp { .. } => {
+            let texts: ArrayRef = Arc::new(texts.clone());
+            pg::of_texts(&texts, of, zone)
         }
         _ => cast(&(Arc::new(texts.clone()) as ArrayRef), &of.arrow_type()),
     }
@@ -288,7 +289,7 @@ fn numeric(text: &str) -> Result<ScalarValue> {
 }
 
 /// Texts of arrays: `{1,NULL,"a b"}`.
-fn lists(texts: &StringArray, element: &LogicalType) -> Result<ArrayRef> {
+fn lists(texts: &StringArray, element: &LogicalType, zone: &str) -> Result<ArrayRef> {
     let mut elements: Vec<Option<String>> = Vec::new();
     let mut lengths = Vec::with_capacity(texts.len());
     for row in 0..texts.len() {
@@ -299,7 +300,7 @@ fn lists(texts: &StringArray, element: &LogicalType) -> Result<ArrayRef> {
         }
         lengths.push(elements.len() - before);
     }
-    let values = from_text(&StringArray::from(elements), element)?;
+    let values = from_text(&StringArray::from(elements), element, zone)?;
     let field = Arc::new(Field::new("item", values.data_type().clone(), true));
     let nulls: Option<NullBuffer> = texts.nulls().cloned();
     let lists = LargeListArray::try_new(field, OffsetBuffer::from_lengths(lengths), values, nulls);
@@ -465,7 +466,7 @@ mod tests {
     use super::*;
 
     fn of_text(text: &'static str, oid: u32) -> Result<ScalarValue> {
-        parameter(Some(&Bytes::from_static(text.as_bytes())), oid, false)
+        parameter(Some(&Bytes::from_static(text.as_bytes())), oid, false, "UTC")
     }
 
     #[test]
@@ -475,7 +476,7 @@ mod tests {
         assert_eq!(of_text("-1.50", 1700).unwrap(), ScalarValue::Decimal128(Some(-150), 3, 2));
         assert_eq!(of_text("\\x00ff", 17).unwrap(), ScalarValue::LargeBinary(Some(vec![0, 255])));
         assert_eq!(of_text("a", 0).unwrap(), ScalarValue::LargeUtf8(Some("a".into())));
-        assert_eq!(parameter(None, 23, true).unwrap(), ScalarValue::Int32(None));
+        assert_eq!(parameter(None, 23, true, "UTC").unwrap(), ScalarValue::Int32(None));
         for (text, oid) in
             [("x", 23), ("maybe", 16), ("1..2", 1700), ("\\xf", 17), ("{1,", 1007), ("{{}", 1007)]
         {
@@ -508,14 +509,14 @@ mod tests {
             for length in 0..20 {
                 for fill in [0, 1, 0x7f, 0xff] {
                     let value = Bytes::from(vec![fill; length]);
-                    let _any = parameter(Some(&value), known.oid, true);
-                    let _any = parameter(Some(&value), known.array, true);
+                    let _any = parameter(Some(&value), known.oid, true, "UTC");
+                    let _any = parameter(Some(&value), known.array, true, "UTC");
                 }
             }
         }
         let numeric = Bytes::from_static(&[0, 2, 0, 0, 0x40, 0, 0, 3, 0, 12, 0x0d, 0x7a]);
         assert_eq!(
-            parameter(Some(&numeric), 1700, true).unwrap(),
+            parameter(Some(&numeric), 1700, true, "UTC").unwrap(),
             ScalarValue::Decimal128(Some(-12345), 5, 3)
         );
     }

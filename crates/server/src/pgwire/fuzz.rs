@@ -133,7 +133,7 @@ fn parameters_are_values_or_refused() {
         let oid = *random.pick(&[of.oid, of.array, 0]);
         let binary = random.below(2) == 0;
         let value = Bytes::from(random.changed(if binary { &BINARY } else { &TEXTS }));
-        if let Err(error) = parameter(Some(&value), oid, binary) {
+        if let Err(error) = parameter(Some(&value), oid, binary, "Europe/Berlin") {
             assert_ne!(error.sqlstate(), "XX000", "{oid} {binary} {value:?}: {error}");
         }
     });

@@ -587,13 +587,14 @@ impl Session {
                 formats.len()
             ))));
         }
+        let zone = self.zone_name();
         let values = values
             .iter()
             .enumerate()
             .map(|(index, value)| {
                 let oid = types.get(index).copied().unwrap_or(0);
                 let binary = super::reply::format_of(formats, index) == 1;
-                super::decode::parameter(value.as_ref(), oid, binary)
+                super::decode::parameter(value.as_ref(), oid, binary, &zone)
                     .map_err(|error| error.context(format!("parameter ${}", index + 1)))
             })
             .collect::<Result<_>>()?;
@@ -736,6 +737,11 @@ impl Session {
     /// The time zone that instants are shown in.
     pub fn zone(&self) -> Tz {
         self.zone
+    }
+
+    /// Its name, for times that are written without one.
+    pub fn zone_name(&self) -> String {
+        self.settings.get("timezone").unwrap_or_else(|| "UTC".into())
     }
 
     /// Sets what a statement says, and gives its tag.
