@@ -58,9 +58,13 @@ impl Database {
     /// `progress` may stop it by returning false. Returns the bytes that were copied.
     ///
     /// # Errors
-    /// `InvalidInput` when the directory is something else, or was written to since; `Busy` when another backup writes
+    /// `InvalidInput` when the directory is something else, within a database, or was written to since; `Busy` when another backup writes
     /// to it; `Interrupted`; `DiskFull`, `Io`.
     pub fn backup(&self, target: &Path, mut progress: impl FnMut(BackupProgress) -> bool) -> Result<u64> {
+        let absolute = std::path::absolute(target).unwrap_or_else(|_| target.into());
+        if absolute.ancestors().skip(1).any(|directory| directory.join(SUPERBLOCK).is_file()) {
+            return Err(refusal(target, "it is within a database"));
+        }
         let store = Arc::new(Store::directory(target, false).observed(self.store().observer()));
         store.create_directory("")?;
         let Some(_lock) = store.try_lock("")? else {
@@ -123,16 +127,16 @@ impl Database {
     }
 }
 
+fn refusal(target: &Path, why: &str) -> Error {
+    let target = target.display();
+    Error::invalid_input(format!("cannot back up to \"{target}\": {why}; choose another directory"))
+}
+
 /// The backup that is there.
 fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Previous>> {
     let names = store.list("")?;
     let has = |wanted: &str| names.iter().any(|name| name == wanted);
-    let refuse = |why: &str| {
-        Error::invalid_input(format!(
-            "cannot back up to \"{}\": {why}; choose another directory",
-            target.display()
-        ))
-    };
+    let refuse = |why: &str| refusal(target, why);
     if !has(SUPERBLOCK) {
         let of_first_backup = |name: &String| {
             ["columns", MARKER].contains(&name.as_str())

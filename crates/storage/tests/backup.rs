@@ -289,6 +289,17 @@ fn who_opens_a_backup_for_writing_waits_until_it_is_complete() {
 }
 
 #[test]
+fn a_backup_is_not_within_a_database() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = open(&directory.path().join("database"));
+    for within in ["database/backup", "database/columns/backup", "database/readers"] {
+        let error = database.backup(&directory.path().join(within), |_| true).unwrap_err();
+        assert!(error.message().contains("it is within a database"), "{error}");
+    }
+    assert!(!directory.path().join("database/backup").exists());
+}
+
+#[test]
 fn a_first_backup_that_was_interrupted_is_not_a_database() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("backup");
