@@ -5,13 +5,18 @@
 use crate::interval::interval_text;
 use crate::statement::literal::hexadecimal;
 use crate::text_list::split_elements;
+use crate::time_zone::in_zones;
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array, LargeBinaryArray,
-    LargeListArray, StringArray, StringViewArray, StructArray, Time64MicrosecondArray,
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
+    LargeBinaryArray, LargeListArray, StringArray, StringViewArray, StructArray, Time64MicrosecondArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::kernels::zip::zip;
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type, TimeUnit};
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::tree_node::Transformed;
@@ -23,7 +28,7 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 use hypostyle_storage::{DAY_MICROSECONDS, check_json_text, parse_uuid};
-use hypostyle_types::{Error, LogicalType};
+use hypostyle_types::{Error, IntervalText, LogicalType};
 use std::borrow::Cow;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -46,6 +51,8 @@ enum Special {
     UuidText,
     /// Of points in time and times of day to text, as PostgreSQL writes them (ISO 8601 with a space).
     TimeText,
+    /// Of intervals to text, as PostgreSQL writes them.
+    IntervalText,
     /// Of text to JSON, which is text that is valid.
     Json,
     /// Of text to a list, in PostgreSQL's form or DuckDB's.
@@ -99,6 +106,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_), to) if to.is_string() => {
             Some(Special::TimeText)
         }
+        (DataType::Interval(_) | DataType::Duration(_), to) if to.is_string() => Some(Special::IntervalText),
         (from, to) if is_time(from) && is_number(to) || is_number(from) && is_time(to) => {
             Some(Special::Refused)
         }
@@ -144,6 +152,7 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
             arrow::compute::cast(&bytes.into_iter().collect::<LargeBinaryArray>(), wanted)
         }
         Some(Special::TimeText) => arrow::compute::cast(&time_texts(values)?, wanted),
+        Some(Special::IntervalText) => arrow::compute::cast(&interval_texts(values)?, wanted),
         Some(Special::Json) => json(values, wanted, safe),
         Some(Special::Time) => {
             let times = cast_with_options(values, wanted, &options)?;
@@ -153,6 +162,9 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
             let strict = CastOptions { safe: false, ..CastOptions::default() };
             // Most texts are in the form that Arrow reads.
             cast_with_options(values, wanted, &strict).or_else(|_| {
+                if let DataType::Timestamp(_, Some(zone)) = wanted {
+                    return zoned(values, wanted, zone, &options);
+                }
                 let read = match wanted {
                     DataType::Interval(_) => interval_text,
                     wanted if wanted.is_decimal() => decimal_text,
@@ -164,6 +176,69 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
             })
         }
     }
+}
+
+/// Texts as points in time; those that name no zone are of this one, also where its clocks leave an hour out or show it twice.
+fn zoned(
+    values: &ArrayRef,
+    wanted: &DataType,
+    zone: &str,
+    options: &CastOptions<'_>,
+) -> ArrowResult<ArrayRef> {
+    let texts = texts(values)?;
+    let texts: StringArray = texts.as_string_view().iter().map(|text| text.map(time_text)).collect();
+    let local: BooleanArray = texts.iter().map(|text| text.map(|text| !names_zone(text))).collect();
+    let only = |local: bool| -> StringArray {
+        texts.iter().map(|text| text.filter(|text| names_zone(text) != local)).collect()
+    };
+    let unit = match wanted {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimeUnit::Nanosecond,
+        _ => TimeUnit::Microsecond,
+    };
+    let clocks = cast_with_options(&only(true), &DataType::Timestamp(unit, None), options)?;
+    let moments =
+        in_zones(&clocks, |_| Some(zone)).map_err(|error| ArrowError::ExternalError(error.into()))?;
+    let moments = arrow::compute::cast(&moments, wanted)?;
+    zip(&local, &moments, &cast_with_options(&only(false), wanted, options)?)
+}
+
+/// Whether a zone or an offset is behind the time, as in `2020-01-01 00:00+01`.
+fn names_zone(text: &str) -> bool {
+    let behind = text.split_once(':').map_or(text, |(_, behind)| behind);
+    let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b' ');
+    match text.contains(':') {
+        true => !behind.bytes().all(is_time),
+        false => behind.ends_with(|last: char| last.is_ascii_alphabetic()),
+    }
+}
+
+/// Intervals, and differences of points in time, in PostgreSQL's style: `1 day 02:00:00`.
+///
+/// # Errors
+/// `CastError` for values that are neither.
+pub fn interval_texts(values: &dyn Array) -> std::result::Result<StringViewArray, ArrowError> {
+    if let DataType::Duration(unit) = values.data_type() {
+        let second = match unit {
+            TimeUnit::Second => 1,
+            TimeUnit::Millisecond => 1_000,
+            TimeUnit::Microsecond => 1_000_000,
+            TimeUnit::Nanosecond => 1_000_000_000,
+        };
+        let day = DAY_MICROSECONDS / 1_000_000 * second;
+        let ticks = arrow::compute::cast(values, &DataType::Int64)?;
+        let text = |ticks: i64| IntervalText {
+            months: 0,
+            days: i32::try_from(ticks / day).unwrap_or(if ticks < 0 { i32::MIN } else { i32::MAX }),
+            nanoseconds: ticks % day * (1_000_000_000 / second),
+        };
+        let ticks = ticks.as_primitive::<Int64Type>().iter();
+        return Ok(ticks.map(|ticks| ticks.map(|ticks| text(ticks).to_string())).collect());
+    }
+    let intervals = arrow::compute::cast(values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+    let text = |IntervalMonthDayNano { months, days, nanoseconds }| {
+        IntervalText { months, days, nanoseconds }.to_string()
+    };
+    Ok(intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| value.map(text)).collect())
 }
 
 /// A number with an exponent, as 1.5e2, without it; anything else as it is.

@@ -1,5 +1,6 @@
 //! Functions as users of PostgreSQL and DuckDB know them: DataFusion's by further names, and for further types.
 
+use crate::time_zone::in_zones;
 use arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
@@ -41,6 +42,9 @@ pub(crate) fn register(context: &SessionContext) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
+    }
+    if let Ok(inner) = context.udf("coalesce") {
+        context.register_udf(ScalarUDF::from(Coalesce { inner }));
     }
     let aliases = NOW.map(String::from).to_vec();
     context.register_udf(ScalarUDF::from(Now { signature: Signature::nullary(Volatility::Stable), aliases }));
@@ -102,6 +106,55 @@ impl ScalarUDFImpl for Counting {
         let own = Arc::new(Field::new(self.name(), self.inner.return_type(&types)?, true));
         let counted = self.inner.invoke_with_args(ScalarFunctionArgs { return_field: own, ..args })?;
         counted.cast_to(&DataType::Int64, None)
+    }
+}
+
+/// coalesce(), which in DataFusion takes no text beside points in time, as in `coalesce(shipped, '1970-01-01')`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Coalesce {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Coalesce {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let Some(time) = types.iter().find(|of| of.is_temporal()) else {
+            return self.inner.coerce_types(types);
+        };
+        let types: Vec<DataType> =
+            types.iter().map(|of| if of.is_string() { time.clone() } else { of.clone() }).collect();
+        self.inner.coerce_types(&types)
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, context)
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.inner.invoke_with_args(args)
     }
 }
 
@@ -268,11 +321,18 @@ impl ScalarUDFImpl for DateTrunc {
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let of = args.args[1].to_array(if is_constant { 1 } else { args.number_rows })?;
-        let values = match (first_day(&args.args[0]), of.data_type()) {
+        let first = first_day(&args.args[0]);
+        let values = match (first, of.data_type()) {
             (Some(first), DataType::Timestamp(TimeUnit::Microsecond, None)) => {
                 truncated(of.as_primitive(), first)?
             }
+            (Some(first), DataType::Timestamp(TimeUnit::Microsecond, Some(zone))) => {
+                let clocks = in_zones(&of, |_| Some(zone))?;
+                let moments = in_zones(&truncated(clocks.as_primitive(), first)?, |_| Some(zone))?;
+                cast(&moments, of.data_type())?
+            }
             _ => {
+                args.args[0] = in_singular(&args.args[0]);
                 args.args[1] = ColumnarValue::Array(of);
                 self.inner.invoke_with_args(args)?.into_array(1)?
             }
@@ -284,14 +344,35 @@ impl ScalarUDFImpl for DateTrunc {
     }
 }
 
-/// What gives the first day of the week, the month, the quarter or the year of another; `None` for other precisions.
+fn precision_of(value: &ColumnarValue) -> Option<String> {
+    let ColumnarValue::Scalar(precision) = value else { return None };
+    let precision = precision.try_as_str()??.to_ascii_lowercase();
+    Some(match precision.as_str() {
+        "centuries" => "century".into(),
+        "millennia" | "millenniums" => "millennium".into(),
+        other => other.strip_suffix('s').unwrap_or(other).into(),
+    })
+}
+
+/// A precision that may have been written as in `milliseconds`.
+fn in_singular(precision: &ColumnarValue) -> ColumnarValue {
+    let singular = precision_of(precision).map(|precision| ColumnarValue::Scalar(precision.into()));
+    singular.unwrap_or_else(|| precision.clone())
+}
+
+/// What gives the first day of the week, the month, the quarter, the year or more years of another; `None` for other precisions.
 fn first_day(precision: &ColumnarValue) -> Option<fn(NaiveDate) -> Option<NaiveDate>> {
-    let ColumnarValue::Scalar(precision) = precision else { return None };
-    match precision.try_as_str()??.to_ascii_lowercase().as_str() {
+    match precision_of(precision)?.as_str() {
         "week" => Some(|day| Some(day.week(Weekday::Mon).first_day())),
         "month" => Some(|day| day.with_day(1)),
         "quarter" => Some(|day| day.with_day(1)?.with_month0(day.month0() / 3 * 3)),
         "year" => Some(|day| day.with_ordinal(1)),
+        "decade" => Some(|day| NaiveDate::from_ymd_opt(day.year().div_euclid(10) * 10, 1, 1)),
+        // They begin with their first year.
+        "century" => Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(100) * 100 + 1, 1, 1)),
+        "millennium" => {
+            Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(1000) * 1000 + 1, 1, 1))
+        }
         _ => None,
     }
 }

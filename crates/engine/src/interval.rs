@@ -25,7 +25,7 @@ use std::sync::{Arc, LazyLock};
 
 /// An interval in words: of `1 day 04:05:06.7` and of `1-2`, which are years and months.
 pub(crate) fn interval_text(text: &str) -> Cow<'_, str> {
-    if !text.contains([':', '-']) {
+    if !text.contains([':', '-', '+']) {
         return text.into();
     }
     let mut words = String::new();
@@ -34,7 +34,7 @@ pub(crate) fn interval_text(text: &str) -> Cow<'_, str> {
         words.push_str(separator);
         match clock(word).or_else(|| years_and_months(word)) {
             Some(in_words) => words.push_str(&in_words),
-            None => words.push_str(word),
+            None => words.push_str(word.strip_prefix('+').unwrap_or(word)),
         }
     }
     words.into()

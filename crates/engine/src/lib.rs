@@ -46,6 +46,7 @@ mod values;
 mod walk;
 mod yielding;
 
+pub use cast::interval_texts;
 pub use catalog::{ExternalTable, TableResolver};
 pub use error::from_datafusion;
 pub use identity::{Identity, Privileges};

@@ -4,10 +4,14 @@ use crate::cast::cast as cast_as_sql;
 use crate::error::from_datafusion;
 use crate::walk::{has_expression, map_expressions};
 use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Int64Array, IntervalMonthDayNanoArray};
 use arrow::compute::cast;
-use arrow::datatypes::DataType::{Date32, Date64, Time32, Time64, Timestamp};
-use arrow::datatypes::{DataType, Field, Int64Type, TimeUnit};
+use arrow::compute::kernels::numeric::{add, sub};
+use arrow::compute::kernels::zip::zip;
+use arrow::datatypes::DataType::{Date32, Date64, Interval, Time32, Time64, Timestamp};
+use arrow::datatypes::{
+    DataType, Field, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
 use arrow::error::{ArrowError, Result as ArrowResult};
 use chrono::{DateTime, Duration, NaiveDateTime, Offset, TimeZone};
 use datafusion::common::config::ConfigOptions;
@@ -25,7 +29,11 @@ use hypostyle_types::{Error, LogicalType};
 use std::sync::Arc;
 
 pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::from(InZone { signature: Signature::any(2, Volatility::Immutable) })
+    ScalarUDF::from(InZone { signature: any(2) })
+}
+
+fn any(arguments: usize) -> Signature {
+    Signature::any(arguments, Volatility::Immutable)
 }
 
 /// Of a point in time, what clocks in a zone show then; of what they show, the point in time.
@@ -72,7 +80,10 @@ impl ScalarUDFImpl for InZone {
 }
 
 /// Points in time as what clocks in a zone, which each row has, show then; what they show as the point in time.
-fn in_zones<'a>(times: &ArrayRef, zone_of_row: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
+pub(crate) fn in_zones<'a>(
+    times: &ArrayRef,
+    zone_of_row: impl Fn(usize) -> Option<&'a str>,
+) -> Result<ArrayRef> {
     let (unit, is_local) = match times.data_type() {
         Timestamp(TimeUnit::Nanosecond, zone) => (TimeUnit::Nanosecond, zone.is_none()),
         Timestamp(_, zone) => (TimeUnit::Microsecond, zone.is_none()),
@@ -165,20 +176,67 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
             };
             Ok(Transformed::yes(expr))
         }
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right }) => {
-            let is_interval = |expr: &Expr| {
-                matches!(expr.get_type(schema), Ok(DataType::Interval(_) | DataType::Duration(_)))
-            };
-            let time = match () {
-                () if is_interval(right) => left,
-                () if is_interval(left) => right,
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
+            let is_interval = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Interval(_)));
+            let (time, interval) = match () {
+                () if is_interval(right) => (left, right),
+                () if is_interval(left) => (right, left),
                 () => return Ok(Transformed::no(expr)),
             };
-            let Some((unit, data_type)) = local(time) else { return Ok(Transformed::no(expr)) };
-            make_local(time, unit);
-            Ok(Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), data_type))))
+            if local(time).is_none() {
+                return Ok(Transformed::no(expr));
+            }
+            let function = Shift { minus: *op == Operator::Minus, signature: any(3) };
+            let (time, interval) = (std::mem::take(time), std::mem::take(interval));
+            let args = vec![lit(zone.as_ref()), *time, *interval];
+            let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), args);
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
         }
         _ => Ok(Transformed::no(expr)),
+    }
+}
+
+/// A point in time, months and days by the clocks of a zone and then a time later, or before.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Shift {
+    minus: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Shift {
+    fn name(&self) -> &str {
+        if self.minus { "minus_within" } else { "plus_within" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[1].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [ColumnarValue::Scalar(zone), time, interval] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("{}(zone, time, interval)", self.name()));
+        };
+        let zone = zone.try_as_str().flatten().unwrap_or("UTC");
+        let intervals = cast(&interval.to_array(args.number_rows)?, &Interval(IntervalUnit::MonthDayNano))?;
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+        let part = |of: fn(IntervalMonthDayNano) -> IntervalMonthDayNano| -> IntervalMonthDayNanoArray {
+            intervals.unary(of)
+        };
+        let days = part(|of| IntervalMonthDayNano::new(of.months, of.days, 0));
+        let times = part(|of| IntervalMonthDayNano::new(0, 0, of.nanoseconds));
+        let shift: fn(&dyn Datum, &dyn Datum) -> ArrowResult<ArrayRef> = if self.minus { sub } else { add };
+        let time = time.to_array(args.number_rows)?;
+        let clocks = in_zones(&time, |_| Some(zone))?;
+        let moments = in_zones(&shift(&clocks, &days)?, |_| Some(zone))?;
+        // Clocks may show a time twice, of which only the later one comes back.
+        let same: BooleanArray =
+            days.iter().map(|days| days.map(|days| days == IntervalMonthDayNano::ZERO)).collect();
+        let moments = zip(&same, &cast(&time, moments.data_type())?, &moments)?;
+        Ok(ColumnarValue::Array(cast(&shift(&moments, &times)?, args.return_field.data_type())?))
     }
 }
 
@@ -186,7 +244,7 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
 enum FirstStep {
     /// A cast to a type that has the zone.
     Zoned(DataType),
-    /// The times that clocks show: casts of Arrow do not move these.
+    /// Between points in time and the times that clocks show: casts of Arrow do not move the latter, or not all of them.
     Clocks,
 }
 
@@ -199,9 +257,8 @@ fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<
         (Timestamp(unit, Some(other)), to) if other != *zone && is_text_or_date(to) => {
             Some(FirstStep::Zoned(Timestamp(unit, Some(zone.clone()))))
         }
-        (from, Timestamp(unit, Some(other)))
-            if other != zone && (is_text_or_date(&from) || matches!(from, Timestamp(_, None))) =>
-        {
+        (Timestamp(_, None), Timestamp(_, Some(other))) if other != zone => Some(FirstStep::Clocks),
+        (from, Timestamp(unit, Some(other))) if other != zone && is_text_or_date(&from) => {
             Some(FirstStep::Zoned(Timestamp(*unit, Some(zone.clone()))))
         }
         _ => None,

@@ -6,11 +6,13 @@
 
 mod error;
 mod id;
+mod interval;
 mod logical_type;
 mod suggest;
 
 pub use error::{Error, ErrorKind, Result};
 pub use id::{ColumnId, Generation, NodeIndex, TableId, Version};
+pub use interval::IntervalText;
 pub use logical_type::{DECIMAL_PRECISION_MAX, LogicalType, StructField, TimeUnit};
 pub use suggest::{did_you_mean, nearest};
 

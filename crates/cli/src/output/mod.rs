@@ -195,15 +195,15 @@ pub mod example {
         add(
             "duration",
             Arc::new(DurationMillisecondArray::from(vec![Some(1500), None])),
-            "PT1.5S",
+            "00:00:01.5",
             "\"PT1.5S\"",
         );
         let interval = IntervalMonthDayNano::new(1, 2, 3_000_000_000);
         add(
             "interval",
             Arc::new(IntervalMonthDayNanoArray::from(vec![Some(interval), None])),
-            "1 mons 2 days 3.000000000 secs",
-            "\"1 mons 2 days 3.000000000 secs\"",
+            "1 mon 2 days 00:00:03",
+            "\"1 mon 2 days 00:00:03\"",
         );
         add("utf8", Arc::new(StringArray::from(vec![Some("a\"b"), None])), "a\"b", "\"a\\\"b\"");
         add("large", Arc::new(LargeStringArray::from(vec![Some("é"), None])), "é", "\"é\"");

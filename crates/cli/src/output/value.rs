@@ -1,6 +1,6 @@
 //! Single values as text: the words a person or CSV gets, and JSON.
 //!
-//! Arrow's own formatter prints the plain types. What it does not know is here: UUID and JSON by
+//! Arrow's own formatter prints the plain types. What it does not know is here: intervals as PostgreSQL has them, UUID and JSON by
 //! their extension names, nested values as JSON in every format, maps with keys that are not text,
 //! and dictionary codes under NULL, which may point nowhere.
 
@@ -79,6 +79,10 @@ fn text_writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<WriteValue<
             let array = array.as_fixed_size_binary();
             Ok(Box::new(move |row, out| write_uuid(array.value(row), out)))
         }
+        DataType::Interval(_) | DataType::Duration(_) => {
+            let texts = hypostyle::interval_texts(array)?;
+            Ok(Box::new(move |row, out| push(out, texts.value(row))))
+        }
         _ => formatted(array, &SQL_STYLE),
     }
 }
@@ -115,7 +119,7 @@ fn json_writer<'a>(field: &'a Field, array: &'a dyn Array) -> Result<WriteValue<
         data_type if data_type.is_numeric() || *data_type == DataType::Boolean => {
             formatted(array, &JSON_STYLE)
         }
-        DataType::FixedSizeBinary(_) => quoted(text_writer(field, array)?),
+        DataType::FixedSizeBinary(_) | DataType::Interval(_) => quoted(text_writer(field, array)?),
         _ => quoted(formatted(array, &JSON_STYLE)?),
     }
 }

@@ -1,7 +1,8 @@
 //! Values written as text, for the types that Arrow's text readers do not read themselves.
 
+use crate::cast::cast as cast_as_sql;
 use arrow::array::{Array, ArrayRef, BinaryViewBuilder, FixedSizeBinaryBuilder, StringArray};
-use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use arrow::error::ArrowError;
 use hypostyle_types::LogicalType;
@@ -65,9 +66,7 @@ pub fn from_text(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowEr
             }
             cast(texts, data_type)
         }
-        data_type => {
-            cast_with_options(texts, data_type, &CastOptions { safe: false, ..CastOptions::default() })
-        }
+        _ => cast_as_sql(&(Arc::new(texts.clone()) as ArrayRef), field, false),
     }
 }
 

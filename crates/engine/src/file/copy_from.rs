@@ -1,5 +1,6 @@
 //! `COPY … FROM`: files read with the types and columns of a table.
 
+use crate::cast::cast;
 use crate::file::chunk::read;
 use crate::file::convert::type_name;
 use crate::file::csv::{CsvFormat, detect};
@@ -10,7 +11,6 @@ use crate::file::path::{FileFormat, expand, open_plain};
 use crate::file::reject::{Rejects, shown};
 use crate::file::table::{arrow_reader, not_that_format};
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::util::display::array_value_to_string;
 use datafusion::execution::SendableRecordBatchStream;
@@ -215,7 +215,7 @@ fn fit(file: &Path, first_row: u64, batch: &RecordBatch, target: &SchemaRef) -> 
 }
 
 fn convert(column: &ArrayRef, field: &Field) -> Option<ArrayRef> {
-    cast_with_options(column, field.data_type(), &CastOptions { safe: false, ..CastOptions::default() }).ok()
+    cast(column, field, false).ok()
 }
 
 /// Finds the first value of a column that does not convert.

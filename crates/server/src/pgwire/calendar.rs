@@ -74,31 +74,6 @@ pub(super) fn put_timestamp(out: &mut BytesMut, microseconds: i64, offset: Optio
     out.put_slice(era.as_bytes());
 }
 
-/// An interval in PostgreSQL's style: `1 year 2 mons -3 days +04:05:06`.
-pub(super) fn put_interval(out: &mut BytesMut, months: i32, days: i32, microseconds: i64) {
-    let start = out.len();
-    let mut negative_before = false;
-    let parts = [(months / 12, "year"), (months % 12, "mon"), (days, "day")];
-    for (value, unit) in parts.into_iter().filter(|(value, _)| *value != 0) {
-        let blank = if out.len() > start { " " } else { "" };
-        let sign = if negative_before && value > 0 { "+" } else { "" };
-        let plural = if value == 1 { "" } else { "s" };
-        put(out, format_args!("{blank}{sign}{value} {unit}{plural}"));
-        negative_before = value < 0;
-    }
-    if microseconds != 0 || out.len() == start {
-        if out.len() > start {
-            out.put_u8(b' ');
-        }
-        match microseconds {
-            ..0 => out.put_u8(b'-'),
-            _ if negative_before => out.put_u8(b'+'),
-            _ => {}
-        }
-        put_time(out, microseconds.saturating_abs());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,18 +101,5 @@ mod tests {
         assert_eq!(text(|out| put_timestamp(out, 1_500_000, Some(0))), "1970-01-01 00:00:01.5+00");
         assert_eq!(text(|out| put_timestamp(out, 0, Some(-12_600))), "1969-12-31 20:30:00-03:30");
         assert_eq!(text(|out| put_timestamp(out, 0, Some(3208))), "1970-01-01 00:53:28+00:53:28");
-    }
-
-    #[test]
-    fn intervals_are_those_of_postgresql() {
-        for (months, days, microseconds, shown) in [
-            (0, 0, 0, "00:00:00"),
-            (14, 3, 14_706_789_000, "1 year 2 mons 3 days 04:05:06.789"),
-            (-14, 3, -1_000_000, "-1 years -2 mons +3 days -00:00:01"),
-            (0, -1, 1_000_000, "-1 days +00:00:01"),
-            (0, 1, 0, "1 day"),
-        ] {
-            assert_eq!(text(|out| put_interval(out, months, days, microseconds)), shown);
-        }
     }
 }

@@ -3,7 +3,7 @@
 //! An array is first brought into the one shape that its PostgreSQL type has here, whatever type of ours it is of and
 //! however it lies; that copies nothing where it has that shape already.
 
-use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_interval, put_time, put_timestamp};
+use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS, put_date, put_time, put_timestamp};
 use super::column::Column;
 use arrow::array::timezone::Tz;
 use arrow::array::{
@@ -21,7 +21,7 @@ use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::temporal_conversions::as_datetime_with_timezone;
 use bytes::{BufMut, BytesMut};
 use hypostyle::postgres as pg;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, IntervalText, Result};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -207,7 +207,9 @@ impl Cells {
             }
             Values::Interval(array) => {
                 let value = array.value(row);
-                put_interval(out, value.months, value.days, value.nanoseconds / NANOSECONDS);
+                let nanoseconds = value.nanoseconds / NANOSECONDS * NANOSECONDS;
+                let text = IntervalText { months: value.months, days: value.days, nanoseconds };
+                out.put_slice(text.to_string().as_bytes());
             }
             Values::List { lists, elements, is_vector: true, .. } => {
                 let range = range(lists, row);
