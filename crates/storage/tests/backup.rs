@@ -61,7 +61,7 @@ fn a_backup_is_the_database_as_it_was_and_a_second_one_adds_to_it() {
 
     // A compaction and a drop between two backups.
     let mut compaction = database.begin(2).unwrap();
-    compaction.compact(id).unwrap();
+    compaction.compact(id, |_, _| Ok(())).unwrap();
     compaction.commit().unwrap();
     let mut transaction = database.begin(1).unwrap();
     let dropped = database.snapshot().unwrap().table("main", "u").unwrap().entry().id;

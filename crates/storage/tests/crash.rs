@@ -303,7 +303,7 @@ fn a_killed_reader_keeps_nothing() {
         transaction.delete(id, &(first..first + 10).collect()).unwrap();
         transaction.commit().unwrap();
         let mut transaction = database.begin(1).unwrap();
-        assert_eq!(transaction.compact(id).unwrap(), 10);
+        assert_eq!(transaction.compact(id, |_, _| Ok(())).unwrap(), 10);
         transaction.commit().unwrap();
     };
     let generations = || {
