@@ -248,7 +248,7 @@ impl World {
         let mut transaction = self.writers[writer].begin(2).unwrap();
         let tables: Vec<Arc<TableData>> = transaction.base().tables().cloned().collect();
         for table in tables {
-            transaction.compact(table.entry().id).unwrap();
+            transaction.compact(table.entry().id, |_, _| Ok(())).unwrap();
         }
         let snapshot = transaction.commit().unwrap();
         assert!(snapshot.tables().all(|table| table.is_in_files()));
