@@ -311,10 +311,13 @@ SPILLS = """
 
 
 def test_temporary_files_are_gone_with_a_killed_process(tmp_path):
-    program = SPILLS + """
+    program = (
+        SPILLS
+        + """
     while True:
         pyarrow.table(con.sql(query))
     """
+    )
     directory = tmp_path / "new"
     with start(program, directory) as child:
         opened = f"/proc/{child.pid}/fd"
@@ -336,7 +339,9 @@ def test_temporary_files_are_gone_with_a_killed_process(tmp_path):
 
 
 def test_temporary_files_that_find_no_room(tmp_path):
-    program = SPILLS + """
+    program = (
+        SPILLS
+        + """
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
     try:
         print(pyarrow.table(con.sql(query)).num_rows)
@@ -344,6 +349,7 @@ def test_temporary_files_that_find_no_room(tmp_path):
         print(error.sqlstate, error)
     print(con.sql("select count(*) from t").fetchone())
     """
+    )
     refused, after = run(program, tmp_path).splitlines()
     assert refused.startswith("53100 ") and "temporary file" in refused and str(tmp_path) in refused
     assert after == "(600000,)"
