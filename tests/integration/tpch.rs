@@ -17,3 +17,16 @@ fn all_queries_run_over_generated_tables() {
     }
     assert!(results.iter().all(|rows| *rows <= 2_000), "{results:?}");
 }
+
+/// Their subqueries are correlated by keys: DataFusion makes joins of all of them, faster ones than ours.
+#[test]
+fn no_query_joins_all_with_all() {
+    let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+    connection.execute("CALL tpch_generate(sf => 0.001)").unwrap();
+    for number in 1..=22 {
+        let explained = connection.execute(&format!("EXPLAIN {}", tpch::query(number).unwrap())).unwrap();
+        let plan = format!("{:?}", explained.record_batches().unwrap());
+        assert!(plan.contains("HashJoinExec") || [1, 6].contains(&number), "query {number}: {plan}");
+        assert!(!plan.contains("CrossJoin") && !plan.contains("NestedLoop"), "query {number}: {plan}");
+    }
+}

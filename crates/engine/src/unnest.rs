@@ -36,8 +36,9 @@ pub(crate) fn has_subqueries(plan: &LogicalPlan) -> bool {
     plan.exists(|node| Ok(is_lateral(node) || node.expressions().iter().any(has_subquery))).unwrap_or(false)
 }
 
+/// Whether an input of a node is LATERAL. Subqueries of expressions are nodes of the same kind, but no inputs.
 fn is_lateral(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Subquery(_))
+    node.inputs().into_iter().any(|input| matches!(input, LogicalPlan::Subquery(_)))
 }
 
 /// The plan with joins in the place of correlated subqueries, and of those whose truth is a value.
@@ -70,9 +71,9 @@ pub(crate) fn must_be_unnested(plan: &LogicalPlan) -> bool {
             LogicalPlan::Filter(filter) => loses_unknown(filter),
             // A filter above may take it over.
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
-            node => is_lateral(node),
+            _ => false,
         };
-        loses || has_expression(node, renamed)
+        loses || is_lateral(node) || has_expression(node, renamed)
     })
 }
 
