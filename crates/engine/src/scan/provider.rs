@@ -58,7 +58,7 @@ impl StoredTable {
         projection: Vec<usize>,
         filters: Vec<Arc<dyn PhysicalExpr>>,
         rows_max: u64,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    ) -> Result<Option<(Arc<dyn ExecutionPlan>, u64)>> {
         let predicate = (!filters.is_empty()).then(|| physical_conjunction(filters.clone()));
         let ranges = self.ranges(predicate.as_ref());
         let rows: u64 = ranges.iter().map(|range| range.end - range.start).sum();
@@ -67,7 +67,7 @@ impl StoredTable {
         }
         let (data, snapshot) = (self.data.clone(), self.snapshot.clone());
         let scan = ScanExec::new(data, snapshot, &self.schema, projection, ranges, 1);
-        Ok(Some(Arc::new(scan.filtered(&filters)?)))
+        Ok(Some((Arc::new(scan.filtered(&filters)?), rows)))
     }
 
     /// The positions that may have rows that pass.

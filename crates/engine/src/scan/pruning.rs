@@ -5,9 +5,11 @@ use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, ScalarValue};
+use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{self as physical, BinaryExpr, Literal};
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
-use hypostyle_storage::{BlockSynopsis, TableData};
+use hypostyle_storage::{BlockSynopsis, Bound, TableData};
 use hypostyle_types::BLOCK_ROWS;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -39,6 +41,45 @@ impl Synopses<'_> {
                 .unwrap_or_else(|| null.clone())
         });
         ScalarValue::iter_to_array(values).ok()
+    }
+
+    /// Which blocks may have rows that pass a comparison of a column with a constant; `None` for other predicates, for blocks
+    /// without bounds, and for floats, whose zeros are equal and in no order of scalars.
+    fn compare(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<bool>> {
+        let comparison = predicate.downcast_ref::<BinaryExpr>()?;
+        let column = comparison.left().downcast_ref::<physical::Column>()?;
+        let constant = comparison.right().downcast_ref::<Literal>()?.value();
+        let (synopses, index) = self.of(&Column::from_name(column.name()))?;
+        let data_type = self.schema.field(index).data_type();
+        if data_type.is_floating() {
+            return None;
+        }
+        let order = |bound: &Bound, end| scalar(bound, data_type, end)?.partial_cmp(constant);
+        let may_pass = |synopsis: &BlockSynopsis| {
+            let (minimum, maximum) = synopsis.bounds.as_ref()?;
+            let (minimum, maximum) = (order(minimum, End::Minimum)?, order(maximum, End::Maximum)?);
+            Some(match comparison.op() {
+                Operator::Eq => minimum.is_le() && maximum.is_ge(),
+                Operator::Lt => minimum.is_lt(),
+                Operator::LtEq => minimum.is_le(),
+                Operator::Gt => maximum.is_gt(),
+                Operator::GtEq => maximum.is_ge(),
+                _ => return None,
+            })
+        };
+        synopses.iter().map(may_pass).collect()
+    }
+
+    /// The same for any predicate: one that cannot be judged by bounds keeps every block.
+    fn keep(&self, predicate: Option<&Arc<dyn PhysicalExpr>>) -> Vec<bool> {
+        let all = vec![true; self.blocks];
+        let Some(predicate) = predicate else { return all };
+        if let Some(keep) = self.compare(predicate) {
+            return keep;
+        }
+        let pruning = PruningPredicateBuilder::new().with_file_schema(self.schema.clone());
+        let pruning = pruning.try_build(predicate.clone());
+        pruning.and_then(|pruning| pruning.prune(self)).unwrap_or(all)
     }
 }
 
@@ -82,15 +123,8 @@ pub(crate) fn prune(
     let rows = table.rows_in_files();
     let blocks = rows.div_ceil(BLOCK_ROWS) as usize;
     let synopses = Synopses { table, schema: schema.clone(), blocks };
-    // A predicate that cannot be judged by bounds keeps every block.
-    let keep = predicate
-        .and_then(|predicate| {
-            PruningPredicateBuilder::new().with_file_schema(schema.clone()).try_build(predicate.clone()).ok()
-        })
-        .and_then(|pruning| pruning.prune(&synopses).ok())
-        .unwrap_or_else(|| vec![true; blocks]);
     let mut ranges: Vec<Range<u64>> = Vec::new();
-    for (block, keep) in keep.into_iter().enumerate() {
+    for (block, keep) in synopses.keep(predicate).into_iter().enumerate() {
         if !keep {
             continue;
         }

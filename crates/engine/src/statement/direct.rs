@@ -24,6 +24,12 @@ use std::sync::Arc;
 /// More rows than this are worth a plan.
 const ROWS_MAX: u64 = 256 * 1024;
 
+/// A plan put together here, and the rows that it reads.
+pub(super) struct DirectPlan {
+    pub plan: Arc<dyn ExecutionPlan>,
+    pub rows: u64,
+}
+
 /// The parts of a plan of the right shape.
 struct Parts<'a> {
     items: &'a [Expr],
@@ -100,10 +106,7 @@ fn is_of_a_row(expr: &Expr) -> bool {
 ///
 /// # Errors
 /// Those of the analyzer: expressions whose types do not fit.
-pub(super) fn direct_plan(
-    state: &SessionState,
-    plan: &LogicalPlan,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Option<DirectPlan>> {
     let shape = parts(plan).filter(|parts| is_one_row(parts) || stored_table(parts.scan).is_some());
     if !shape.is_some_and(|parts| parts.items.iter().chain(parts.filter).all(is_of_a_row)) {
         return Ok(None);
@@ -114,7 +117,7 @@ pub(super) fn direct_plan(
     let Some(parts) = parts(&analyzed) else { return Ok(None) };
     if is_one_row(&parts) {
         return project(state, &parts, parts.input, analyzed.schema().as_arrow(), one_row())
-            .map(Some)
+            .map(|plan| Some(DirectPlan { plan, rows: 1 }))
             .map_err(from_datafusion);
     }
     let Some(provider) = stored_table(parts.scan) else { return Ok(None) };
@@ -129,7 +132,7 @@ fn plan_scan(
     parts: &Parts<'_>,
     table: &StoredTable,
     names: &Schema,
-) -> datafusion::error::Result<Option<Arc<dyn ExecutionPlan>>> {
+) -> datafusion::error::Result<Option<DirectPlan>> {
     let mut filters = Vec::new();
     for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
         filters.push(state.create_physical_expr(filter, parts.input)?);
@@ -146,13 +149,15 @@ fn plan_scan(
     }
     places.sort_unstable();
     places.dedup();
-    let Some(scan) = table.filtered_scan(places.clone(), filters, ROWS_MAX)? else { return Ok(None) };
+    let Some((scan, rows)) = table.filtered_scan(places.clone(), filters, ROWS_MAX)? else {
+        return Ok(None);
+    };
     let fields = places.iter().map(|place| {
         let (qualifier, field) = parts.input.qualified_field(*place);
         (qualifier.cloned(), field.clone())
     });
     let read = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
-    project(state, parts, &read, names, scan).map(Some)
+    project(state, parts, &read, names, scan).map(|plan| Some(DirectPlan { plan, rows }))
 }
 
 /// The items of a query over the columns that they read.

@@ -139,6 +139,23 @@ impl Session {
         Ok(outcome)
     }
 
+    /// A query that is written for a statement of the caller's, parsed once for all times that it runs.
+    fn parse_again(&self, sql: &str, parameters: &Parameters) -> Result<DfStatement> {
+        let remembered = self.remembered.lock().get(sql);
+        if let Some(Parsed::Other(statement, given)) = remembered
+            && given == positional(parameters)
+        {
+            return Ok(DfStatement::Statement(Box::new(statement.as_ref().clone())));
+        }
+        let statement = parse(sql)?;
+        if let DfStatement::Statement(inner) = &statement
+            && let Some(parsed) = Parsed::of(inner, parameters)
+        {
+            self.remembered.lock().put(sql, parsed);
+        }
+        Ok(statement)
+    }
+
     fn forget_state(&self, may_change: bool) {
         if may_change {
             *self.spare_state.lock() = None;

@@ -12,7 +12,7 @@ use super::parse_query;
 use super::result::{Purpose, for_caller};
 use super::returning::Returning;
 use super::write::Target;
-use crate::catalog::{SEARCH, search_from};
+use crate::catalog::{SEARCH, WITH_POSITIONS, search_from};
 use crate::error::{from_datafusion, is_of_twice_named};
 use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
@@ -42,15 +42,20 @@ use datafusion::logical_expr::{
 };
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{ObjectName, Query, SetExpr, Statement, TableFactor, TableObject};
+use datafusion::sql::sqlparser::ast::{
+    ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
+};
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, LogicalType, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// A row of so many values is planned in less time than it takes to wake another thread.
-const CONSTANTS_MAX: usize = 16;
+/// A query for so many expressions of one table, or of none, is planned in less time than it takes to wake another thread.
+const ITEMS_MAX: usize = 16;
+
+/// So many rows are read in less time, too.
+const ROWS_MAX: u64 = 2 * BLOCK_ROWS;
 
 impl Session {
     /// Plans a statement and starts it.
@@ -107,12 +112,8 @@ impl Session {
     /// `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of columns planning takes longer than all else.
     pub(crate) fn whole_table(&self, query: &Query) -> Result<Option<Outcome>> {
         let Some(name) = only_table(query) else { return Ok(None) };
-        let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>();
-        let Some(parts) = parts else { return Ok(None) };
-        let Ok(Name { database, schema, name }) = self.scope.resolve(&parts, None) else { return Ok(None) };
-        let Ok(found) = self.scope.database(&database) else { return Ok(None) };
-        let Some(table) = found.snapshot.table(&schema, &name) else { return Ok(None) };
-        let plan = StoredPlan::whole(table, &found.snapshot);
+        let Some((table, snapshot)) = self.table_of(name, "") else { return Ok(None) };
+        let plan = StoredPlan::whole(&table, &snapshot);
         plan.open(self.engine.options().threads).map(|stored| Some(Outcome::Stored(stored)))
     }
 
@@ -148,7 +149,8 @@ impl Session {
         self.plan_and_start(state, Purpose::Work, statement, &Parameters::None).map(|(outcome, _)| outcome)
     }
 
-    /// In one go: a thread that waits for another one more often costs more than a small query.
+    /// In one go: a thread that waits for another one more often costs more than a small query. One that may be small is
+    /// begun on this thread, and goes to the engine's when it is not.
     fn plan_and_start(
         &self,
         state: SessionState,
@@ -156,7 +158,7 @@ impl Session {
         statement: DfStatement,
         parameters: &Parameters,
     ) -> Result<(Outcome, SessionState)> {
-        let is_constant = has_no_from(&statement);
+        let may_be_small = self.may_be_small(&statement);
         let planning = self.planning(state, statement, parameters)?;
         let (context, threads) = (self.context.clone(), self.engine.options().threads);
         let started = async move {
@@ -188,7 +190,34 @@ impl Session {
             };
             Ok((outcome?, state))
         };
-        if is_constant { self.wait_here(started) } else { self.wait(started) }
+        if may_be_small { self.wait_here(started) } else { self.wait(started) }
+    }
+
+    /// Whether a query is for a few expressions of one stored table, or of none.
+    fn may_be_small(&self, statement: &DfStatement) -> bool {
+        let DfStatement::Statement(statement) = statement else { return false };
+        let Statement::Query(query) = statement.as_ref() else { return false };
+        let SetExpr::Select(select) = query.body.as_ref() else { return false };
+        let is_stored = |table: &TableWithJoins| match &table.relation {
+            TableFactor::Table { name, args: None, .. } => {
+                table.joins.is_empty() && self.table_of(name, WITH_POSITIONS).is_some()
+            }
+            _ => false,
+        };
+        query.with.is_none()
+            && select.projection.len() <= ITEMS_MAX
+            && select.from.len() <= 1
+            && select.from.iter().all(is_stored)
+    }
+
+    /// A stored table by its name, whose schema may have a prefix.
+    fn table_of(&self, name: &ObjectName, prefix: &str) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
+        let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
+        let Name { database, schema, name } = self.scope.resolve(&parts, None).ok()?;
+        let snapshot = self.scope.database(&database).ok()?.snapshot;
+        let schema = schema.strip_prefix(prefix).unwrap_or(&schema);
+        let table = snapshot.table(schema, &name)?.clone();
+        Some((table, snapshot))
     }
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
@@ -424,14 +453,6 @@ fn has_inner_values(query: &Query) -> bool {
     count > usize::from(matches!(query.body.as_ref(), SetExpr::Values(_)) && query.with.is_none())
 }
 
-/// Whether a query only computes a row out of nothing.
-fn has_no_from(statement: &DfStatement) -> bool {
-    let DfStatement::Statement(statement) = statement else { return false };
-    let Statement::Query(query) = statement.as_ref() else { return false };
-    let SetExpr::Select(select) = query.body.as_ref() else { return false };
-    query.with.is_none() && select.from.is_empty() && select.projection.len() <= CONSTANTS_MAX
-}
-
 /// The table of a statement that asks for all of it and for nothing else.
 fn only_table(query: &Query) -> Option<&ObjectName> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
@@ -495,8 +516,13 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
     if let Some(stored) = stored_result(&plan, &schema) {
         return stored.open(threads).map(Outcome::Stored);
     }
-    if let Some(physical) = direct_plan(state, &plan)? {
-        let physical = purpose.plan(physical)?;
+    let direct = direct_plan(state, &plan)?;
+    if direct.as_ref().is_none_or(|direct| direct.rows > ROWS_MAX) {
+        // Whoever began this without the engine's threads leaves it to them.
+        tokio::task::yield_now().await;
+    }
+    if let Some(direct) = direct {
+        let physical = purpose.plan(direct.plan)?;
         let schema = physical.schema();
         let batches = collect(physical, task_context(state)).await.map_err(from_datafusion)?;
         return Ok(Outcome::Batches { schema, batches });

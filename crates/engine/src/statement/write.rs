@@ -7,7 +7,7 @@ use super::ddl::{fold, last_of};
 use super::referential::Modification;
 use super::returning::Returning;
 use super::row::{columns_of, values_of};
-use super::{parse, quoted};
+use super::quoted;
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
 use crate::scan::{POSITION, engine_array, engine_field};
@@ -365,7 +365,7 @@ impl Session {
         parameters: &Parameters,
         rows_wanted: bool,
     ) -> Result<ChangedRows> {
-        let outcome = self.query(parse(sql)?, parameters).map_err(|error| {
+        let outcome = self.query(self.parse_again(sql, parameters)?, parameters).map_err(|error| {
             if !error.message().contains(POSITION) {
                 return error;
             }
