@@ -6,6 +6,7 @@ mod completion;
 mod interrupt;
 mod no_file_is_forgotten;
 mod pgwire;
+mod pruning;
 mod served;
 mod server;
 mod sql;

@@ -1,7 +1,7 @@
 //! Engines and sessions: the runtime, the memory, and how a blocking caller waits.
 //!
 //! A session runs one statement at a time, on the thread that calls it; DataFusion's work runs on
-//! the engine's own threads. While it waits, the caller's thread calls the poll hook every
+//! the engine's own threads, but for small queries, which take less time than to wake one. While it waits, the caller's thread calls the poll hook every
 //! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
 //! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
 
@@ -24,6 +24,7 @@ use crate::{
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
+use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::disk_manager::DiskManagerBuilder;
@@ -57,6 +58,12 @@ const BATCHES_IN_FLIGHT: usize = 4;
 
 /// Stack of a worker thread: deep expressions recurse.
 const STACK_BYTES: usize = 16 << 20;
+
+/// Rows of a join's smaller side that one of a single thread would collect, those that any does, and what a row takes where only
+/// bytes are known.
+const COLLECTED_ROWS: usize = 16 << 20;
+const COLLECTED_ROWS_MIN: usize = 128 << 10;
+const COLLECTED_ROW_BYTES: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -323,6 +330,16 @@ pub(crate) struct AddedSetting {
 /// Gives a value as it is kept and shown, or says why it cannot be.
 pub type SettingCheck = fn(&str) -> Result<String>;
 
+/// Plans for so many threads. The smaller side of a join is collected by one of them, unless so many rows are hashed sooner by
+/// all, who must share out the rows of both sides for it (docs/decisions/0010).
+fn share_work(options: &mut ConfigOptions, threads: usize) {
+    let threads = threads.max(1);
+    options.execution.target_partitions = threads;
+    let rows = (COLLECTED_ROWS / (threads * threads)).max(COLLECTED_ROWS_MIN);
+    options.optimizer.hash_join_single_partition_threshold_rows = rows;
+    options.optimizer.hash_join_single_partition_threshold = rows * COLLECTED_ROW_BYTES;
+}
+
 impl Session {
     pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
@@ -333,7 +350,6 @@ impl Session {
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
-            .with_target_partitions(engine.options().threads.max(1))
             // Our catalog has one of its own.
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
@@ -341,6 +357,7 @@ impl Session {
             .with_extension(counters.clone())
             .with_extension(Arc::new(identity.privileges))
             .with_extension(settings.clone());
+        share_work(config.options_mut(), engine.options().threads);
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
         config.options_mut().execution.time_zone = Some("UTC".into());
@@ -613,13 +630,12 @@ impl Session {
 
     /// Takes over changed limits.
     pub(crate) fn take_environment(&self) {
-        let threads = self.engine.options().threads.max(1);
         let environment = self.engine.environment();
         let state = self.context.state_ref();
         let mut state = state.write();
         let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(environment);
         if let Some(config) = builder.config() {
-            config.options_mut().execution.target_partitions = threads;
+            share_work(config.options_mut(), self.engine.options().threads);
         }
         *state = builder.build();
         *self.spare_state.lock() = None;

@@ -18,16 +18,18 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
-use hypostyle_types::Result;
+use hypostyle_types::{BLOCK_ROWS, Result};
 use std::sync::Arc;
 
-/// More rows than this are worth a plan.
+/// More rows than this are worth a plan, and more than these another thread.
 const ROWS_MAX: u64 = 256 * 1024;
+const SHORT_ROWS_MAX: u64 = 2 * BLOCK_ROWS;
 
-/// A plan put together here, and the rows that it reads.
+/// A plan put together here.
 pub(super) struct DirectPlan {
     pub plan: Arc<dyn ExecutionPlan>,
-    pub rows: u64,
+    /// Whether it takes less time than to wake another thread, so that nobody would interrupt it.
+    pub is_short: bool,
 }
 
 /// The parts of a plan of the right shape.
@@ -102,6 +104,10 @@ fn is_of_a_row(expr: &Expr) -> bool {
     simple && visited.is_ok()
 }
 
+fn calls_functions(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(_)))).is_ok_and(|calls| calls)
+}
+
 /// The physical plan of such a query; `None` for any other.
 ///
 /// # Errors
@@ -117,7 +123,7 @@ pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Op
     let Some(parts) = parts(&analyzed) else { return Ok(None) };
     if is_one_row(&parts) {
         return project(state, &parts, parts.input, analyzed.schema().as_arrow(), one_row())
-            .map(|plan| Some(DirectPlan { plan, rows: 1 }))
+            .map(|plan| Some(DirectPlan { plan, is_short: true }))
             .map_err(from_datafusion);
     }
     let Some(provider) = stored_table(parts.scan) else { return Ok(None) };
@@ -157,7 +163,9 @@ fn plan_scan(
         (qualifier.cloned(), field.clone())
     });
     let read = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
-    project(state, parts, &read, names, scan).map(|plan| Some(DirectPlan { plan, rows }))
+    // Functions can take any time.
+    let is_short = rows <= SHORT_ROWS_MAX && !parts.items.iter().chain(parts.filter).any(calls_functions);
+    project(state, parts, &read, names, scan).map(|plan| Some(DirectPlan { plan, is_short }))
 }
 
 /// The items of a query over the columns that they read.

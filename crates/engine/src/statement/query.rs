@@ -46,16 +46,13 @@ use datafusion::sql::sqlparser::ast::{
     ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
 };
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
-use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A query for so many expressions of one table, or of none, is planned in less time than it takes to wake another thread.
 const ITEMS_MAX: usize = 16;
-
-/// So many rows are read in less time, too.
-const ROWS_MAX: u64 = 2 * BLOCK_ROWS;
 
 impl Session {
     /// Plans a statement and starts it.
@@ -517,7 +514,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
         return stored.open(threads).map(Outcome::Stored);
     }
     let direct = direct_plan(state, &plan)?;
-    if direct.as_ref().is_none_or(|direct| direct.rows > ROWS_MAX) {
+    if !direct.as_ref().is_some_and(|direct| direct.is_short) {
         // Whoever began this without the engine's threads leaves it to them.
         tokio::task::yield_now().await;
     }

@@ -4,10 +4,10 @@
 use super::complete::{default_of, refuse_given};
 use super::constraint::referring;
 use super::ddl::{fold, last_of};
+use super::quoted;
 use super::referential::Modification;
 use super::returning::Returning;
 use super::row::{columns_of, values_of};
-use super::quoted;
 use crate::catalog::WITH_POSITIONS;
 use crate::error::from_datafusion;
 use crate::scan::{POSITION, engine_array, engine_field};
