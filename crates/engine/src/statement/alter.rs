@@ -267,9 +267,7 @@ impl Session {
                 check_keys(writer.catalog(), &before, old, &new_type)?;
                 let wanted = new_type.arrow_field(&name, true);
                 let using = using.as_ref().map(ToString::to_string);
-                let using =
-                    using.map(|sql| self.filling_from(&target.database, &before, old, &new_type, &sql));
-                let using = using.transpose()?;
+                let using = using.map(|sql| self.filling_from(&before, old, &new_type, &sql)).transpose()?;
                 let zone = self.time_zone();
                 writer.convert_column(target.id, &name, new_type, |piece| {
                     self.check_interrupt()?;

@@ -299,7 +299,6 @@ impl Session {
     /// `Unsupported` for an expression of other columns; those of the expression.
     pub(super) fn filling_from(
         &self,
-        database: &str,
         table: &TableEntry,
         column: &ColumnEntry,
         logical_type: &LogicalType,
@@ -314,22 +313,32 @@ impl Session {
         }
         let place = format!("column \"{}\" of table \"{}\"", column.name, table.name);
         let inputs = Inputs::of([(column.name.as_str(), &column.logical_type, false)].into_iter(), &[sql]);
-        let filling = self.filling(database, place, logical_type, Some((sql, &inputs)), None)?;
-        Ok(FillingOfNew { filling, inputs: Some(inputs) })
+        let compiled = self.compile_in(&self.time_zone(), sql, &inputs.schema, &engine_type(logical_type));
+        let how = How::Expression(compiled.map_err(|error| error.context(&place))?);
+        Ok(FillingOfNew { filling: Filling { place, how }, inputs: Some(inputs) })
     }
 
-    /// An expression over columns of a schema, ready to be evaluated; analysed as in a query.
+    /// An expression over columns of a schema, ready to be evaluated; analysed as in a query. What is computed from columns is
+    /// always the same, whatever the session's time zone.
     pub(super) fn compile(
         &self,
         sql: &str,
         schema: &Schema,
         data_type: &DataType,
     ) -> Result<Arc<dyn PhysicalExpr>> {
+        let zone = if schema.fields().is_empty() { self.time_zone() } else { "UTC".into() };
+        self.compile_in(&zone, sql, schema, data_type)
+    }
+
+    fn compile_in(
+        &self,
+        time_zone: &str,
+        sql: &str,
+        schema: &Schema,
+        data_type: &DataType,
+    ) -> Result<Arc<dyn PhysicalExpr>> {
         let mut state = self.context.state();
-        if !schema.fields().is_empty() {
-            // What is computed from columns is always the same.
-            state.config_mut().options_mut().execution.time_zone = Some("UTC".into());
-        }
+        state.config_mut().options_mut().execution.time_zone = Some(time_zone.into());
         let compile = || {
             let schema = Arc::new(schema.clone().to_dfschema()?);
             let expr = state.create_logical_expr(sql, &schema)?.cast_to(data_type, &schema)?;

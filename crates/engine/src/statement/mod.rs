@@ -23,6 +23,7 @@ mod macros;
 mod merge;
 mod multiset;
 mod names;
+mod natural;
 mod parameters;
 mod precedence;
 mod prepared;
@@ -821,7 +822,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 precedence::correct(inner);
                 row::rewrite(inner)?;
                 forms::rewrite(inner)?;
-                if has(&["USING", "NATURAL"]) {
+                if has(&["USING"]) {
                     using::rewrite(inner)?;
                 }
                 // Few statements have one, and some have many expressions.

@@ -7,6 +7,7 @@ use super::given::write_values;
 use super::insert::{prepare, refuse_foreign, take_conflict, take_overriding};
 use super::merge::Changes;
 use super::multiset::refuse_multisets;
+use super::natural;
 use super::parameters::numbered;
 use super::parse_query;
 use super::result::{Purpose, for_caller};
@@ -493,8 +494,9 @@ impl Planning {
 /// The plan of a statement, in which casts may stand beside what they cast.
 pub(crate) async fn plan_statement(
     state: &SessionState,
-    statement: DfStatement,
+    mut statement: DfStatement,
 ) -> datafusion::error::Result<LogicalPlan> {
+    natural::rewrite(state, &mut statement).await?;
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let plan = state.statement_to_plan(statement).await;
     let plan = match casts_apart {

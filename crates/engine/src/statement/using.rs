@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 /// Writes merged columns as what they stand for.
 ///
 /// # Errors
-/// `Unsupported` for a NATURAL RIGHT or FULL JOIN, and for an outer join that merges what an earlier one has merged.
+/// `Unsupported` for an outer join that merges what an earlier one has merged.
 pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
     match statement.visit(&mut Merging) {
         ControlFlow::Continue(()) => Ok(()),
@@ -120,15 +120,7 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
         Kind::FullOuter(constraint) => (constraint, false, false),
         _ => return Ok(()),
     };
-    let columns = match constraint {
-        JoinConstraint::Using(columns) => columns,
-        JoinConstraint::Natural if !keeps_left => {
-            return Err(Error::unsupported(
-                "NATURAL RIGHT and FULL JOIN are not supported; name the columns: JOIN … USING (a, b)",
-            ));
-        }
-        _ => return Ok(()),
-    };
+    let JoinConstraint::Using(columns) = constraint else { return Ok(()) };
     for column in columns {
         let Some(name) = column.0.last().and_then(|part| part.as_ident()).filter(|_| column.0.len() == 1)
         else {
