@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -15,6 +16,9 @@ from protocol.peers.peer import Peer, Transfer
 from protocol.processes import PeerError
 
 Result = TypeVar("Result")
+
+# How much longer than another run a first one may take.
+WARM_UP_PATIENCE = 10
 
 
 @dataclass
@@ -57,14 +61,18 @@ def in_turns(
 ) -> dict[str, list[Transfer]]:
     """Runs all parties in turns and returns the counted transfers of each.
 
-    One whose transfer takes longer than `patience` seconds is not run again: such a time says enough. With
-    `warm_up` a first run is not counted, unless it is the only one.
+    Every turn has another order: what a machine does between two transfers, such as to take memory back
+    that was not touched for a while, would else always befall the same party. One whose transfer takes
+    longer than `patience` seconds is not run again: such a time says enough. With `warm_up` a first run,
+    which finds what it reads in no cache, is not counted, unless it takes ten times as long and is the only
+    one.
     """
     transfers: dict[str, list[Transfer]] = {name: [] for name, _ in parties}
     over: set[str] = set()
+    order = random.Random(what)
     for run in range(-1 if warm_up else 0, runs):
         progress(f"{what}: {f'run {run + 1} of {runs}' if run >= 0 else 'warming up'}")
-        for name, fetch in parties:
+        for name, fetch in order.sample(parties, len(parties)):
             if name in over:
                 continue
             try:
@@ -74,7 +82,7 @@ def in_turns(
                 failed(name, error)
                 transfers[name].clear()
                 continue
-            if transfer.seconds > patience:
+            if transfer.seconds > (patience if run >= 0 else WARM_UP_PATIENCE * patience):
                 over.add(name)
             if run >= 0 or name in over:
                 transfers[name].append(transfer)
