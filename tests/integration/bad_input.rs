@@ -138,3 +138,25 @@ fn damaged_values_are_an_error_to_whoever_reads_them() {
     assert!(damaged >= 5, "only {damaged} files were damaged");
     assert_eq!(open().execute("SELECT * FROM t").unwrap().row_count().unwrap(), 1000);
 }
+
+/// A statement that is not long can nest more than the stack of a small thread has room for.
+#[test]
+fn statements_find_room_on_small_stacks() {
+    let run = || {
+        let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
+        connection.execute("CREATE TABLE t AS SELECT 1 AS a").unwrap();
+        let nested = [vec!["a"; 200].join(" + "), format!("{}a{}", "-(".repeat(10), ")".repeat(10))];
+        for (expression, value) in nested.iter().zip([200, 1]) {
+            let expression = expression.replace(' ', "");
+            for sql in [
+                format!("SELECT a FROM t WHERE a = 1 AND {expression} = {value}"),
+                format!("UPDATE t SET a = {expression} - {value} + 1 WHERE a = 1 RETURNING a"),
+                format!("SELECT 1 WHERE {} = {value}", expression.replace('a', "1")),
+            ] {
+                assert!(sql.len() <= 512, "{}", sql.len());
+                assert_eq!(connection.execute(&sql).unwrap().row_count().unwrap(), 1, "{sql}");
+            }
+        }
+    };
+    std::thread::Builder::new().stack_size(512 << 10).spawn(run).unwrap().join().unwrap();
+}

@@ -8,8 +8,10 @@ use hypostyle_types::{Error, ErrorKind, Result};
 const OPERATORS_MAX: usize = 2000;
 const QUERIES_MAX: usize = 500;
 
-/// Longer statements run on a stack of their own: they may nest deeper than a caller's thread has room for.
+/// Longer statements run on a stack of their own: they may nest deeper than a caller's thread has room for. Shorter ones do where
+/// a thread has less than they may need; code that is not optimised needs more.
 const SHORT_BYTES: usize = 512;
+const SHORT_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
 const STACK_BYTES: usize = 16 << 20;
 
 const SET_OPERATORS: [&str; 3] = ["UNION", "EXCEPT", "INTERSECT"];
@@ -90,7 +92,10 @@ fn is_any(word: &Word, known: &[&str]) -> bool {
 
 /// Runs a statement where there is room for what it may nest.
 pub(super) fn with_room<T>(sql: &str, run: impl FnOnce() -> T) -> T {
-    if sql.len() <= SHORT_BYTES { run() } else { stacker::grow(STACK_BYTES, run) }
+    match sql.len() <= SHORT_BYTES {
+        true => stacker::maybe_grow(SHORT_STACK_BYTES, STACK_BYTES, run),
+        false => stacker::grow(STACK_BYTES, run),
+    }
 }
 
 #[cfg(test)]
