@@ -45,7 +45,7 @@ def _cell(bench: Bench, network: Network, table: Table, path: Path) -> None:
     runs = bench.options.runs + (RUNS_MORE_LOCAL if network == LOCAL else 0)
     what = f"{network.name}, {table.label}: codec by itself"
     codecs = [(codec, fetching(codec)) for codec in (ADAPTIVE, *FORCED)]
-    found = in_turns(what, codecs, runs, float("inf"), refuse, warm_up=network == LOCAL)
+    found = in_turns(what, codecs, runs, float("inf"), refuse, warm_up=network != WAN)
     samples = {codec: [transfer.seconds for transfer in each] for codec, each in found.items()}
     best = min(FORCED, key=lambda codec: median(samples[codec]))
     times = ", ".join(f"{codec} {quantity(median(each), 's')}" for codec, each in samples.items())

@@ -17,9 +17,6 @@ from protocol.processes import PeerError
 
 Result = TypeVar("Result")
 
-# How much longer than another run a first one may take.
-WARM_UP_PATIENCE = 10
-
 
 @dataclass
 class Bench:
@@ -61,29 +58,29 @@ def in_turns(
 ) -> dict[str, list[Transfer]]:
     """Runs all parties in turns and returns the counted transfers of each.
 
-    Every turn has another order: what a machine does between two transfers, such as to take memory back
-    that was not touched for a while, would else always befall the same party. One whose transfer takes
-    longer than `patience` seconds is not run again: such a time says enough. With `warm_up` a first run,
-    which finds what it reads in no cache, is not counted, unless it takes ten times as long and is the only
-    one.
+    Every turn has another order: what a machine does between two transfers would else always befall the same
+    party. With `warm_up` a transfer directly before each counted one is not counted, since machines take back
+    memory, and drop files from it, that was not touched for a while. One whose transfer takes longer than
+    `patience` seconds is counted as it is and not run again: such a time says enough.
     """
     transfers: dict[str, list[Transfer]] = {name: [] for name, _ in parties}
     over: set[str] = set()
     order = random.Random(what)
-    for run in range(-1 if warm_up else 0, runs):
-        progress(f"{what}: {f'run {run + 1} of {runs}' if run >= 0 else 'warming up'}")
+    for run in range(runs):
+        progress(f"{what}: run {run + 1} of {runs}")
         for name, fetch in order.sample(parties, len(parties)):
             if name in over:
                 continue
             try:
                 transfer = fetch()
+                if warm_up and transfer.seconds <= patience:
+                    transfer = fetch()
             except PeerError as error:
                 over.add(name)
                 failed(name, error)
                 transfers[name].clear()
                 continue
-            if transfer.seconds > (patience if run >= 0 else WARM_UP_PATIENCE * patience):
+            if transfer.seconds > patience:
                 over.add(name)
-            if run >= 0 or name in over:
-                transfers[name].append(transfer)
+            transfers[name].append(transfer)
     return {name: each for name, each in transfers.items() if each}

@@ -53,7 +53,7 @@ def _one_table(bench: Bench, network: Network, table: Table, ways: list[tuple[Wa
         bench.options.runs,
         bench.options.patience,
         lambda name, error: bench.report.note(f"{network.name}, {table.label}: {name} failed: {error}"),
-        warm_up=network.rate is None,
+        warm_up=network != WAN,
     )
     samples = {name: [transfer.seconds for transfer in each] for name, each in found.items()}
     ours = samples.pop(OURS, None)
