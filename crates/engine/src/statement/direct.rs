@@ -15,6 +15,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::utils::split_conjunction_owned;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use datafusion::physical_plan::projection::ProjectionExec;
@@ -133,6 +134,21 @@ pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Op
     plan_scan(state, &parts, table, analyzed.schema().as_arrow()).map_err(from_datafusion)
 }
 
+/// A conjunct as the optimizer would simplify it: a column of integers that is compared with a larger kind of integer
+/// is so without a cast, and the constant is on the right.
+fn simplified(state: &SessionState, filter: Expr, input: &DFSchemaRef) -> datafusion::error::Result<Expr> {
+    if let Expr::BinaryExpr(binary) = &filter
+        && matches!((binary.left.as_ref(), binary.right.as_ref()), (Expr::Column(_), Expr::Literal(..)))
+    {
+        return Ok(filter);
+    }
+    let context = SimplifyContext::builder()
+        .with_schema(input.clone())
+        .with_config_options(state.config_options().clone())
+        .build();
+    ExprSimplifier::new(context).simplify(filter)
+}
+
 fn plan_scan(
     state: &SessionState,
     parts: &Parts<'_>,
@@ -141,7 +157,9 @@ fn plan_scan(
 ) -> datafusion::error::Result<Option<DirectPlan>> {
     let mut filters = Vec::new();
     for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
-        filters.push(state.create_physical_expr(filter, parts.input)?);
+        for filter in split_conjunction_owned(simplified(state, filter, parts.input)?) {
+            filters.push(state.create_physical_expr(filter, parts.input)?);
+        }
     }
     // What has no column and constant to compare may become simpler, even nothing, once it is optimized.
     if !filters.iter().any(is_comparison) {
