@@ -19,7 +19,7 @@ ADAPTIVE = "auto"
 FORCED = ("none", "light", "lz4", "zstd")
 RATIO_MIN = 0.91  # no more than 10 % slower
 # Where a transfer is short, more of them are needed to tell 10 %.
-RUNS_MORE_LOCAL = 4
+RUNS_MORE = 4
 
 
 def adaptivity(bench: Bench) -> None:
@@ -42,7 +42,7 @@ def _cell(bench: Bench, network: Network, table: Table, path: Path) -> None:
     def refuse(_name: str, error: PeerError) -> None:
         raise error
 
-    runs = bench.options.runs + (RUNS_MORE_LOCAL if network == LOCAL else 0)
+    runs = bench.options.runs + (RUNS_MORE if network != WAN else 0)
     what = f"{network.name}, {table.label}: codec by itself"
     codecs = [(codec, fetching(codec)) for codec in (ADAPTIVE, *FORCED)]
     found = in_turns(what, codecs, runs, float("inf"), refuse, warm_up=network != WAN)
