@@ -253,6 +253,9 @@ struct Kept {
     streamed: bool,
 }
 
+/// Chunks that are one batch at most.
+const JOINED_MAX: usize = 8;
+
 impl QueryResult {
     pub(crate) fn new(shared: Arc<Shared>, header: ResultHeader, stream: Arc<Stream>) -> Result<Self> {
         let result = Self {
@@ -355,14 +358,21 @@ impl QueryResult {
                 if job.is_none() && self.mapped().is_some() {
                     return Err(Error::internal("a mapping came where chunks were read"));
                 }
-                job.map(|job| self.decode(job)).transpose()
+                job.map(|job| self.decode(vec![job])).transpose()
             }
         }
     }
 
-    fn decode(&self, job: DecodeJob) -> Result<RecordBatch> {
+    /// One chunk, or several that are one batch.
+    fn decode(&self, mut jobs: Vec<DecodeJob>) -> Result<RecordBatch> {
         let begin = Instant::now();
-        let batch = job.decode();
+        let batch = match jobs.pop() {
+            Some(job) if jobs.is_empty() => job.decode(),
+            last => {
+                jobs.extend(last);
+                DecodeJob::decode_joined(jobs)
+            }
+        };
         let time = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.decode_nanoseconds.fetch_add(time, Ordering::Relaxed);
         batch
@@ -406,35 +416,48 @@ impl QueryResult {
             let mapped = self.mapped();
             return mapped.map(|mapped| self.mapped_batch(&mapped)).into_iter().collect();
         };
-        let Some(second) = self.next_job()? else { return Ok(vec![self.decode(first)?]) };
+        let Some(second) = self.next_job()? else { return Ok(vec![self.decode(vec![first])?]) };
         let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let (sender, receiver) = channel::<(usize, DecodeJob)>();
+        let (sender, receiver) = channel::<(usize, Vec<DecodeJob>)>();
         let receiver = Mutex::new(receiver);
         let decode = || {
             let mut decoded = Vec::new();
             loop {
                 let next = receiver.lock().recv();
-                let Ok((index, job)) = next else { return decoded };
-                decoded.push((index, self.decode(job)));
+                let Ok((index, jobs)) = next else { return decoded };
+                decoded.push((index, self.decode(jobs)));
             }
         };
         let (received, mut decoded) = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(decode)).collect();
-            let mut index = 0;
-            let mut feed = |job| {
-                // The workers wait until the sender is gone.
-                let _sent = sender.send((index, job));
+            let (mut index, mut joined) = (0, vec![first]);
+            // The workers wait until the sender is gone.
+            let mut feed = |jobs: &mut Vec<DecodeJob>| {
+                let _sent = sender.send((index, std::mem::take(jobs)));
                 index += 1;
             };
-            feed(first);
-            feed(second);
+            let mut next = Ok(Some(second));
             let received = loop {
-                match self.next_job() {
-                    Ok(Some(job)) => feed(job),
+                match next {
+                    Ok(Some(job)) => {
+                        let joins = joined.last().is_some_and(|last| last.joins(&job));
+                        if !joined.is_empty() && (!joins || joined.len() == JOINED_MAX) {
+                            feed(&mut joined);
+                        }
+                        let waits = job.is_short();
+                        joined.push(job);
+                        if !waits {
+                            feed(&mut joined);
+                        }
+                    }
                     Ok(None) => break Ok(()),
                     Err(error) => break Err(error),
                 }
+                next = self.next_job();
             };
+            if !joined.is_empty() {
+                feed(&mut joined);
+            }
             drop(sender);
             let panicked =
                 |_| vec![(0, Err(Error::internal("a chunk could not be decoded; please report it")))];

@@ -158,6 +158,9 @@ pub fn stream_checksum(chunks: impl IntoIterator<Item = u64>) -> u64 {
     hash.digest()
 }
 
+/// Chunks of more rows are not joined.
+const SHORT_ROWS_MAX: usize = 4096;
+
 /// The decoding of one chunk, which any thread may do.
 pub struct DecodeJob {
     schema: SchemaRef,
@@ -208,6 +211,35 @@ impl DecodeJob {
         }
         source.end()?;
         to_batch(self.schema.clone(), columns, self.rows)
+    }
+
+    /// Whether this chunk and the next one are better one batch: of so few rows, more time goes into the arrays of a
+    /// batch than into what they hold. Codes have to be of the same dictionaries.
+    pub fn joins(&self, next: &Self) -> bool {
+        self.is_short() && next.is_short() && Arc::ptr_eq(&self.dictionaries, &next.dictionaries)
+    }
+
+    /// Whether it is worth to wait for a chunk that it joins.
+    pub fn is_short(&self) -> bool {
+        self.rows <= SHORT_ROWS_MAX
+    }
+
+    /// Chunks that come one after the other as one batch.
+    ///
+    /// # Errors
+    /// `Internal` when there are none.
+    pub fn decode_joined(jobs: Vec<Self>) -> Result<RecordBatch> {
+        let rows = jobs.iter().map(Self::rows).sum();
+        let mut jobs = jobs.into_iter();
+        let Some(first) = jobs.next() else { return Err(Error::internal("no chunks are no batch")) };
+        let (schema, more) = (first.schema.clone(), rows - first.rows);
+        let mut columns: Vec<_> = schema.fields().iter().map(|field| ColumnBuilder::new(field)).collect();
+        first.decode_into(&mut columns)?;
+        // Room for the others is made when there was as much as the first has said.
+        columns.iter_mut().for_each(|column| column.reserve(more, 0));
+        jobs.try_for_each(|job| job.decode_into(&mut columns))?;
+        let columns = columns.into_iter().map(ColumnBuilder::finish).collect::<Result<_>>()?;
+        to_batch(schema, columns, rows)
     }
 
     /// Decodes into columns' buffers, behind what is there.

@@ -5,6 +5,7 @@ mod common;
 use arrow_array::{ArrayRef, Date32Array, Date64Array, Int32Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use common::*;
+use hypostyle_types::ErrorKind;
 use hypostyle_wire::{
     ChunkHeader, Codec, ColumnBuilder, DecodeJob, EncodeJob, Encoded, FrameType, StreamDecoder,
     StreamEncoder, canonical_schema, decode_row, encode_row, rows_that_fit,
@@ -90,6 +91,55 @@ proptest! {
         let batch = batch(seed, rows + cut, with_nulls);
         check(&batch.slice(cut, rows), codec);
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn joined_chunks_are_one_batch(
+        seed in any::<u64>(),
+        rows in 0usize..3000,
+        chunks in 1usize..6,
+        with_nulls in any::<bool>(),
+        codec in prop::sample::select(CODECS.to_vec()),
+    ) {
+        let batch = batch(seed, rows, with_nulls);
+        let schema = canonical_schema(&batch.schema()).unwrap();
+        let mut encoder = encoder(&schema, codec);
+        let mut decoder = StreamDecoder::new(7, schema.clone());
+        let (mut jobs, mut received): (Vec<DecodeJob>, Vec<RecordBatch>) = (Vec::new(), Vec::new());
+        for chunk in 0..chunks {
+            let (start, end) = (rows * chunk / chunks, rows * (chunk + 1) / chunks);
+            let encoded = encoder.plan(batch.slice(start, end - start)).unwrap().encode().unwrap();
+            sent(&mut encoder, &encoded);
+            for frame in &encoded.frames {
+                if frame.frame_type == FrameType::Dictionary {
+                    decoder.dictionary(body(frame)).unwrap();
+                    continue;
+                }
+                let job = decoder.chunk(body(frame)).unwrap();
+                // Codes of another dictionary are of another batch.
+                if jobs.last().is_some_and(|last| !last.joins(&job)) {
+                    received.push(DecodeJob::decode_joined(std::mem::take(&mut jobs)).unwrap());
+                }
+                jobs.push(job);
+            }
+        }
+        received.push(DecodeJob::decode_joined(jobs).unwrap());
+        let expected = expected(&batch, &schema);
+        let mut start = 0;
+        for received in received {
+            prop_assert_eq!(&received, &expected.slice(start, received.num_rows()));
+            start += received.num_rows();
+        }
+        prop_assert_eq!(start, rows);
+    }
+}
+
+#[test]
+fn no_chunks_are_no_batch() {
+    assert_eq!(DecodeJob::decode_joined(Vec::new()).unwrap_err().kind(), ErrorKind::Internal);
 }
 
 #[test]
