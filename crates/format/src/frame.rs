@@ -133,11 +133,13 @@ impl Commit {
         if self.attachments.is_empty() {
             return encode_frame(FrameKind::Commit, version, &json);
         }
-        let attached: usize = self.attachments.iter().map(Vec::len).sum();
-        let mut payload = Vec::with_capacity(8 + json.len() + attached);
-        payload.extend_from_slice(&(json.len() as u64).to_le_bytes());
+        let attachments = self.attachments.concat();
+        let spaces = spaces_before(&attachments, FRAME_HEADER_BYTES + 8 + json.len());
+        let mut payload = Vec::with_capacity(8 + json.len() + spaces + attachments.len());
+        payload.extend_from_slice(&((json.len() + spaces) as u64).to_le_bytes());
         payload.extend_from_slice(&json);
-        self.attachments.iter().for_each(|attachment| payload.extend_from_slice(attachment));
+        payload.resize(payload.len() + spaces, b' ');
+        payload.extend_from_slice(&attachments);
         encode_frame(FrameKind::CommitWithAttachments, version, &payload)
     }
 
@@ -215,9 +217,7 @@ impl<'a> LogReader<'a> {
 
     /// Whether what is missing here never was durable.
     fn check_end(&self, rest: &[u8]) -> Result<()> {
-        let mut start = 0;
-        while let Some(found) = rest.get(start..).and_then(|rest| position_of(rest, &MAGIC)) {
-            start += found;
+        for start in frame_starts(rest).filter(|start| start.is_multiple_of(ALIGNMENT)) {
             if let Some(Ok(frame)) = Frame::decode(&rest[start..])
                 && frame.version > self.version
                 && frame.kind != FrameKind::Checkpoint
@@ -230,14 +230,23 @@ impl<'a> LogReader<'a> {
                     frame.version
                 )));
             }
-            start += MAGIC.len();
         }
         Ok(())
     }
 }
 
-fn position_of(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|window| window == wanted)
+/// Where frames may start.
+fn frame_starts(bytes: &[u8]) -> impl Iterator<Item = usize> {
+    memchr::memmem::find_iter(bytes, &MAGIC)
+}
+
+/// How many spaces go before attachments, which would begin at `offset` of a frame, so that a stored copy of a log is not taken
+/// for frames behind an unfinished commit (§6).
+fn spaces_before(attachments: &[u8], offset: usize) -> usize {
+    let mut is_taken = [false; ALIGNMENT];
+    frame_starts(attachments).for_each(|start| is_taken[(offset + start) % ALIGNMENT] = true);
+    let is_free = |spaces: &usize| !is_taken[(ALIGNMENT - spaces) % ALIGNMENT];
+    (0..ALIGNMENT).find(is_free).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -312,6 +321,25 @@ mod tests {
         bytes.extend(commit("b").encode(Version(2)).unwrap());
         bytes[40] ^= 1;
         assert_eq!(read(&bytes).unwrap(), (vec![], 0));
+    }
+
+    #[test]
+    fn a_stored_log_is_not_taken_for_frames_behind_an_unfinished_commit() {
+        let (log, _) = log_of(&["a", "bb", "ccc"]);
+        for before in 0..ALIGNMENT {
+            // The commit's first bytes are lost, where the stored log's say that it was durable.
+            let attachment = [vec![0; before], log.clone()].concat();
+            let changes = vec![Change::Insert { id: TableId(1), rows: 1, bytes: attachment.len() as u64 }];
+            let commit = Commit { changes, attachments: vec![attachment], ..Commit::default() };
+            let mut bytes = commit.encode(Version(1)).unwrap();
+            assert_eq!(read(&bytes).unwrap().0, commit.attachments);
+            bytes[..FRAME_HEADER_BYTES].fill(0);
+            assert_eq!(read(&bytes).unwrap(), (vec![], 0), "{before} bytes before");
+        }
+        let everywhere: Vec<u8> =
+            (0..ALIGNMENT).flat_map(|place| [&[0; 5][..], &MAGIC, &vec![0; place]].concat()).collect();
+        assert_eq!(frame_starts(&everywhere).count(), ALIGNMENT);
+        assert!((0..ALIGNMENT).all(|offset| spaces_before(&everywhere, offset) < ALIGNMENT));
     }
 
     #[test]
