@@ -676,17 +676,20 @@ impl Transaction {
         }
     }
 
-    /// Whether columns of the base have got files of another generation.
-    fn replaces_files(&self) -> bool {
+    /// Whether more than rows loaded in bulk would be lost with what was written to column files: a table that was there is altered or
+    /// compacted, its columns have got files of another generation, or rows have moved there that only the log had.
+    fn stands_in_for_others(&self) -> bool {
         self.staged.tables.iter().any(|(id, staged)| {
             let (Some(before), Some(now)) = (self.base.table_by_id(*id), &staged.in_files) else {
                 return false;
             };
             let generation = |column: &ColumnEntry| column.generation.number;
-            before.entry().columns.iter().any(|column| {
-                let now = now.entry.column_by_id(column.id);
-                now.is_none_or(|now| generation(now) != generation(column))
-            })
+            now.replaced.is_some()
+                || now.rows == 0
+                || before.entry().columns.iter().any(|column| {
+                    let now = now.entry.column_by_id(column.id);
+                    now.is_none_or(|now| generation(now) != generation(column))
+                })
         })
     }
 
@@ -778,8 +781,8 @@ impl Transaction {
             self.open_files(id)?;
         }
         self.end_statement()?;
-        // The files that others stand in for go with the commit, and must not be lost with them.
-        if self.unsynced && (self.database.synchronous() != Synchronous::Off || self.replaces_files()) {
+        // What others stand in for goes with the commit, or is not read any more, and must not be lost with them.
+        if self.unsynced && (self.database.synchronous() != Synchronous::Off || self.stands_in_for_others()) {
             self.sync_late()?;
         }
         let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);

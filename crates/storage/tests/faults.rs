@@ -79,11 +79,6 @@ fn open_observed(path: &Path, observer: Arc<dyn Observer>) -> Result<Arc<Databas
     Database::open(path, StorageOptions { observer: Some(observer), ..OpenMode::ReadWrite.into() })
 }
 
-fn insert(id: i64, rows: i64) -> Change {
-    let values = id * 10_000..id * 10_000 + rows;
-    Change { id, steps: vec![Step::Insert { table: "t".into(), values }] }
-}
-
 /// A little of everything; `None` is a checkpoint.
 fn workload() -> Vec<Option<Change>> {
     let (t, u) = (|| "t".to_string(), || "u".to_string());
@@ -110,21 +105,29 @@ fn workload() -> Vec<Option<Change>> {
 /// Whether a database holds what the commits in its journal make; their numbers.
 fn check(database: &Database, what: &str) -> BTreeSet<i64> {
     let (journal, tables) = read(&database.snapshot().unwrap());
-    let changes = workload();
+    let (before, scenarios) = alterations();
+    let changes: Vec<Change> =
+        workload().into_iter().chain(before).chain(scenarios.into_iter().flatten()).flatten().collect();
     let mut expected = Tables::new();
     for id in &journal {
-        let change = changes.iter().flatten().find(|change| change.id == *id);
+        let change = changes.iter().find(|change| change.id == *id);
         apply(&mut expected, &change.cloned().unwrap_or_else(|| insert(*id, MANY)));
     }
     assert!(tables == expected, "{what}: the rows are not those of {journal:?}");
     journal.into_iter().collect()
 }
 
-/// Runs the workload on a disk that fails; false when it came to its end before that.
-fn run(faults: &Arc<FailAt>, what: &str) -> bool {
+/// Runs a workload on a disk that fails, with a database that is there or that it makes; false when it came to its end
+/// before that.
+fn run(faults: &Arc<FailAt>, prepared: Option<&Path>, workload: &[Option<Change>], what: &str) -> bool {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
-    let (mut acknowledged, mut attempted) = (BTreeSet::new(), BTreeSet::new());
+    let mut acknowledged = BTreeSet::new();
+    if let Some(prepared) = prepared {
+        copy_directory(prepared, &path);
+        acknowledged.extend(alterations().0.iter().flatten().map(|change| change.id));
+    }
+    let mut attempted = acknowledged.clone();
     let judge = |error: &Error| {
         assert!(faults.has_failed(), "{what}: {error}");
         assert_eq!(error.kind(), kind_of(faults.errno), "{what}: {error}");
@@ -145,14 +148,14 @@ fn run(faults: &Arc<FailAt>, what: &str) -> bool {
             commit(database, change).map(|()| acknowledged.insert(change.id)).map(drop)
         }
     };
-    for step in workload() {
+    for step in workload {
         let Ok(database) = &database else { break };
-        let Err(error) = attempt(database, &step) else { continue };
+        let Err(error) = attempt(database, step) else { continue };
         judge(&error);
         if faults.for_ever {
             break;
         }
-        if let Err(error) = attempt(database, &step) {
+        if let Err(error) = attempt(database, step) {
             assert!(error.message().contains("earlier commit"), "{what}, again: {error}");
             refused = true;
             break;
@@ -178,6 +181,7 @@ fn run(faults: &Arc<FailAt>, what: &str) -> bool {
         assert_eq!(found, acknowledged, "{what}: what failed is visible");
         assert!(!refused || faults.has_failed());
     }
+    assert_nothing_is_left_behind(&path, &database.snapshot().unwrap());
     if found.contains(&0) && faults.operation.is_multiple_of(4) {
         commit(&database, &insert(9, MANY)).unwrap();
         assert!(database.checkpoint().unwrap());
@@ -188,7 +192,12 @@ fn run(faults: &Arc<FailAt>, what: &str) -> bool {
 
 fn fail_everywhere(for_ever: bool, errno: i32) {
     let mut operation = 0;
-    while run(&FailAt::new(operation, for_ever, errno), &format!("errno {errno} at operation {operation}")) {
+    while run(
+        &FailAt::new(operation, for_ever, errno),
+        None,
+        &workload(),
+        &format!("errno {errno} at operation {operation}"),
+    ) {
         operation += 1;
     }
     assert!(operation > 100, "only {operation} operations");
@@ -202,6 +211,46 @@ fn an_error_at_any_operation_is_told_and_loses_nothing() {
 #[test]
 fn a_disk_that_is_full_from_any_operation_on_loses_nothing() {
     fail_everywhere(true, NO_SPACE);
+}
+
+/// Fails each operation of what alters and compacts tables.
+fn fail_alterations(for_ever: bool, errno: i32) {
+    let directory = tempfile::tempdir().unwrap();
+    let prepared = directory.path().join("prepared");
+    let (before, scenarios) = alterations();
+    let database = common::open(&prepared);
+    for step in before {
+        match step {
+            None => assert!(database.checkpoint().unwrap()),
+            Some(change) => commit(&database, &change).unwrap(),
+        }
+    }
+    drop(database);
+    let mut operations = 0;
+    for (number, workload) in scenarios.iter().enumerate() {
+        let mut operation = 0;
+        while run(
+            &FailAt::new(operation, for_ever, errno),
+            Some(&prepared),
+            workload,
+            &format!("alteration {number}, errno {errno} at operation {operation}"),
+        ) {
+            operation += 1;
+        }
+        operations += operation;
+    }
+    println!("{operations} operations");
+    assert!(operations > 50 * scenarios.len(), "only {operations} operations");
+}
+
+#[test]
+fn an_error_at_any_operation_of_a_compaction_or_an_alteration_is_told_and_loses_nothing() {
+    fail_alterations(false, IO);
+}
+
+#[test]
+fn a_disk_that_is_full_from_any_operation_of_a_compaction_or_an_alteration_on_loses_nothing() {
+    fail_alterations(true, NO_SPACE);
 }
 
 /// While it is told to, no file can be made, nor get longer.
