@@ -60,6 +60,9 @@ fn memory_limit_bytes(limit: &Bound<'_, PyAny>) -> PyResult<u64> {
     })
 }
 
+/// Rows done and to be done, seconds that it took and is likely to take yet, whether it is a transfer, and whether it goes on.
+type Progress = (u64, Option<u64>, f64, Option<f64>, bool, bool);
+
 /// One session. The lock makes "set the table resolver, plan, clear it" one step among threads.
 #[pyclass(frozen, module = "hypostyle._native")]
 pub struct Connection {
@@ -116,6 +119,20 @@ impl Connection {
     #[getter]
     fn in_transaction(&self) -> bool {
         self.inner.is_in_transaction()
+    }
+
+    /// How far the running statement is, or the last one was at its end.
+    #[getter]
+    fn progress(&self) -> Option<Progress> {
+        let progress = self.inner.progress()?;
+        Some((
+            progress.rows_done,
+            progress.rows_total,
+            progress.elapsed.as_secs_f64(),
+            progress.remaining.map(|time| time.as_secs_f64()),
+            progress.is_transfer,
+            progress.is_running,
+        ))
     }
 
     /// Runs statements; `resolver(name)` is asked for tables that the database does not have and returns

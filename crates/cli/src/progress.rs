@@ -43,10 +43,9 @@ impl Display {
 
     pub fn update(&self, progress: &Progress) {
         let mut state = self.state();
-        let Some(elapsed) = state.started.map(|started| started.elapsed()).filter(|time| *time >= DELAY)
-        else {
+        if state.started.is_none_or(|started| started.elapsed() < DELAY) {
             return;
-        };
+        }
         let bar = state.bar.get_or_insert_with(new_bar);
         match progress.fraction() {
             Some(fraction) => {
@@ -55,7 +54,7 @@ impl Display {
             }
             None => bar.unset_length(),
         }
-        bar.set_message(describe(progress.rows_done, progress.fraction(), elapsed));
+        bar.set_message(describe(progress));
     }
 }
 
@@ -66,14 +65,13 @@ fn new_bar() -> ProgressBar {
 }
 
 /// What stands beside the bar: share, rows, and the time left or, without a share, the time so far.
-fn describe(rows: u64, fraction: Option<f64>, elapsed: Duration) -> String {
-    let rows = thousands(rows);
-    match fraction.filter(|fraction| *fraction > 0.0) {
-        Some(fraction) => {
-            let left = elapsed.mul_f64((1.0 - fraction.min(1.0)) / fraction);
+fn describe(progress: &Progress) -> String {
+    let rows = thousands(progress.rows_done);
+    match progress.fraction().zip(progress.remaining) {
+        Some((fraction, left)) => {
             format!("{:.0}%  {rows} rows, {} left", fraction * 100.0, HumanDuration(left))
         }
-        None => format!("{rows} rows, {}", HumanDuration(elapsed)),
+        None => format!("{rows} rows, {}", HumanDuration(progress.elapsed)),
     }
 }
 
@@ -83,8 +81,10 @@ mod tests {
 
     #[test]
     fn the_time_left_follows_from_the_share_done() {
-        let text = describe(1_500_000, Some(0.25), Duration::from_secs(10));
-        assert_eq!(text, "25%  1,500,000 rows, 30 seconds left");
-        assert_eq!(describe(7, None, Duration::from_secs(2)), "7 rows, 2 seconds");
+        let after =
+            |rows, total, seconds| describe(&Progress::computing(rows, total, Duration::from_secs(seconds)));
+        assert_eq!(after(1_500_000, Some(6_000_000), 10), "25%  1,500,000 rows, 30 seconds left");
+        assert_eq!(after(7, None, 2), "7 rows, 2 seconds");
+        assert_eq!(after(0, Some(7), 2), "0 rows, 2 seconds");
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::address::Address;
 use crate::connection::Options;
-use crate::link::SharedHook;
+use crate::link::{SharedHook, is_refused};
 use crate::login::{REFUSED, log_in};
+use crate::progress::Meter;
 use hypostyle_transport::{Hook, Numbered, Reconnect, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub struct Again {
     pub session: u64,
     pub key: Vec<u8>,
     pub hook: SharedHook,
+    pub meter: Arc<Meter>,
     pub interrupted: Arc<AtomicBool>,
     /// Further connections that were made up to now.
     pub streams: u32,
@@ -35,7 +37,7 @@ pub struct Again {
 impl Again {
     fn is_interrupted(&self) -> bool {
         let hook = self.hook.lock().clone();
-        hook.is_some_and(|hook| !hook(None)) || self.interrupted.load(Ordering::Acquire)
+        is_refused(hook.as_ref(), &self.meter) || self.interrupted.load(Ordering::Acquire)
     }
 }
 

@@ -15,16 +15,21 @@ pub fn append(
     let query = append.query;
     link.send(&append.frame())?;
     let mut sending = Sending::new(link, query, append.schema.clone());
+    let mut rows = 0;
     for batch in data {
         let sent = link
             .check_interrupt()
             .and(batch.map_err(|error| readable(&error)))
-            .and_then(|batch| sending.batch(link, &batch));
-        if let Err(error) = sent {
-            // The program's own rows failed, so that the append is nothing; of the server's error it knows.
-            link.abandon(query)?;
-            return Err(error);
+            .and_then(|batch| sending.batch(link, &batch).map(|()| batch.num_rows() as u64));
+        match sent {
+            Ok(sent) => rows += sent,
+            Err(error) => {
+                // The program's own rows failed, so that the append is nothing; of the server's error it knows.
+                link.abandon(query)?;
+                return Err(error);
+            }
         }
+        link.meter.computed(rows, None);
     }
     sending.end(link)?;
     loop {

@@ -5,6 +5,7 @@ use crate::again::Again;
 use crate::append;
 use crate::link::{Link, SharedHook};
 use crate::login::log_in;
+use crate::progress::{Meter, Progress};
 use crate::result::{QueryResult, Stream};
 use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::SchemaRef;
@@ -12,7 +13,7 @@ use hypostyle_transport::Channel;
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    Capabilities, Description, FrameType, Progress, QueryKind, ResultHeader, Role, TableEntry, Transaction,
+    Capabilities, Description, FrameType, QueryKind, ResultHeader, Role, TableEntry, Transaction,
 };
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +23,7 @@ use std::sync::{Arc, Weak};
 pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
 
 /// Asked about every 50 ms during a wait; `false` interrupts the statement.
-pub type Hook = Arc<dyn Fn(Option<Progress>) -> bool + Send + Sync>;
+pub type Hook = Arc<dyn Fn(&Progress) -> bool + Send + Sync>;
 
 /// Rows that the program has under a name.
 #[derive(Clone, Debug)]
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     /// The result of which more may come.
     stream: Mutex<Weak<Stream>>,
     interrupted: Arc<AtomicBool>,
+    /// Asked by threads that have not got the link.
+    meter: Arc<Meter>,
     closed: AtomicBool,
     address: Address,
     options: Options,
@@ -107,6 +110,7 @@ impl Connection {
     pub fn open(address: &Address, options: Options) -> Result<Self> {
         let (transport, welcome) = log_in(address, &options, None)?;
         let (hook, interrupted) = (SharedHook::default(), Arc::<AtomicBool>::default());
+        let meter = Arc::<Meter>::default();
         let channel = if welcome.capabilities.has(Capabilities::RESUME) {
             let again = Again {
                 address: address.clone(),
@@ -114,6 +118,7 @@ impl Connection {
                 session: welcome.session,
                 key: welcome.key.clone(),
                 hook: hook.clone(),
+                meter: meter.clone(),
                 interrupted: interrupted.clone(),
                 streams: 0,
             };
@@ -124,9 +129,10 @@ impl Connection {
             Channel::new(transport)
         };
         Ok(Self(Arc::new(Shared {
-            link: Mutex::new(Link::new(channel, &welcome, hook, interrupted.clone())),
+            link: Mutex::new(Link::new(channel, &welcome, hook, meter.clone(), interrupted.clone())),
             stream: Mutex::default(),
             interrupted,
+            meter,
             closed: AtomicBool::new(false),
             address: address.clone(),
             options,
@@ -196,11 +202,13 @@ impl Connection {
         let mut link = self.link()?;
         check_length(&link, text)?;
         let number = link.begin()?;
+        let running = self.0.meter.begin();
         let query = wire::Query {
             query: number,
             kind,
             descriptors: link.takes_descriptors(),
-            progress: link.hook.lock().is_some(),
+            // Any thread may ask how far the statement is.
+            progress: true,
             chunk_bytes: self.0.address.chunk_bytes.unwrap_or(0),
             credit: WINDOW_BYTES,
             text: text.into(),
@@ -220,7 +228,7 @@ impl Connection {
         }
         let header = ResultHeader::decode(&frame.body);
         let header = link.keep_error(header)?;
-        let stream = Arc::new(Stream::new(&header));
+        let stream = Arc::new(Stream::new(&header, running));
         stream.take_first(&mut link)?;
         *self.0.stream.lock() = Arc::downgrade(&stream);
         drop(link);
@@ -267,7 +275,10 @@ impl Connection {
             table: table.into(),
             schema,
         };
-        append::append(&mut link, &append, data)
+        let running = self.0.meter.begin();
+        let rows = append::append(&mut link, &append, data)?;
+        running.end();
+        Ok(rows)
     }
 
     /// What can be told of one statement before it runs, with `$1` for its parameters.
@@ -305,6 +316,11 @@ impl Connection {
     /// The state of the transaction after the last statement.
     pub fn transaction(&self) -> Transaction {
         self.0.link.lock().transaction
+    }
+
+    /// How far the running statement is, or the last one was at its end; from any thread. `None` before the first.
+    pub fn progress(&self) -> Option<Progress> {
+        self.0.meter.progress()
     }
 
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.

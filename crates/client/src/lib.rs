@@ -13,10 +13,12 @@ mod connection;
 mod files;
 mod link;
 mod login;
+mod progress;
 mod result;
 
 pub use address::{Address, Tls};
 pub use connection::{AppendOptions, Connection, Hook, Options, Resolver, Table};
 pub use files::MappedColumns;
-pub use hypostyle_wire::{Chosen, Description, Gives, Progress, Role, TableEntry, Times, Transaction};
+pub use hypostyle_wire::{Chosen, Description, Gives, Role, TableEntry, Times, Transaction};
+pub use progress::{Meter, Progress, Running};
 pub use result::{QueryResult, Statistics};

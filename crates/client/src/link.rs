@@ -1,12 +1,13 @@
 //! The socket of a connection, and waiting on it: progress, interrupts, and what the server asks meanwhile.
 
 use crate::connection::{Hook, Resolver};
+use crate::progress::Meter;
 use arrow_buffer::Buffer;
 use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{
-    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameType, Progress, StreamEncoder, Transaction,
+    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameType, StreamEncoder, Transaction,
     rows_that_fit,
 };
 use parking_lot::Mutex;
@@ -37,8 +38,8 @@ pub struct Link {
     pub resolver: Option<Resolver>,
     pub interrupted: Arc<AtomicBool>,
     interrupts: Interrupts,
-    /// The last that was heard of the running statement.
-    progress: Option<Progress>,
+    /// What is heard of the running statement.
+    pub meter: Arc<Meter>,
     /// Why the connection is of no use any more.
     broken: Option<Error>,
 }
@@ -54,8 +55,8 @@ struct Interrupts {
 
 impl Interrupts {
     /// Whether there is another one than those that are known.
-    fn look(&mut self, hook: Option<&Hook>, progress: Option<Progress>, interrupted: &AtomicBool) -> bool {
-        let asked = hook.is_some_and(|hook| !hook(progress));
+    fn look(&mut self, hook: Option<&Hook>, meter: &Meter, interrupted: &AtomicBool) -> bool {
+        let asked = is_refused(hook, meter);
         let is_new = asked && !std::mem::replace(&mut self.asked, asked);
         self.asked = asked;
         interrupted.swap(false, Ordering::AcqRel) || is_new
@@ -77,6 +78,7 @@ impl Link {
         channel: Channel,
         welcome: &wire::Welcome,
         hook: SharedHook,
+        meter: Arc<Meter>,
         interrupted: Arc<AtomicBool>,
     ) -> Self {
         Self {
@@ -90,7 +92,7 @@ impl Link {
             resolver: None,
             interrupted,
             interrupts: Interrupts::default(),
-            progress: None,
+            meter,
             broken: None,
         }
     }
@@ -111,7 +113,6 @@ impl Link {
         self.hear_farewell()?;
         self.interrupted.store(false, Ordering::Release);
         self.interrupts = Interrupts::default();
-        self.progress = None;
         self.last_query = self.last_query.wrapping_add(1).max(1);
         self.running = Some(self.last_query);
         Ok(self.last_query)
@@ -159,11 +160,11 @@ impl Link {
     }
 
     pub fn send_buffers(&mut self, buffers: Vec<Buffer>) -> Result<()> {
-        let (hook, progress) = (self.hook.lock().clone(), self.progress);
+        let hook = self.hook.lock().clone();
         let mut since = self.interrupts.cancelled.map(|_| Instant::now());
         let mut interrupts = 0;
         let sent = self.channel.send_buffers(buffers, &mut || {
-            if self.interrupts.look(hook.as_ref(), progress, &self.interrupted) {
+            if self.interrupts.look(hook.as_ref(), &self.meter, &self.interrupted) {
                 interrupts += 1;
                 since.get_or_insert_with(Instant::now);
             }
@@ -254,7 +255,7 @@ impl Link {
     /// For what goes on without waiting for the server.
     pub fn check_interrupt(&self) -> Result<()> {
         let hook = self.hook.lock().clone();
-        if hook.is_some_and(|hook| !hook(self.progress)) || self.interrupted.load(Ordering::Acquire) {
+        if is_refused(hook.as_ref(), &self.meter) || self.interrupted.load(Ordering::Acquire) {
             return Err(interrupted());
         }
         Ok(())
@@ -262,10 +263,10 @@ impl Link {
 
     fn receive_any(&mut self, query: u32) -> Result<Frame> {
         loop {
-            let (hook, progress, heard) = (self.hook.lock().clone(), self.progress, self.channel.heard());
+            let (hook, heard) = (self.hook.lock().clone(), self.channel.heard());
             let mut is_new = false;
             let mut poll = || {
-                is_new |= self.interrupts.look(hook.as_ref(), progress, &self.interrupted);
+                is_new |= self.interrupts.look(hook.as_ref(), &self.meter, &self.interrupted);
                 match is_new || self.interrupts.is_overdue(heard) {
                     true => Err(interrupted()),
                     false => Ok(()),
@@ -290,11 +291,20 @@ impl Link {
                 Err(error) => return Err(error),
             };
             match frame.frame_type {
-                FrameType::Progress => self.progress = Some(Progress::decode(&frame.body)?),
+                FrameType::Progress => self.take_progress(query, &frame)?,
                 FrameType::Ask => self.answer(&Ask::decode(&frame.body)?)?,
                 _ => return Ok(frame),
             }
         }
+    }
+
+    /// Hears how far the running statement is; an earlier one, too, may have been told of.
+    pub fn take_progress(&self, query: u32, frame: &Frame) -> Result<()> {
+        let progress = wire::Progress::decode(&frame.body)?;
+        if progress.query == query {
+            self.meter.computed(progress.done, progress.total);
+        }
+        Ok(())
     }
 
     /// Sends what the program has under a name.
@@ -323,6 +333,11 @@ impl Link {
         }
         sending.end(self)
     }
+}
+
+/// Whether the program's hook does not want to wait any more.
+pub fn is_refused(hook: Option<&Hook>, meter: &Meter) -> bool {
+    hook.is_some_and(|hook| !hook(&meter.progress().unwrap_or_default()))
 }
 
 fn interrupted() -> Error {

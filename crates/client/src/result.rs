@@ -3,6 +3,7 @@
 use crate::connection::Shared;
 use crate::files::MappedColumns;
 use crate::link::Link;
+use crate::progress::Running;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_buffer::Buffer;
 use arrow_schema::SchemaRef;
@@ -42,6 +43,7 @@ pub struct Statistics {
 pub(crate) struct Stream {
     query: u32,
     schema: SchemaRef,
+    running: Running,
     state: Mutex<State>,
 }
 
@@ -61,10 +63,14 @@ struct State {
 }
 
 impl Stream {
-    pub fn new(header: &ResultHeader) -> Self {
+    pub fn new(header: &ResultHeader, running: Running) -> Self {
+        if header.is_query {
+            running.expect(header.rows);
+        }
         Self {
             query: header.query,
             schema: header.schema.clone(),
+            running,
             state: Mutex::new(State {
                 decoder: StreamDecoder::new(header.query, header.schema.clone()),
                 jobs: VecDeque::new(),
@@ -112,6 +118,7 @@ impl Stream {
         let result = link.receive(self.query).and_then(|frame| self.take(link, state, frame));
         if let Err(error) = &result {
             state.failed = Some(error.clone());
+            self.running.fail();
         }
         result
     }
@@ -127,7 +134,7 @@ impl Stream {
 
     fn take_frame(&self, link: &mut Link, state: &mut State, frame: Frame) -> Result<()> {
         match frame.frame_type {
-            FrameType::Progress => Ok(()),
+            FrameType::Progress => link.take_progress(self.query, &frame),
             FrameType::Dictionary => {
                 state.taken += frame.body.len() as u64;
                 state.decoder.dictionary(frame.body)
@@ -162,6 +169,7 @@ impl Stream {
                     Some(_) => {}
                     None => state.decoder.end(done.rows, done.checksum)?,
                 }
+                self.running.end();
                 state.done = Some(done);
                 Ok(())
             }
@@ -177,6 +185,7 @@ impl Stream {
         if frame.descriptors_sent == 0 {
             state.taken += frame.body.len() as u64;
             let job = state.decoder.chunk(frame.body)?;
+            self.running.receive(job.rows() as u64);
             state.jobs.push_back(job);
             return Ok(());
         }
@@ -189,6 +198,7 @@ impl Stream {
             Place::Columns if !complete => state.again = true,
             Place::Columns => {
                 let mapped = MappedColumns::new(self.schema.clone(), &header, frame.descriptors)?;
+                self.running.receive(mapped.rows as u64);
                 state.mapped = Some(Arc::new(mapped));
             }
             Place::MemoryFile if frame.descriptors_sent > 1 => {
@@ -205,6 +215,7 @@ impl Stream {
                 };
                 state.taken += (frame.body.len() + payload.len()) as u64;
                 let job = state.decoder.mapped_chunk(header, payload)?;
+                self.running.receive(job.rows() as u64);
                 state.jobs.push_back(job);
             }
             Place::Frame => return Err(Error::protocol("descriptors came with a chunk that needs none")),

@@ -2,7 +2,7 @@
 
 use crate::embedded::Embedded;
 use crate::remote::Remote;
-use crate::{Database, OpenOptions, Parameters, PollHook, QueryResult, TableResolver};
+use crate::{Database, OpenOptions, Parameters, Poll, Progress, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
 use hypostyle_engine::postgres::Settings;
@@ -13,6 +13,9 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
+
+/// Called by the thread that waits for a statement, about every 50 ms.
+pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
 /// A column of a result or table.
 #[derive(Clone, Debug, PartialEq)]
@@ -255,6 +258,11 @@ impl Connection {
     /// `Closed`; `Unsupported` of a server's.
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
         on_either!(self, connection => connection.postgres_settings())
+    }
+
+    /// How far the running statement is, or the last one was at its end; from any thread. `None` before the first.
+    pub fn progress(&self) -> Option<Progress> {
+        on_either!(self, connection => connection.progress())
     }
 
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.

@@ -3,10 +3,11 @@
 use crate::connection::{
     AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
 };
-use crate::{Database, Parameters, PollHook, QueryResult, TableResolver};
+use crate::{Database, Parameters, PollHook, Progress, QueryResult, TableResolver};
 use arrow::record_batch::RecordBatchReader;
+use hypostyle_client::Meter;
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{Described, Gives, Identity, Outcome, Session, SettingCheck, Transfer};
+use hypostyle_engine::{Described, Gives, Identity, Outcome, Poll, Session, SettingCheck, Transfer};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -16,12 +17,16 @@ use std::sync::Arc;
 pub(crate) struct Embedded {
     database: Database,
     session: Arc<RwLock<Option<Arc<Session>>>>,
+    meter: Arc<Meter>,
 }
 
 impl Embedded {
     pub(crate) fn new(database: Database, identity: Identity) -> Result<Self> {
         let session = Session::new(database.engine()?, identity)?;
-        Ok(Self { database, session: Arc::new(RwLock::new(Some(session))) })
+        let session = Arc::new(RwLock::new(Some(session)));
+        let connection = Self { database, session, meter: Arc::default() };
+        connection.set_poll(None);
+        Ok(connection)
     }
 
     fn session(&self) -> Result<Arc<Session>> {
@@ -34,8 +39,9 @@ impl Embedded {
 
     pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
         let session = self.session()?;
+        let running = self.meter.begin();
         let outcome = session.execute(sql, &parameters)?;
-        QueryResult::embedded(session, outcome)
+        QueryResult::embedded(session, outcome, running)
     }
 
     pub fn check_interrupt(&self) -> Result<()> {
@@ -48,8 +54,9 @@ impl Embedded {
 
     pub fn table(&self, name: &str) -> Result<QueryResult> {
         let session = self.session()?;
+        let running = self.meter.begin();
         let outcome = session.table(name)?;
-        QueryResult::embedded(session, outcome)
+        QueryResult::embedded(session, outcome, running)
     }
 
     pub fn tables(&self) -> Result<Vec<TableDescription>> {
@@ -97,7 +104,11 @@ impl Embedded {
         data: Box<dyn RecordBatchReader + Send>,
         options: AppendOptions,
     ) -> Result<u64> {
-        self.session()?.append(table, data, options.create, options.by_name)
+        let session = self.session()?;
+        let running = self.meter.begin();
+        let rows = session.append(table, data, options.create, options.by_name)?;
+        running.end();
+        Ok(rows)
     }
 
     pub fn is_in_transaction(&self) -> bool {
@@ -150,6 +161,10 @@ impl Embedded {
         Ok(self.session()?.settings().clone())
     }
 
+    pub fn progress(&self) -> Option<Progress> {
+        self.meter.progress()
+    }
+
     pub fn interrupt(&self) {
         if let Some(session) = self.session.read().as_ref() {
             session.interrupt();
@@ -167,7 +182,13 @@ impl Embedded {
 
     pub fn set_poll(&self, poll: Option<PollHook>) {
         if let Some(session) = self.session.read().as_ref() {
-            session.set_poll(poll);
+            let meter = self.meter.clone();
+            session.set_poll(Some(Arc::new(move |told| {
+                meter.computed(told.rows_done, told.rows_total);
+                // The time is the engine's, which begins anew when a result that was left open is gone on with.
+                let progress = Progress::computing(told.rows_done, told.rows_total, told.elapsed);
+                poll.as_ref().map_or(Poll::Continue, |poll| poll(&progress))
+            })));
         }
     }
 

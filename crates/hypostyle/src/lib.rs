@@ -23,14 +23,15 @@ mod result;
 
 pub use arrow;
 pub use connection::{
-    AppendOptions, ColumnDescription, Connection, StatementDescription, TableDescription, TableKind,
+    AppendOptions, ColumnDescription, Connection, PollHook, StatementDescription, TableDescription, TableKind,
 };
 pub use database::{Database, OpenOptions};
 pub use datafusion::common::ScalarValue;
 pub use hypostyle_client as client;
+pub use hypostyle_client::Progress;
 pub use hypostyle_engine::{
-    ExternalTable, Identity, Parameters, Poll, PollHook, Privileges, Progress, SettingCheck, TableResolver,
-    Transfer, TransferTrial, interval_texts, parse_bytes, split_statements, statement_is_complete,
+    ExternalTable, Identity, Parameters, Poll, Privileges, SettingCheck, TableResolver, Transfer,
+    TransferTrial, interval_texts, parse_bytes, split_statements, statement_is_complete,
 };
 pub use hypostyle_engine::{postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles};

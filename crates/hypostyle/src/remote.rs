@@ -3,14 +3,14 @@
 use crate::connection::{
     AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
 };
-use crate::{Parameters, PollHook, QueryResult, TableResolver};
+use crate::{Parameters, PollHook, Progress, QueryResult, TableResolver};
 use arrow::array::{RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use hypostyle_client::{Address, Description, Gives, Options, Transaction};
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{ExternalTable, Poll, Progress, SettingCheck};
+use hypostyle_engine::{ExternalTable, Poll, SettingCheck};
 use hypostyle_storage::check_text;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
@@ -108,6 +108,10 @@ impl Remote {
         Err(Error::unsupported("PostgreSQL's settings are those of the process that has the database"))
     }
 
+    pub fn progress(&self) -> Option<Progress> {
+        self.0.progress()
+    }
+
     pub fn interrupt(&self) {
         self.0.interrupt();
     }
@@ -119,7 +123,7 @@ impl Remote {
 
     pub fn set_poll(&self, poll: Option<PollHook>) {
         let hook = poll.map(|poll| -> hypostyle_client::Hook {
-            Arc::new(move |progress| poll(&progress.map(progress_of).unwrap_or_default()) == Poll::Continue)
+            Arc::new(move |progress| poll(progress) == Poll::Continue)
         });
         self.0.set_hook(hook);
     }
@@ -142,10 +146,6 @@ fn checked(batch: &RecordBatch) -> Result<()> {
     schema.fields().iter().zip(batch.columns()).try_for_each(|(field, column)| {
         check_text(column).map_err(|error| error.context(format!("column \"{}\"", field.name())))
     })
-}
-
-fn progress_of(progress: hypostyle_client::Progress) -> Progress {
-    Progress { rows_done: progress.done, rows_total: progress.total, elapsed: progress.elapsed }
 }
 
 /// Parameters as one row.

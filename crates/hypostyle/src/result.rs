@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array,
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
+use hypostyle_client::Running;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_storage::{ColumnData, NodeFiles};
 use hypostyle_types::{Error, Result};
@@ -41,16 +42,40 @@ pub struct StoredFiles {
 }
 
 enum Rows {
-    Computed {
-        rows: hypostyle_engine::Rows,
-        taken: bool,
-    },
+    Computed(Computed),
     Kept {
         batches: Vec<RecordBatch>,
         next: usize,
     },
     /// No rows come behind an error: those would be others than the result's.
     Failed(Error),
+}
+
+struct Computed {
+    rows: hypostyle_engine::Rows,
+    taken: bool,
+    running: Running,
+    /// Whether an error aborts the open transaction.
+    in_transaction: bool,
+}
+
+impl Computed {
+    /// Whoever waits hears how far the statement is, and may end it, also while no batch makes the session wait.
+    fn next(&self, session: &Session) -> Result<Option<RecordBatch>> {
+        if self.running.is_silent()
+            && let Err(error) = session.check_interrupt()
+        {
+            if self.in_transaction {
+                session.abort_transaction(error.message());
+            }
+            return Err(error);
+        }
+        let batch = session.next_batch(&self.rows)?;
+        if batch.is_none() {
+            self.running.end();
+        }
+        Ok(batch)
+    }
 }
 
 impl QueryResult {
@@ -65,10 +90,13 @@ impl QueryResult {
         })
     }
 
-    pub(crate) fn embedded(session: Arc<Session>, outcome: Outcome) -> Result<Self> {
+    pub(crate) fn embedded(session: Arc<Session>, outcome: Outcome, running: Running) -> Result<Self> {
         let columns = describe_outcome(&outcome)?;
         let is_query = !matches!(outcome, Outcome::Done { .. });
-        let kept = |batches| Rows::Kept { batches, next: 0 };
+        let kept = |batches| {
+            running.end();
+            Rows::Kept { batches, next: 0 }
+        };
         let (schema, rows_affected, stored, rows) = match outcome {
             Outcome::Stored(stored) => {
                 let schema = stored.schema();
@@ -76,7 +104,8 @@ impl QueryResult {
                 (schema, None, Some(stored), kept(vec![batch]))
             }
             Outcome::Stream { schema, stream } => {
-                (schema, None, None, Rows::Computed { rows: session.rows(stream), taken: false })
+                let (rows, in_transaction) = (session.rows(stream), session.is_in_transaction());
+                (schema, None, None, Rows::Computed(Computed { rows, taken: false, running, in_transaction }))
             }
             Outcome::Batches { schema, batches } => (schema, None, None, kept(batches)),
             Outcome::Done { rows_affected } => {
@@ -144,9 +173,9 @@ impl QueryResult {
                 *next += usize::from(batch.is_some());
                 Ok(batch)
             }
-            Rows::Computed { rows, taken } => {
-                *taken = true;
-                session.next_batch(rows)
+            Rows::Computed(computed) => {
+                computed.taken = true;
+                computed.next(session)
             }
             Rows::Failed(error) => return Err(error.clone()),
         };
@@ -196,20 +225,20 @@ impl QueryResult {
             Source::Remote(result) => return result.materialize(),
         };
         let mut rows = rows.lock();
-        let (computed, taken) = match &mut *rows {
-            Rows::Computed { rows, taken } => (rows, taken),
+        let computed = match &mut *rows {
+            Rows::Computed(computed) => computed,
             Rows::Kept { .. } => return Ok(()),
             Rows::Failed(error) => return Err(error.clone()),
         };
-        if *taken {
+        if computed.taken {
             return Err(Error::invalid_input(
                 "rows of this result have been streamed away already; run the query again",
             ));
         }
-        *taken = true;
+        computed.taken = true;
         let mut batches = Vec::new();
         loop {
-            match session.next_batch(computed) {
+            match computed.next(session) {
                 Ok(Some(batch)) if batch.num_rows() > 0 => batches.push(batch),
                 Ok(Some(_)) => {}
                 Ok(None) => break,
@@ -221,6 +250,18 @@ impl QueryResult {
         }
         *rows = Rows::Kept { batches, next: 0 };
         Ok(())
+    }
+
+    /// Rows in all, where a database in this process knows them before they are computed.
+    pub fn known_row_count(&self) -> Option<u64> {
+        match (&self.source, self.stored()) {
+            (Source::Remote(_), _) => None,
+            (_, Some(stored)) => Some(stored.rows),
+            (Source::Embedded { rows, .. }, None) => match &*rows.lock() {
+                Rows::Kept { batches, .. } => Some(batches.iter().map(|batch| batch.num_rows() as u64).sum()),
+                Rows::Computed(_) | Rows::Failed(_) => None,
+            },
+        }
     }
 
     /// Rows in all; materializes.
@@ -241,9 +282,7 @@ impl QueryResult {
         self.materialize()?;
         match &*rows.lock() {
             Rows::Kept { batches, .. } => Ok(batches.clone()),
-            Rows::Computed { .. } | Rows::Failed(_) => {
-                Err(Error::internal("a materialized result without rows"))
-            }
+            Rows::Computed(_) | Rows::Failed(_) => Err(Error::internal("a materialized result without rows")),
         }
     }
 

@@ -67,6 +67,7 @@ from hypostyle.errors import (  # noqa: E402
 )
 from hypostyle.interval import Interval  # noqa: E402
 from hypostyle.numpy_columns import Columns  # noqa: E402
+from hypostyle.progress import Progress  # noqa: E402
 from hypostyle.result import Result  # noqa: E402
 from hypostyle.statistics import TransferStatistics  # noqa: E402
 
@@ -103,6 +104,7 @@ __all__ = [
     "OperationalError",
     "OutOfMemoryError",
     "ProgrammingError",
+    "Progress",
     "QueryInterrupted",
     "ReadOnlyError",
     "Result",

@@ -11,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
 from hypostyle import _native, dbapi, errors, inputs, variables
+from hypostyle.progress import Progress
 from hypostyle.result import Result
 
 Parameters = Sequence[Any] | Mapping[str, Any]
@@ -280,6 +281,22 @@ class Connection:
                 # Whoever was faster is likely to be at it again.
                 time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 8)))
         raise errors.ProgrammingError(f"attempts is {attempts}, but must be at least 1")
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the running statement or the fetch of its rows is, or the last one was when it ended.
+
+        `None` before the first statement. For other threads than the one that waits: asking never waits, and raises
+        nothing, also once the connection is closed.
+
+        >>> with ThreadPoolExecutor() as pool:
+        ...     work = pool.submit(lambda: con.sql("select * from sales").df())
+        ...     while not work.done():
+        ...         print(con.progress)
+        ...         time.sleep(0.5)
+        """
+        found = self._native.progress
+        return None if found is None else Progress(*found)
 
     def interrupt(self) -> None:
         """Stop the running statement, from any thread; it raises QueryInterrupted."""

@@ -147,17 +147,33 @@ impl Peer {
 
     /// The beginning of a result: its header and one chunk.
     pub fn begin_rows(&mut self, query: u32) {
-        let (schema, batch) = rows();
-        self.send(
-            &ResultHeader { query, is_query: true, rows: None, bytes: None, schema: schema.clone() }.frame(),
-        );
-        let mut encoder = StreamEncoder::new(query, schema, COMPRESSIONS, Codec::None, 1);
-        for frame in &encoder.plan(batch).unwrap().encode().unwrap().frames {
+        let mut encoder = self.header(query, None);
+        self.chunk(&mut encoder);
+    }
+
+    /// The header of a result of so many rows, and what its chunks are encoded with.
+    pub fn header(&mut self, query: u32, rows: Option<u64>) -> StreamEncoder {
+        let (schema, _) = self::rows();
+        self.send(&ResultHeader { query, is_query: true, rows, bytes: None, schema: schema.clone() }.frame());
+        StreamEncoder::new(query, schema, COMPRESSIONS, Codec::None, 1)
+    }
+
+    /// A chunk with the thousand rows of [`rows`].
+    pub fn chunk(&mut self, encoder: &mut StreamEncoder) {
+        let encoded = encoder.plan(rows().1).unwrap().encode().unwrap();
+        encoder.sent(&encoded, None);
+        for frame in &encoded.frames {
             let length = frame.body_bytes() as u32;
             self.send(&FrameHeader { length, frame_type: frame.frame_type, descriptors: 0 }.encode());
             self.send(&frame.head);
             frame.payload.iter().for_each(|piece| self.send(piece));
         }
+    }
+
+    /// The end of a result's rows.
+    pub fn end_rows(&mut self, query: u32, encoder: &StreamEncoder) {
+        let end = encoder.end();
+        self.send(&Done { query, rows: end.rows, checksum: end.checksum, ..Done::default() }.frame());
     }
 
     /// A chunk whose memory file was announced and is not there, as the kernel gives it to a process that has no descriptors

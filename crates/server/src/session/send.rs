@@ -130,7 +130,7 @@ impl Session {
         let header = ResultHeader {
             query: query.query,
             is_query: result.is_query(),
-            rows: if result.is_stored() { Some(result.row_count()?) } else { None },
+            rows: result.known_row_count().filter(|_| result.is_query()),
             bytes: result.stored_bytes(),
             schema: schema.clone(),
         };

@@ -1,0 +1,195 @@
+//! How far a statement is: told by the thread that waits for it, asked by any.
+
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is older is no news.
+const NEWS_TIME: Duration = Duration::from_millis(50);
+
+/// How far the running statement is, or the last one was at its end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Rows that were gone through, or that have come from the server.
+    pub rows_done: u64,
+    /// Of how many, where that is known; at a good end all are done.
+    pub rows_total: Option<u64>,
+    /// Whether the rows are those of a result that comes from the server.
+    pub is_transfer: bool,
+    /// Since the statement began.
+    pub elapsed: Duration,
+    /// What is left at the speed up to now, where the total is known.
+    pub remaining: Option<Duration>,
+    /// Until its last row has come, or it has failed, or nobody wants more of it.
+    pub is_running: bool,
+}
+
+impl Progress {
+    /// Of a statement that has gone through so many rows.
+    pub fn computing(rows_done: u64, rows_total: Option<u64>, elapsed: Duration) -> Self {
+        let count = Count { done: rows_done, total: rows_total };
+        let remaining = count.remaining(elapsed);
+        Self { rows_done, rows_total, is_transfer: false, elapsed, remaining, is_running: true }
+    }
+
+    /// Between 0 and 1, where the total is known.
+    pub fn fraction(&self) -> Option<f64> {
+        self.rows_total.map(|total| match total {
+            0 => 1.0,
+            total => (self.rows_done as f64 / total as f64).min(1.0),
+        })
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Count {
+    done: u64,
+    total: Option<u64>,
+}
+
+impl Count {
+    fn is_partial(self) -> bool {
+        self.total.is_some_and(|total| self.done < total)
+    }
+
+    /// `None` also of a time that no clock has: the numbers may be a server's.
+    fn remaining(self, elapsed: Duration) -> Option<Duration> {
+        let left = self.total?.saturating_sub(self.done);
+        match self.done {
+            0 => (left == 0).then_some(Duration::ZERO),
+            done => Duration::try_from_secs_f64(elapsed.as_secs_f64() * left as f64 / done as f64).ok(),
+        }
+    }
+}
+
+/// What is known of one statement.
+struct State {
+    number: u64,
+    began: Instant,
+    /// When something was told last.
+    told: Instant,
+    computed: Count,
+    /// Rows of the result that have come, and since when they have been awaited.
+    received: Option<(Instant, Count)>,
+    /// After how long it ended, and whether well.
+    end: Option<(Duration, bool)>,
+}
+
+impl State {
+    fn progress(&self) -> Progress {
+        let elapsed = self.end.map_or_else(|| self.began.elapsed(), |(elapsed, _)| elapsed);
+        let mut progress = match self.received {
+            Some((since, count)) if self.is_transferred(count) => Progress {
+                rows_done: count.done,
+                rows_total: count.total,
+                is_transfer: true,
+                elapsed,
+                remaining: count.remaining(since.elapsed()),
+                is_running: true,
+            },
+            _ => Progress::computing(self.computed.done, self.computed.total, elapsed),
+        };
+        if let Some((_, well)) = self.end {
+            progress.is_running = false;
+            progress.remaining = well.then_some(Duration::ZERO);
+            if well {
+                // The last rows have been told by nobody.
+                progress.rows_done = progress.rows_done.max(progress.rows_total.unwrap_or(0));
+                progress.rows_total = Some(progress.rows_done);
+            }
+        }
+        progress
+    }
+
+    /// Whether the rows that come tell more than those that are gone through: of a result that is sent while it is computed, nobody knows how
+    /// many will come, but how much is left to go through.
+    fn is_transferred(&self, received: Count) -> bool {
+        let ended_well = self.end.is_some_and(|(_, well)| well);
+        received.total.is_some() || ended_well || (received.done > 0 && !self.computed.is_partial())
+    }
+}
+
+/// How far the statements of a connection are.
+#[derive(Default)]
+pub struct Meter(Mutex<Option<State>>);
+
+impl Meter {
+    /// A statement begins.
+    pub fn begin(self: &Arc<Self>) -> Running {
+        let mut state = self.0.lock();
+        let (number, now) = (state.as_ref().map_or(0, |last| last.number + 1), Instant::now());
+        *state = Some(State {
+            number,
+            began: now,
+            told: now,
+            computed: Count::default(),
+            received: None,
+            end: None,
+        });
+        Running { meter: self.clone(), number }
+    }
+
+    /// The running statement has gone through so many rows.
+    pub fn computed(&self, done: u64, total: Option<u64>) {
+        if let Some(state) = self.0.lock().as_mut() {
+            state.told = Instant::now();
+            state.computed = Count { done, total };
+        }
+    }
+
+    /// `None` before the first statement.
+    pub fn progress(&self) -> Option<Progress> {
+        self.0.lock().as_ref().map(State::progress)
+    }
+}
+
+/// A statement that has begun. Dropped before its end it has failed, or nobody wants more of it.
+pub struct Running {
+    meter: Arc<Meter>,
+    number: u64,
+}
+
+impl Running {
+    /// Its result is about to come, with so many rows.
+    pub fn expect(&self, rows: Option<u64>) {
+        self.change(|state| state.received = Some((Instant::now(), Count { done: 0, total: rows })));
+    }
+
+    /// So many more rows have come.
+    pub fn receive(&self, rows: u64) {
+        self.change(|state| {
+            if let Some((_, count)) = &mut state.received {
+                count.done = count.done.saturating_add(rows);
+            }
+        });
+    }
+
+    pub fn end(&self) {
+        self.change(|state| state.end = Some((state.began.elapsed(), true)));
+    }
+
+    pub fn fail(&self) {
+        self.change(|state| state.end = Some((state.began.elapsed(), false)));
+    }
+
+    /// Whether nothing has been told of it for a while.
+    pub fn is_silent(&self) -> bool {
+        let state = self.meter.0.lock();
+        state.as_ref().is_some_and(|state| state.number == self.number && state.told.elapsed() > NEWS_TIME)
+    }
+
+    /// Nothing changes once it has ended, or another one has begun.
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.meter.0.lock();
+        if let Some(state) = state.as_mut().filter(|state| state.number == self.number && state.end.is_none())
+        {
+            change(state);
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.fail();
+    }
+}
