@@ -259,7 +259,7 @@ struct ResolverGuard<'a>(&'a hypostyle::Connection);
 impl<'a> ResolverGuard<'a> {
     fn install(connection: &'a hypostyle::Connection, resolver: Option<Arc<Py<PyAny>>>) -> Option<Self> {
         let resolver = resolver?;
-        connection.set_table_resolver(Some(Arc::new(move |name: &str| {
+        connection.set_table_resolver(Some(Arc::new(move |name: &str, _| {
             // Called on a thread of the engine, which has to go on running tasks meanwhile: the variable
             // may be a result that is yet to be computed.
             tokio::task::block_in_place(|| Python::try_attach(|py| resolve(py, &resolver, name)).flatten())

@@ -5,6 +5,7 @@
 
 use crate::file::table_from_path;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
+use crate::memory::Held;
 use crate::pg_catalog::{self, PG_CATALOG, PgCatalog};
 use crate::scan::StoredTable;
 use crate::scope::{Name, Scope};
@@ -17,7 +18,8 @@ use datafusion::common::DFSchema;
 use datafusion::datasource::ViewTable;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableType};
-use hypostyle_storage::{Snapshot, TableData};
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use hypostyle_storage::{Budget, Snapshot, TableData};
 use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -45,8 +47,15 @@ pub struct ExternalTable {
     pub batches: Vec<RecordBatch>,
 }
 
-/// Asked for a name that no table or view has.
-pub type TableResolver = Arc<dyn Fn(&str) -> Option<hypostyle_types::Result<ExternalTable>> + Send + Sync>;
+/// Asked for a name that no table or view has; rows that are made for it take memory of the statement's.
+pub type TableResolver =
+    Arc<dyn Fn(&str, TakeMemory<'_>) -> Option<hypostyle_types::Result<ExternalTable>> + Send + Sync>;
+
+/// Called with rows before they are kept.
+///
+/// # Errors
+/// `OutOfMemory` when the statement may not have memory for them.
+pub type TakeMemory<'a> = &'a dyn Fn(&RecordBatch) -> hypostyle_types::Result<()>;
 
 /// All databases of a session, by name.
 #[derive(Debug)]
@@ -272,9 +281,15 @@ impl SchemaProvider for SearchSchema {
         }
         // DataFusion also asks for the names of table functions: an unknown name is no error here.
         let resolver = self.scope.resolver.read().clone();
-        if let Some(found) = resolver.and_then(|resolver| resolver(name)) {
-            let found = found.map_err(external)?;
-            return Ok(Some(Arc::new(MemTable::try_new(found.schema, vec![found.batches])?)));
+        if let Some(resolver) = resolver {
+            let pool = self.scope.state()?.runtime_env().memory_pool.clone();
+            let memory = Held::new(format!("rows of \"{name}\""), &pool);
+            let take = |batch: &RecordBatch| memory.take(get_record_batch_memory_size(batch) as u64);
+            if let Some(found) = resolver(name, &take) {
+                let found = found.map_err(external)?;
+                self.scope.held.lock().push(memory);
+                return Ok(Some(Arc::new(MemTable::try_new(found.schema, vec![found.batches])?)));
+            }
         }
         let state = self.scope.state()?;
         match table_from_path(&state, name).await {

@@ -47,7 +47,7 @@ mod walk;
 mod yielding;
 
 pub use cast::interval_texts;
-pub use catalog::{ExternalTable, TableResolver};
+pub use catalog::{ExternalTable, TableResolver, TakeMemory};
 pub use error::from_datafusion;
 pub use identity::{Identity, Privileges};
 pub use session::{

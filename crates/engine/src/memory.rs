@@ -1,9 +1,33 @@
-//! Memory of one session's statement, as a part of what all may have.
+//! Memory of one session's statement, and of what it holds beside its plans, as a part of what all may have.
+
+use crate::error::from_datafusion;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+use hypostyle_storage::Budget;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Memory that is held for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Held(MemoryReservation);
+
+impl Held {
+    pub fn new(what: impl Into<String>, pool: &Arc<dyn MemoryPool>) -> Self {
+        Self(MemoryConsumer::new(what).register(pool))
+    }
+
+    /// What is held is so much, whether there was room for it or not.
+    pub fn settle(&self, bytes: u64) {
+        self.0.resize(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+}
+
+impl Budget for Held {
+    fn take(&self, bytes: u64) -> hypostyle_types::Result<()> {
+        self.0.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX)).map_err(from_datafusion)
+    }
+}
 
 /// A pool within another one, that lets no more than `limit` bytes be reserved. A session runs one statement at a
 /// time, so that a pool for each session is one for each statement.

@@ -1,12 +1,13 @@
 //! What names mean in a session: the databases that it can name, and where a name without a database or a
 //! schema is looked for.
 
+use crate::memory::Held;
 use datafusion::catalog::TableProvider;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::context::SessionState;
 use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
@@ -51,6 +52,8 @@ pub(crate) struct Scope {
     pub resolver: RwLock<Option<crate::catalog::TableResolver>>,
     /// Tables of the running statement, such as the rows that it has written.
     pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
+    /// The memory of the caller's tables that the running statement reads.
+    pub held: Mutex<Vec<Held>>,
     /// Views whose queries are being planned, each for the one before.
     pub views: AtomicUsize,
     /// The running statement is of a transaction that is to change nothing.
@@ -71,6 +74,7 @@ impl Scope {
             current: RwLock::new((OWN_DATABASE.into(), SCHEMA_MAIN.into())),
             resolver: RwLock::new(None),
             given: RwLock::default(),
+            held: Mutex::default(),
             views: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             state: OnceLock::new(),

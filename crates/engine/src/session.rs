@@ -9,7 +9,7 @@ use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
 use crate::identity::Identity;
-use crate::memory::QueryPool;
+use crate::memory::{Held, QueryPool};
 use crate::pg_catalog::settings::Settings;
 use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
@@ -43,7 +43,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -74,6 +74,8 @@ pub struct EngineOptions {
     pub query_memory_limit: Option<u64>,
     /// Where operators spill; the system's temporary directory when absent.
     pub temp_directory: Option<PathBuf>,
+    /// ATTACH takes databases on network file systems, too.
+    pub allow_network_filesystem: bool,
 }
 
 /// What a poll hook answers.
@@ -285,6 +287,7 @@ impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.session.end_if_killed();
         self.session.scope.unpin();
+        self.session.settle_temporary();
     }
 }
 
@@ -309,6 +312,8 @@ pub struct Session {
     poll: RwLock<Option<PollHook>>,
     /// The state of an earlier statement, as good as a new copy of the context's.
     pub(crate) spare_state: Mutex<Option<SessionState>>,
+    /// The memory of the temporary tables.
+    pub(crate) temporary: OnceLock<Arc<Held>>,
     running: Mutex<()>,
     /// Calls that wait for rows of results.
     fetches: AtomicUsize,
@@ -408,6 +413,7 @@ impl Session {
             interrupted: AtomicBool::new(false),
             killed: AtomicBool::new(false),
             poll: RwLock::new(None),
+            temporary: OnceLock::new(),
             running: Mutex::new(()),
             fetches: AtomicUsize::new(0),
             spare_state: Mutex::new(None),
@@ -553,6 +559,7 @@ impl Session {
 
     fn start_counting(&self) -> Result<()> {
         self.check_killed()?;
+        self.scope.held.lock().clear();
         self.interrupted.store(false, Ordering::Release);
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
@@ -600,6 +607,15 @@ impl Session {
             };
         }
         Ok(())
+    }
+
+    /// Tells what memory the temporary tables take by now.
+    fn settle_temporary(&self) {
+        let Some(memory) = self.temporary.get() else { return };
+        let database = self.scope.database(TEMPORARY);
+        if let Ok(bytes) = database.and_then(|named| named.database.memory_bytes()) {
+            memory.settle(bytes);
+        }
     }
 
     /// Takes over what sessions have attached and detached.

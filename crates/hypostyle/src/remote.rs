@@ -134,7 +134,7 @@ impl Remote {
                 batches.iter().try_for_each(checked)?;
                 Ok(hypostyle_client::Table { schema, batches })
             };
-            Arc::new(move |name| resolver(name).map(|found| found.and_then(table)))
+            Arc::new(move |name| resolver(name, &|_| Ok(())).map(|found| found.and_then(table)))
         });
         self.0.set_resolver(resolver);
     }

@@ -142,6 +142,17 @@ impl Store {
         }
     }
 
+    /// Bytes of the files that are kept in memory.
+    ///
+    /// # Errors
+    /// Those of asking for the length of a file.
+    pub fn memory_bytes(&self) -> Result<u64> {
+        match self {
+            Self::Directory { .. } => Ok(0),
+            Self::Memory(files, _) => lock(files).values().map(File::length).sum(),
+        }
+    }
+
     /// Where a file is for system calls: in the same directory as all others, whatever has its name by now.
     fn at(&self, name: &str) -> PathBuf {
         let Self::Directory { path, held, .. } = self else { return name.into() };

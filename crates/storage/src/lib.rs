@@ -27,7 +27,7 @@ pub use column::{
     BlockSynopsis, Bound, BufferFile, ColumnData, DAY_MICROSECONDS, DictionaryFiles, NodeFiles,
     check_json_text, convert, in_window, parse_uuid, view_rows,
 };
-pub use database::{Database, OpenMode, StorageOptions, Synchronous};
+pub use database::{Budget, Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, Identity, ReferentialAction,
     SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, ViewEntry,

@@ -375,6 +375,7 @@ impl Transaction {
     }
 
     fn append_piece(&mut self, entry: &Arc<TableEntry>, batch: &RecordBatch) -> Result<()> {
+        self.database.take_memory(|| slice_bytes(batch.columns()) as u64)?;
         let first_row = self.own_rows(entry.id);
         let work: Vec<(&ColumnEntry, &ArrayRef)> = entry.columns.iter().zip(batch.columns()).collect();
         let threads = if batch.num_rows() * work.len() < PARALLEL_CELLS_MIN { 1 } else { self.threads };
@@ -398,8 +399,7 @@ impl Transaction {
             Ok(())
         })?;
         let arrays: Vec<ArrayRef> = accepted.into_inner().into_iter().flatten().collect();
-        let bytes: usize =
-            arrays.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+        let bytes = slice_bytes(&arrays);
         // A definition that has changed in this transaction has its own rows in the files.
         let base = self.base.table_by_id(entry.id).filter(|base| Arc::ptr_eq(base.shared_entry(), entry));
         let schema = row_schema(entry, base.map(|base| &base.beyond_files().tail));
@@ -1162,6 +1162,11 @@ fn push_delete(commit: &mut Commit, id: TableId, positions: &RoaringTreemap) -> 
         commit.attachments.push(bytes);
     }
     Ok(())
+}
+
+/// Bytes of some arrays' rows.
+fn slice_bytes(arrays: &[ArrayRef]) -> usize {
+    arrays.iter().map(|array| array.to_data().get_slice_memory_size().unwrap_or(0)).sum()
 }
 
 /// Writers behind the rows of a table's column files.

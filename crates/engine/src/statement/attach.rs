@@ -2,12 +2,13 @@
 
 use super::DONE;
 use super::ddl::{fold, parts_of};
+use crate::memory::Held;
 use crate::scope::{Named, OWN_DATABASE, TEMPORARY};
 use crate::session::{Outcome, Session};
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
-use hypostyle_storage::{Database, OpenMode, SCHEMA_MAIN};
+use hypostyle_storage::{Database, OpenMode, SCHEMA_MAIN, StorageOptions};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +81,8 @@ impl Session {
                     )
                     .with_sqlstate("42P04"));
                 }
-                Database::open(&full, mode)?
+                let allow_network_filesystem = self.engine.options().allow_network_filesystem;
+                Database::open(&full, StorageOptions { allow_network_filesystem, ..mode.into() })?
             }
         };
         attached.databases.push((name, database));
@@ -149,7 +151,9 @@ impl Session {
         if self.scope.snapshot_of(TEMPORARY).is_some() {
             return Ok(());
         }
-        let database = Database::in_memory()?;
+        let pool = self.context.runtime_env().memory_pool.clone();
+        let memory = self.temporary.get_or_init(|| Arc::new(Held::new("temporary tables", &pool)));
+        let database = Database::in_memory_within(memory.clone())?;
         let named = Named { name: TEMPORARY.into(), snapshot: database.snapshot()?, database };
         self.add_to_transaction(&named)?;
         self.scope.databases.write().push(named);

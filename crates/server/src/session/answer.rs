@@ -5,6 +5,7 @@ use super::receive;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use hypostyle::{
     ColumnDescription, ExternalTable, StatementDescription, TableDescription, TableKind, TableResolver,
+    TakeMemory,
 };
 use hypostyle_types::{Error, LogicalType, Result};
 use hypostyle_wire as wire;
@@ -15,14 +16,14 @@ use std::sync::Arc;
 /// Asks the client for names that no table has.
 pub fn answers(link: &Arc<Mutex<Link>>, query: u32) -> TableResolver {
     let link = Arc::downgrade(link);
-    Arc::new(move |name| {
+    Arc::new(move |name, take| {
         let link = link.upgrade()?;
         // On a thread of the engine, which goes on with other work meanwhile.
-        tokio::task::block_in_place(|| ask(&mut link.lock(), query, name).transpose())
+        tokio::task::block_in_place(|| ask(&mut link.lock(), query, name, take).transpose())
     })
 }
 
-fn ask(link: &mut Link, query: u32, name: &str) -> Result<Option<ExternalTable>> {
+fn ask(link: &mut Link, query: u32, name: &str, take: TakeMemory<'_>) -> Result<Option<ExternalTable>> {
     link.send(&wire::Ask { query, name: name.into() }.frame())?;
     let frame = link.next_of_statement()?;
     if frame.frame_type != FrameType::Answer {
@@ -32,7 +33,7 @@ fn ask(link: &mut Link, query: u32, name: &str) -> Result<Option<ExternalTable>>
         Answer::Nothing { .. } => Ok(None),
         Answer::Unreadable { why, .. } => Err(Error::invalid_input(why)),
         Answer::Table { schema, .. } => {
-            let batches = receive::table(link, query, &schema)?;
+            let batches = receive::table(link, query, &schema, take)?;
             Ok(Some(ExternalTable { schema, batches }))
         }
     }

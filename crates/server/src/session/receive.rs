@@ -4,6 +4,7 @@ use super::link::Link;
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use hypostyle::TakeMemory;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{FrameType, StreamDecoder};
@@ -19,11 +20,17 @@ pub fn rows(link: &Arc<Mutex<Link>>, append: &wire::Append) -> Result<Rows> {
     Ok(Rows { link: link.clone(), schema: append.schema.clone(), arriving, over: false })
 }
 
-/// All rows of a table that the client has.
-pub fn table(link: &mut Link, query: u32, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+/// All rows of a table that the client has, each batch as it is given memory. Few bytes may become many rows.
+pub fn table(
+    link: &mut Link,
+    query: u32,
+    schema: &SchemaRef,
+    take: TakeMemory<'_>,
+) -> Result<Vec<RecordBatch>> {
     let mut arriving = Arriving::begin(link, query, schema)?;
     let mut batches = Vec::new();
     while let Some(batch) = arriving.next(link)? {
+        take(&batch)?;
         batches.push(batch);
     }
     Ok(batches)

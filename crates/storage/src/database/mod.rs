@@ -64,6 +64,15 @@ impl From<OpenMode> for StorageOptions {
     }
 }
 
+/// Whoever owns the memory that a database in memory may take.
+pub trait Budget: std::fmt::Debug + Send + Sync {
+    /// Asked before rows are added that take so many bytes.
+    ///
+    /// # Errors
+    /// When there is no room for them: nothing is then added.
+    fn take(&self, bytes: u64) -> Result<()>;
+}
+
 /// An open database: on disk or in memory.
 #[derive(Debug)]
 pub struct Database {
@@ -93,6 +102,7 @@ pub struct Database {
     next_table: AtomicU64,
     /// Who may still look at rows in column files that were rolled back.
     rolled_back: Mutex<Vec<Weak<AtomicBool>>>,
+    budget: OnceLock<Arc<dyn Budget>>,
 }
 
 /// What one thread of a process works with at a time; the commit lock keeps out other processes.
@@ -112,6 +122,26 @@ impl Database {
         let store = Store::memory();
         create_files(&store)?;
         Self::recover(store, OpenMode::ReadWrite)
+    }
+
+    /// [`Self::in_memory`], whose rows take no more memory than they are given.
+    pub fn in_memory_within(budget: Arc<dyn Budget>) -> Result<Arc<Self>> {
+        let database = Self::in_memory()?;
+        let _new = database.budget.set(budget);
+        Ok(database)
+    }
+
+    /// Bytes of a database in memory.
+    ///
+    /// # Errors
+    /// Those of asking for the length of a file.
+    pub fn memory_bytes(&self) -> Result<u64> {
+        self.store.memory_bytes()
+    }
+
+    /// Asks whoever gives this database its memory, if somebody does.
+    pub(crate) fn take_memory(&self, bytes: impl FnOnce() -> u64) -> Result<()> {
+        self.budget.get().map_or(Ok(()), |budget| budget.take(bytes()))
     }
 
     /// Opens a directory; in read-write mode, one that is missing or empty becomes a new database.
@@ -193,6 +223,7 @@ impl Database {
             readers,
             next_table: AtomicU64::new(view.snapshot.catalog().next_table_id.0),
             rolled_back: Mutex::default(),
+            budget: OnceLock::new(),
             head: RwLock::new(view),
             committer: Mutex::new(committer),
             lock_file,
