@@ -289,7 +289,7 @@ fn wide_tables_are_mapped_too() {
 fn the_server_asks_for_tables_that_the_client_has() {
     let served = Served::in_memory();
     let connection = served.connect_tcp().unwrap();
-    let resolver: hypostyle::TableResolver = Arc::new(|name| match name {
+    let resolver: hypostyle::TableResolver = Arc::new(|name, _| match name {
         "mine" => {
             let reader = batches(3, None);
             let schema = reader.schema();
@@ -360,6 +360,10 @@ fn roles_say_what_a_user_may_do() {
         format!("BACKUP DATABASE TO '{file}.backup'"),
         format!("EXPORT DATABASE '{file}.export'"),
         format!("CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{file}'"),
+        format!("EXPLAIN COPY (SELECT 1) TO '{file}'"),
+        format!("EXPLAIN ANALYZE COPY (SELECT 1 AS a) TO '{file}' STORED AS CSV"),
+        format!("EXPLAIN ANALYZE VERBOSE COPY t TO '{file}' STORED AS PARQUET"),
+        format!("EXPLAIN EXPLAIN ANALYZE COPY t TO '{file}' STORED AS CSV"),
         "SET temp_directory = '/'".into(),
         "SET memory_limit = '1GB'".into(),
         "PRAGMA synchronous = off".into(),
@@ -379,6 +383,11 @@ fn roles_say_what_a_user_may_do() {
             assert!(matches!(error.kind(), ErrorKind::Denied | ErrorKind::Unsupported), "{sql}: {error:?}");
         }
     }
+    assert_eq!(
+        std::fs::read_to_string(file.to_string()).unwrap(),
+        "a\n1\n",
+        "nobody has written to the server's file"
+    );
     let error = reader.append("t", batches(1, None), AppendOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
     // What is the session's own is no change of the database.

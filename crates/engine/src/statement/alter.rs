@@ -1,7 +1,7 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
 use super::complete::mentions;
-use super::constraint::{Declared, referring};
+use super::constraint::{Declared, are_comparable, referring};
 use super::ddl::{DeclaredColumn, check_schema, check_view, fold, identity, last_of, new_column, parts_of};
 use super::expression::rename_in;
 use super::sequence::{Clauses, release, sequence_of_column};
@@ -125,19 +125,7 @@ impl Session {
                 let before = table()?;
                 let Some(dropped) = before.constraints.iter().find(|constraint| constraint.name == name)
                 else {
-                    if *if_exists {
-                        return Ok(());
-                    }
-                    let known = before.constraints.iter().map(|constraint| constraint.name.as_str());
-                    return Err(Error::new(
-                        ErrorKind::UnknownName,
-                        format!(
-                            "table \"{}\" has no constraint \"{name}\"{}",
-                            before.name,
-                            did_you_mean(&name, known)
-                        ),
-                    )
-                    .with_sqlstate("42704"));
+                    return if *if_exists { Ok(()) } else { Err(unknown_constraint(&before, &name)) };
                 };
                 release_key(writer, &before, dropped, *drop_behavior == Some(DropBehavior::Cascade))?;
                 writer.alter_table(id, |table| {
@@ -147,6 +135,10 @@ impl Session {
             }
             AlterTableOperation::RenameConstraint { old_name, new_name } => {
                 let (old, new) = (fold(old_name), fold(new_name));
+                let before = table()?;
+                if !before.constraints.iter().any(|constraint| constraint.name == old) {
+                    return Err(unknown_constraint(&before, &old));
+                }
                 writer.alter_table(id, |table| {
                     for constraint in table.constraints.iter_mut().filter(|constraint| constraint.name == old)
                     {
@@ -567,9 +559,15 @@ fn new_columns_of(table: &TableEntry) -> Vec<NewColumn> {
     table.columns.iter().map(column).collect()
 }
 
+fn unknown_constraint(table: &TableEntry, name: &str) -> Error {
+    let known = table.constraints.iter().map(|constraint| constraint.name.as_str());
+    let suggestion = did_you_mean(name, known);
+    let message = format!("table \"{}\" has no constraint \"{name}\"{suggestion}", table.name);
+    Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704")
+}
+
 /// Refuses a type in which a foreign key would compare its values with those of another kind.
 fn check_keys(catalog: &Catalog, table: &TableEntry, column: &ColumnEntry, new: &LogicalType) -> Result<()> {
-    let is_number = |of: &LogicalType| of.arrow_type().is_numeric();
     let all = catalog
         .tables
         .iter()
@@ -589,8 +587,7 @@ fn check_keys(catalog: &Catalog, table: &TableEntry, column: &ColumnEntry, new: 
             else {
                 continue;
             };
-            let fits = opposite.logical_type == *new || is_number(new) && is_number(&opposite.logical_type);
-            if !fits {
+            if !are_comparable(&opposite.logical_type, new) {
                 return Err(Error::new(
                     ErrorKind::InvalidInput,
                     format!(

@@ -208,6 +208,19 @@ impl Declared {
                     .with_sqlstate("42830"));
                 }
                 let (columns_text, columns) = (columns.join("_"), ids(table, columns)?);
+                for (own, theirs) in columns.iter().zip(&referred) {
+                    let (Some(own), Some(theirs)) = (table.column_by_id(*own), other.column_by_id(*theirs))
+                    else {
+                        continue;
+                    };
+                    if !are_comparable(&own.logical_type, &theirs.logical_type) {
+                        return Err(Error::invalid_input(format!(
+                            "column \"{}\" is {}, and refers to column \"{}\" of \"{name}\", which is {}: give both the same type",
+                            own.name, own.logical_type, theirs.name, theirs.logical_type
+                        ))
+                        .with_sqlstate("42804"));
+                    }
+                }
                 let is_generated =
                     |id| table.column_by_id(id).is_some_and(|column| column.generated.is_some());
                 let keeps = |action: &ReferentialAction| {
@@ -259,6 +272,18 @@ fn key_ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
         return Err(Error::unsupported(message));
     }
     ids(table, columns)
+}
+
+/// Whether a foreign key may compare values of two types: of one type, numbers, or times of which both have a zone or none.
+pub(super) fn are_comparable(one: &LogicalType, other: &LogicalType) -> bool {
+    let is_number = |of: &LogicalType| of.arrow_type().is_numeric();
+    match (one, other) {
+        (LogicalType::Timestamp { time_zone: one, .. }, LogicalType::Timestamp { time_zone: other, .. }) => {
+            one.is_some() == other.is_some()
+        }
+        (LogicalType::Duration { .. }, LogicalType::Duration { .. }) => true,
+        _ => one == other || is_number(one) && is_number(other),
+    }
 }
 
 fn has_map(of: &LogicalType) -> bool {

@@ -4,7 +4,7 @@ use super::ddl::{fold, last_of};
 use super::referential::Modification;
 use super::returning::Returning;
 use super::write::{Assigned, ChangedRows, Target, refuse_output, value_or_default};
-use super::{parse, quoted};
+use super::{parse, parse_query, quoted};
 use crate::error::{counted, from_datafusion};
 use crate::scan::POSITION;
 use crate::session::{Outcome, Parameters, Session};
@@ -17,7 +17,7 @@ use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
-    ObjectName, OnConflict, OnConflictAction, OutputClause,
+    ObjectName, OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
@@ -30,6 +30,9 @@ use std::sync::Arc;
 /// The rows that INSERT … ON CONFLICT brings, and the number of each.
 const INCOMING: &str = "__incoming";
 const NUMBER: &str = "__number";
+
+/// The rows of a MERGE's source.
+const SOURCE: &str = "__source";
 
 /// One of these rows, in queries: no column is called so.
 const ROW: &str = "__row";
@@ -216,6 +219,61 @@ impl Session {
             other => refuse_output(other.as_ref()).map(|()| None)?,
         };
         let target = self.target_of(&merge.table)?;
+        merge.source = self.given_source(merge.source, merge.clauses.len(), parameters)?;
+        let sorted = self.sort_source(&merge, &target, parameters, returning.is_some());
+        self.scope.given.write().remove(SOURCE);
+        let (changes, deleted) = sorted?;
+        self.write_returning(&target, returning, parameters, |writer| {
+            self.modify(writer, target.id, &changes.modification)?;
+            let rows = changes.modification.rows().into_iter().chain(deleted);
+            Ok((rows.collect(), changes.count))
+        })
+    }
+
+    /// A source that has the same rows for every clause: those of anything but stored columns are computed once.
+    fn given_source(
+        &self,
+        source: TableFactor,
+        clauses: usize,
+        parameters: &Parameters,
+    ) -> Result<TableFactor> {
+        let alias = match &source {
+            _ if clauses < 2 => None,
+            TableFactor::Table { name, args: None, sample: None, .. }
+                if self.table_of(name, "").is_some() =>
+            {
+                None
+            }
+            TableFactor::Table { alias: Some(alias), .. }
+            | TableFactor::Derived { alias: Some(alias), .. } => Some(alias.name.clone()),
+            TableFactor::Table { name, .. } => match name.0.as_slice() {
+                [name] => name.as_ident().cloned(),
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some(alias) = alias else { return Ok(source) };
+        let (schema, batches) = match self.query(parse(&format!("SELECT * FROM {source}"))?, parameters)? {
+            Outcome::Stored(_) => return Ok(source),
+            rows => self.collect_rows(rows)?,
+        };
+        let table = MemTable::try_new(schema, vec![batches]).map_err(from_datafusion)?;
+        self.scope.given.write().insert(SOURCE.into(), Arc::new(table));
+        let mut query = parse_query(&format!("SELECT * FROM {SOURCE} AS {alias}"))?;
+        match query.body.as_mut() {
+            SetExpr::Select(select) if select.from.len() == 1 => Ok(select.from.remove(0).relation),
+            _ => Err(Error::internal("the rows of a source have no name")),
+        }
+    }
+
+    /// What becomes of the target's rows, and, if they are kept, those that are deleted.
+    fn sort_source(
+        &self,
+        merge: &Merge,
+        target: &Target,
+        parameters: &Parameters,
+        keeps: bool,
+    ) -> Result<(Changes, Vec<RecordBatch>)> {
         let mut changes = Changes::default();
         let mut deleted = Vec::new();
         let mut changed = RoaringTreemap::new();
@@ -240,8 +298,7 @@ impl Session {
                 continue;
             }
             let condition = conditions.join(" AND ");
-            let keeps = returning.is_some();
-            match self.merge_clause(&merge, &target, (clause, kind), &condition, parameters, keeps)? {
+            match self.merge_clause(merge, target, (clause, kind), &condition, parameters, keeps)? {
                 Clause::Inserts(rows) => {
                     changes.count += count_rows(&rows);
                     changes.modification.inserted.extend(rows);
@@ -264,11 +321,7 @@ impl Session {
         if matched != changed.len() {
             return Err(changed_twice("two rows of the source match the same row of the target"));
         }
-        self.write_returning(&target, returning, parameters, |writer| {
-            self.modify(writer, target.id, &changes.modification)?;
-            let rows = changes.modification.rows().into_iter().chain(deleted);
-            Ok((rows.collect(), changes.count))
-        })
+        Ok((changes, deleted))
     }
 
     /// The rows that one clause inserts, or those that it changes, with their new values; of those that it deletes the old

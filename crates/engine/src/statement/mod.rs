@@ -53,6 +53,7 @@ pub(crate) use query::{plan_statement, planning_error};
 pub(crate) use remembered::Remembered;
 pub use settings::{parse_bytes, system_memory};
 pub use split::{split_statements, statement_is_complete};
+use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
 
@@ -105,15 +106,15 @@ impl Session {
         match remembered {
             Some(Parsed::Insert(insert)) => {
                 let start = || self.start_unpinned();
-                let stored =
-                    self.in_transaction_from(start, sql, || self.insert_values(&insert, parameters))?;
+                let stored = self
+                    .in_transaction_from(start, sql, ATTEMPTS, || self.insert_values(&insert, parameters))?;
                 if let Some(outcome) = stored {
                     return Ok(outcome);
                 }
             }
             Some(Parsed::Literals(batch)) if parameters.is_empty() => {
                 let start = || self.start_unpinned();
-                return self.in_transaction_from(start, sql, || Ok(Outcome::batch(batch.clone())));
+                return self.in_transaction_from(start, sql, ATTEMPTS, || Ok(Outcome::batch(batch.clone())));
             }
             Some(Parsed::Other(statement, given)) if given == positional(parameters) => {
                 return self.in_transaction(sql, || {
@@ -326,20 +327,26 @@ impl Session {
         }
     }
 
-    /// EXPLAIN; of a statement that writes, that of the query which finds its rows.
+    /// EXPLAIN; of a statement that writes, that of the query which finds its rows. Nothing else has a plan that may run.
     fn explain(&self, mut explain: ExplainStatement, parameters: &Parameters) -> Result<Outcome> {
-        if let DfStatement::Statement(statement) = explain.statement.as_ref()
-            && matches!(
-                statement.as_ref(),
-                Statement::Insert(_)
-                    | Statement::Update(_)
-                    | Statement::Delete(_)
-                    | Statement::Merge(_)
-                    | Statement::Truncate(_)
-            )
-        {
-            refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;
-            *explain.statement = parse(&self.query_of(statement)?)?;
+        let DfStatement::Statement(statement) = explain.statement.as_ref() else {
+            return Err(Error::unsupported(
+                "EXPLAIN is for queries, INSERT, UPDATE and DELETE; of COPY explain its query",
+            ));
+        };
+        match statement.as_ref() {
+            Statement::Query(_) => {}
+            Statement::Insert(_)
+            | Statement::Update(_)
+            | Statement::Delete(_)
+            | Statement::Merge(_)
+            | Statement::Truncate(_) => {
+                refuse(explain.options.analyze, "EXPLAIN ANALYZE of a statement that writes")?;
+                *explain.statement = parse(&self.query_of(statement)?)?;
+            }
+            _ => {
+                return Err(Error::unsupported("EXPLAIN is for queries, INSERT, UPDATE and DELETE"));
+            }
         }
         self.query(DfStatement::Explain(explain), parameters)
     }
@@ -357,13 +364,14 @@ impl Session {
     ) -> Result<u64> {
         let _running = self.enter();
         self.note_statement(&format!("append to {table}"));
-        let mut data = Some(data);
-        self.in_transaction("INSERT", || match data.take() {
-            Some(data) => self.append_rows(table, data, create, by_name),
-            None => Err(Error::new(
-                ErrorKind::Conflict,
-                format!("\"{table}\" was changed by another transaction meanwhile; append the data again"),
-            )),
+        // Its rows are gone once they were read.
+        let appended = self.in_transaction_once("INSERT", || self.append_rows(table, data, create, by_name));
+        appended.map_err(|error| match error.kind() {
+            ErrorKind::Conflict => {
+                let message = format!("{}; nothing was appended: append the data again", error.message());
+                Error::new(ErrorKind::Conflict, message).with_sqlstate(error.sqlstate())
+            }
+            _ => error,
         })
     }
 

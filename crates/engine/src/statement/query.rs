@@ -26,6 +26,7 @@ use crate::shared::{computed_once, table_expressions};
 use crate::transfer::{SessionTransfer, with_transfer};
 use crate::unnest::{Extent, has_subqueries, must_be_unnested, unnest};
 use crate::values::project_subqueries;
+use crate::walk::any_node;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
@@ -161,6 +162,7 @@ impl Session {
         let (context, threads) = (self.context.clone(), self.engine.options().threads);
         let started = async move {
             let (plan, state) = planning.plan().await?;
+            refuse_inner_writes(&plan)?;
             let outcome = match plan {
                 LogicalPlan::Statement(_)
                 | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
@@ -209,7 +211,11 @@ impl Session {
     }
 
     /// A stored table by its name, whose schema may have a prefix.
-    fn table_of(&self, name: &ObjectName, prefix: &str) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
+    pub(super) fn table_of(
+        &self,
+        name: &ObjectName,
+        prefix: &str,
+    ) -> Option<(Arc<TableData>, Arc<Snapshot>)> {
         let parts = name.0.iter().map(|part| part.as_ident().map(fold)).collect::<Option<Vec<_>>>()?;
         let Name { database, schema, name } = self.scope.resolve(&parts, None).ok()?;
         let snapshot = self.scope.database(&database).ok()?.snapshot;
@@ -402,6 +408,21 @@ impl Session {
     /// Counts rows that no scan has counted.
     pub(crate) fn count_rows(&self, rows: u64) {
         self.counters.done.fetch_add(rows, Ordering::Relaxed);
+    }
+}
+
+/// DataFusion would run what writes within EXPLAIN ANALYZE or a query, past transactions and what the session may do.
+fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
+    let writes = |node: &LogicalPlan| {
+        !std::ptr::eq(node, plan)
+            && matches!(
+                node,
+                LogicalPlan::Copy(_) | LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_)
+            )
+    };
+    match any_node(plan, writes) {
+        true => Err(Error::unsupported("a statement that writes is not supported within another statement")),
+        false => Ok(()),
     }
 }
 

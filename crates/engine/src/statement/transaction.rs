@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Times that a statement outside a transaction is tried again after a conflict: for about two seconds, if another one writes the table
 /// all that time.
-const ATTEMPTS: usize = 60;
+pub(super) const ATTEMPTS: usize = 60;
 
 /// The first ones are tried again at once: most conflicts are over by then.
 const ATTEMPTS_AT_ONCE: usize = 3;
@@ -131,7 +131,17 @@ impl Session {
     /// Runs one statement with the newest snapshot: in the open transaction, which an error aborts, or by
     /// itself, again after a conflict.
     pub(crate) fn in_transaction<T>(&self, sql: &str, run: impl FnMut() -> Result<T>) -> Result<T> {
-        self.in_transaction_from(|| self.start().map(drop), sql, run)
+        self.in_transaction_from(|| self.start().map(drop), sql, ATTEMPTS, run)
+    }
+
+    /// [`Self::in_transaction`] of what cannot be tried again.
+    pub(super) fn in_transaction_once<T>(&self, sql: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut run = Some(run);
+        let mut once = || match run.take() {
+            Some(run) => run(),
+            None => Err(Error::internal("a statement that runs once was tried again")),
+        };
+        self.in_transaction_from(|| self.start().map(drop), sql, 1, &mut once)
     }
 
     /// [`Self::in_transaction`] with a snapshot of the caller's choice.
@@ -139,6 +149,7 @@ impl Session {
         &self,
         start: impl Fn() -> Result<()>,
         sql: &str,
+        attempts: usize,
         mut run: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         let ends = || {
@@ -161,7 +172,7 @@ impl Session {
         for attempt in 1.. {
             start()?;
             match run() {
-                Err(error) if error.kind() == ErrorKind::Conflict && !explicit && attempt < ATTEMPTS => {
+                Err(error) if error.kind() == ErrorKind::Conflict && !explicit && attempt < attempts => {
                     self.wait_after_conflict(attempt)?;
                 }
                 Err(error) => {
