@@ -157,6 +157,9 @@ class Connection:
             DataError: a value or shape does not fit; the message names column, row and value.
             ConstraintError: NULL in a NOT NULL column, or another constraint is violated.
             UnknownNameError: no such table (and not `create`), or no such column in it.
+            ConflictError: another transaction has changed what the rows were checked against; nothing
+                was appended. It is not tried again by itself, as the rows of a reader are gone by then;
+                `run_transaction` does so.
         """
         stream, by_name = inputs.to_arrow(data)
         try:
