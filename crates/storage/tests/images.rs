@@ -14,6 +14,7 @@ use hypostyle_types::ErrorKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -448,13 +449,11 @@ impl<'a> Expected<'a> {
     fn fragile(&self, journal: &[i64]) -> BTreeSet<String> {
         let mut fragile = BTreeSet::new();
         for id in journal {
+            let is_many =
+                |values: &Range<i64>| self.unsynced.contains(id) && values.end - values.start >= MANY;
             for step in &self.changes[id].steps {
                 match step {
-                    Step::Insert { table, values } if self.unsynced.contains(id) => {
-                        if values.end - values.start >= MANY {
-                            fragile.insert(table.clone());
-                        }
-                    }
+                    Step::Insert { table, values } if is_many(values) => drop(fragile.insert(table.clone())),
                     Step::Rename { table, to } if fragile.remove(table) => drop(fragile.insert(to.clone())),
                     Step::Drop { table } => drop(fragile.remove(table)),
                     _ => {}

@@ -289,8 +289,8 @@ class Connection:
     def progress(self) -> Progress | None:
         """How far the running statement or the fetch of its rows is, or the last one was when it ended.
 
-        `None` before the first statement. For other threads than the one that waits: asking never waits, and raises
-        nothing, also once the connection is closed.
+        `None` before the first statement. For other threads than the one that waits: asking never waits, and
+        raises nothing, also once the connection is closed.
 
         >>> with ThreadPoolExecutor() as pool:
         ...     work = pool.submit(lambda: con.sql("select * from sales").df())
