@@ -152,6 +152,118 @@ def test_subqueries(seed):
     assert compared > 60
 
 
+class Changer:
+    """Makes statements that change `t`, whose key and condition they may break, by what is in `u`."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def some(self, *of):
+        return self.random.choice(of)
+
+    def number(self):
+        return self.random.randrange(12)
+
+    def value(self, *columns):
+        return self.some(
+            "null",
+            str(self.number()),
+            *columns,
+            *(f"{column} + {self.number()}" for column in columns),
+            *(f"case when {column} > {self.number()} then {column} end" for column in columns),
+        )
+
+    def plain(self, *columns):
+        """A condition without subqueries, which DuckDB has not got in MERGE and ON CONFLICT."""
+        column, other = self.some(*columns), self.some(*columns)
+        return self.some(
+            f"{column} < {self.number()}",
+            f"{column} % 2 = {self.some(0, 1)}",
+            f"{column} is {self.some('null', 'not null')}",
+            f"{column} {self.some('=', '<>', '<=')} {other}",
+        )
+
+    def condition(self, *columns):
+        column = self.some(*columns)
+        return self.some(
+            self.plain(*columns),
+            f"{column} in (select a from u where k > {self.number()})",
+            f"exists (select 1 from u as w where w.k = {column} and w.a > {self.number()})",
+        )
+
+    def rows(self):
+        keys = self.random.sample(range(16), self.random.randrange(1, 6))
+        return ", ".join(f"({key}, {self.value()}, '{self.some('x', 'y', 'z')}')" for key in keys)
+
+    def source(self):
+        return self.some(f"(values {self.rows()})", "(select * from u)", "(select k + 3, a, s from u)")
+
+    def merge(self):
+        matched = [
+            f"when matched and {self.plain('t.a', 'v.a', 't.k')} then "
+            f"{self.some('delete', 'do nothing', 'update set a = ' + self.value('t.a', 'v.a'))}"
+            for _ in range(self.random.randrange(3))
+        ]
+        if self.random.random() < 0.6:
+            matched.append(f"when matched then update set a = {self.value('v.a', 't.a')}, s = v.s")
+        missing = [
+            f"when not matched and {self.plain('v.a', 'v.k')} then insert (k, a) "
+            f"values (v.k, {self.value('v.a', 'v.k')})"
+        ] * (self.random.random() < 0.5)
+        if not matched or self.random.random() < 0.6:
+            missing.append("when not matched then insert values (v.k, v.a, v.s)")
+        unsourced = [
+            f"when not matched by source and {self.plain('t.a', 't.k')} then "
+            f"{self.some('delete', 'update set a = ' + self.value('t.a'))}"
+        ] * (self.random.random() < 0.3)
+        clauses = " ".join([*matched, *missing, *unsourced])
+        return f"merge into t using {self.source()} as v (k, a, s) on t.k = v.k {clauses}"
+
+    def statement(self):
+        insert = f"insert into t {self.some(f'values {self.rows()}', f'select * from {self.source()} as v')}"
+        update = f"on conflict (k) do update set a = {self.value('t.a', 'excluded.a')}, s = excluded.s"
+        return self.some(
+            insert,
+            f"{insert} on conflict do nothing",
+            f"{insert} {update}",
+            f"{insert} {update} where {self.plain('t.a', 'excluded.a', 't.k')}",
+            f"update t set a = {self.value('a', 'k')} where {self.condition('a', 'k')}",
+            f"update t set a = {self.value('t.a', 'v.a')}, s = v.s from {self.source()} as v (k, a, s) "
+            f"where t.k = v.k and {self.condition('v.a', 't.a')}",
+            f"delete from t where {self.condition('a', 'k')} and {self.condition('a', 'k')}",
+            f"delete from t using {self.source()} as v (k, a, s) where t.k = v.k and {self.condition('v.a')}",
+            *[self.merge() for _ in range(4)],
+        )
+
+
+def changed(connection, sql, refused):
+    """How many rows a statement has changed; nothing when a constraint refuses them."""
+    try:
+        result = connection.execute(sql)
+    except refused:
+        return None
+    return result.rows_affected if isinstance(connection, hypostyle.Connection) else result.fetchone()[0]
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_changes(seed):
+    changer, outcomes = Changer(seed), {"refused": 0, "changed": 0}
+    with hypostyle.connect() as ours, duckdb.connect() as theirs:
+        for connection in (ours, theirs):
+            connection.execute("create table t (k integer primary key, a integer check (a < 20), s varchar)")
+            connection.execute("create table u (k integer primary key, a integer, s varchar)")
+            connection.execute("insert into u select i, i * 5 % 13, 'u' from range(0, 14, 2) as r (i)")
+            connection.execute("insert into u values (1, null, null)")
+        for _ in range(120):
+            sql = changer.statement()
+            expected = changed(theirs, sql, duckdb.ConstraintException)
+            assert changed(ours, sql, hypostyle.ConstraintError) == expected, (seed, sql)
+            outcomes["refused" if expected is None else "changed"] += 1
+            rows = "select k, a, s from t order by k"
+            assert ours.execute(rows).fetchall() == theirs.execute(rows).fetchall(), (seed, sql)
+    assert min(outcomes.values()) > 3, outcomes
+
+
 def test_joins_of_tables_whose_columns_have_the_same_names():
     """Large enough for the plans of many rows, in which the filters that joins make go far down."""
     with hypostyle.connect() as ours, duckdb.connect() as theirs:

@@ -337,3 +337,45 @@ def test_a_reader_cannot_use_the_connection_that_appends(con):
     with con.duplicate() as other:
         con.append("t", numbers([], lambda number: (before.fetchone(), other.sql("select 1").fetchone())))
     assert con.sql("select count(*) from t").fetchone() == (100,)
+
+
+VIOLATIONS = {
+    "id": (7, "23505", 'constraint "t_pkey" of table "t" is violated by row {row} of the new rows, (id = 7)'),
+    "u": (
+        "a",
+        "23505",
+        'constraint "t_u_key" of table "t" is violated by row {row} of the new rows, (u = a)',
+    ),
+    "n": (None, "23502", 'column "n" of table "t" is NOT NULL, but row {row} is NULL'),
+    "c": (-3, "23514", 'constraint "t_check" of table "t" is violated by row {row} of the new rows, ('),
+    "f": (9, "23503", 'constraint "t_f_fkey" of table "t" is violated by row {row} of the new rows, (f = 9)'),
+}
+
+
+@pytest.mark.parametrize("rows", [3, 200_000])
+def test_an_append_that_breaks_a_constraint_names_it_with_row_and_value(con, rows):
+    con.sql("create table p (id int primary key)")
+    con.sql("insert into p values (1), (2)")
+    con.sql(
+        "create table t (id bigint primary key, u varchar unique, n int not null, c int check (c > 0),"
+        " d int default 5, f int references p)"
+    )
+    con.sql("insert into t values (7, 'a', 1, 1, 1, 1)")
+    wrong = rows - 1
+    for column, (value, sqlstate, message) in VIOLATIONS.items():
+        data = {
+            "id": [10 + i for i in range(rows)],
+            "u": [f"u{i}" for i in range(rows)],
+            "n": [i % 100 for i in range(rows)],
+            "c": [1 + i % 100 for i in range(rows)],
+            "f": [1 + i % 2 for i in range(rows)],
+        }
+        data[column][wrong] = value
+        with pytest.raises(hypostyle.ConstraintError) as error:
+            con.append("t", data)
+        assert error.value.sqlstate == sqlstate
+        assert message.format(row=wrong) in str(error.value)
+        if column == "c":
+            assert "c = -3" in str(error.value)
+            assert "d = 5" in str(error.value)
+    assert con.sql("select id from t").fetchall() == [(7,)]

@@ -11,6 +11,8 @@ TRANSFERS = 25
 PARENTS = 30
 CLAIMS = 20
 ATTEMPTS = 1000
+COUNTERS = 5
+COUNTS = 25
 
 
 def settle(con, decide, statement, parameters) -> int:
@@ -193,3 +195,37 @@ def test_rows_that_are_not_fetched_yet_keep_their_files(directory, question):
             writer.execute("vacuum")
         assert sorted(result.fetchall()) == [(1, 100), (2, 100)]
         assert reader.sql("select sum(balance) from account").fetchone() == (0,)
+
+
+UPSERTS = [
+    "insert into counter as c values (?, 1) on conflict (k) do update set n = c.n + excluded.n",
+    "merge into counter using (select ? as k) as s on counter.k = s.k "
+    "when matched then update set n = n + 1 when not matched then insert values (s.k, 1)",
+]
+
+
+def count(con, decide, worker):
+    """How often it has counted each key."""
+    counted = dict.fromkeys(range(COUNTERS), 0)
+    for _ in range(COUNTS):
+        key, statement = decide.randrange(COUNTERS), decide.choice(UPSERTS)
+        affected = con.run_transaction(
+            lambda con, key=key, statement=statement: con.execute(statement, [key]).rows_affected,
+            attempts=ATTEMPTS,
+        )
+        assert affected == 1
+        counted[key] += 1
+    return counted
+
+
+def test_each_upsert_and_merge_counts_once(directory):
+    for seed in seeds():
+        place = directory / str(seed)
+        with hypostyle.connect(place) as con:
+            con.execute("create table counter (k integer primary key, n integer not null)")
+        twice = "select count(*) - count(distinct k) from counter"
+        counted = work_and_watch(place, count, seed, twice, [(0,)])
+        expected = [(key, sum(of[key] for of in counted)) for key in range(COUNTERS)]
+        (found,) = in_a_fresh_process(place, "select k, n from counter order by k")
+        assert found == [each for each in expected if each[1]]
+        assert sum(n for _, n in found) == WORKERS * COUNTS
