@@ -60,6 +60,7 @@ impl Served {
         let addresses = Addresses {
             tcp: Some(any_port),
             unix: Some(unix.clone()),
+            unix_mode: None,
             http: Some(any_port),
             postgres: Some(any_port),
         };

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 
 import hypostyle
 import pytest
@@ -236,6 +237,55 @@ def test_an_address_that_is_taken_stays_with_its_owner(tmp_path):
     assert path.is_socket()
     with serve(tmp_path, "--unix", path) as served, served.connect("hypostyle+unix") as con:
         assert con.sql("select 2 as x").fetchone() == (2,)
+
+
+def test_a_unix_socket_has_the_permissions_that_are_asked_for(tmp_path):
+    path = tmp_path / "socket"
+    for mode in ("600", "0666"):
+        with serve(tmp_path, "--unix", path, "--unix-mode", mode) as served:
+            assert path.stat().st_mode & 0o777 == int(mode, 8)
+            with served.connect("hypostyle+unix") as con:
+                assert con.sql("select 1").fetchone() == (1,)
+    for wrong in ("8", "1777", "rw", "-1", "+6"):
+        done = run("serve", ":memory:", "--unix", path, f"--unix-mode={wrong}")
+        assert done.returncode == 2
+        assert "octal digits" in done.stderr
+    assert run("serve", ":memory:", *LISTEN, "--unix-mode", "600").returncode == 2
+
+
+def test_a_crowd_that_says_nothing_keeps_out_only_those_of_its_own_protocol(tmp_path, psycopg):
+    with serve(tmp_path, *LISTEN, *PGWIRE) as served, contextlib.ExitStack() as crowd:
+        for _ in range(256):
+            place = ("127.0.0.1", served.port("postgresql"))
+            crowd.enter_context(contextlib.closing(socket.create_connection(place, DEADLINE)))
+        # Nothing is read of one more.
+        until(lambda: not is_let_in(psycopg, served))
+        with served.connect() as con:
+            assert con.sql("select 1").fetchone() == (1,)
+        crowd.close()
+        until(lambda: is_let_in(psycopg, served))
+
+
+def is_let_in(psycopg, served):
+    try:
+        psycopg.connect(postgres(served)).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def test_a_wrong_password_takes_its_time_over_either_protocol(tmp_path, psycopg):
+    file = tmp_path / "users"
+    file.write_text(user("ada", "admin", "right"))
+    with serve(tmp_path, *LISTEN, *PGWIRE, "--users", file) as served:
+        for connect in (
+            lambda: psycopg.connect(postgres(served, "password=wrong")),
+            lambda: hypostyle.connect(served.tcp.replace("://", "://ada:wrong@")),
+        ):
+            began = time.monotonic()
+            with pytest.raises((psycopg.OperationalError, hypostyle.DeniedError)):
+                connect()
+            assert time.monotonic() - began >= 0.25
 
 
 def test_a_hangup_reads_the_users_again(tmp_path, psycopg):

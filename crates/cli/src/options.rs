@@ -121,6 +121,10 @@ pub struct ServeOptions {
     #[arg(long, value_name = "PATH")]
     pub unix: Option<PathBuf>,
 
+    /// Permissions of the Unix socket, such as 660 or 666; without it, those that the umask leaves
+    #[arg(long, value_name = "OCTAL", requires = "unix", value_parser = parse_mode)]
+    pub unix_mode: Option<u32>,
+
     /// Address and port for PostgreSQL's programs and drivers (docs/pgwire.md)
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub pgwire: Option<SocketAddr>,
@@ -231,6 +235,13 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if seconds > 0.0 && seconds < 1e9 => Ok(seconds),
         _ => Err("give a number of seconds above 0".into()),
+    }
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 && !text.starts_with(['+', '-']) => Ok(mode),
+        _ => Err("give permissions as octal digits, such as 660".into()),
     }
 }
 

@@ -16,6 +16,7 @@ pub fn run(options: &ServeOptions) -> Result<()> {
     let addresses = Addresses {
         tcp: options.listen,
         unix: options.unix.clone(),
+        unix_mode: options.unix_mode,
         postgres: options.pgwire,
         http: options.metrics,
     };

@@ -8,10 +8,11 @@ use hypostyle_transport::{Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use rustix::event::{PollFd, PollFlags, poll};
+use std::fs::Permissions;
 use std::io::ErrorKind as IoErrorKind;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,6 +37,8 @@ pub(crate) const STACK_BYTES: usize = 8 << 20;
 pub struct Addresses {
     pub tcp: Option<SocketAddr>,
     pub unix: Option<PathBuf>,
+    /// Permissions of the Unix socket, of which those to write let connect; else what the process's mask leaves.
+    pub unix_mode: Option<u32>,
     /// For PostgreSQL's clients.
     pub postgres: Option<SocketAddr>,
     /// For `/metrics` and `/health`.
@@ -83,7 +86,7 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
     }
     let mut socket_file = None;
     if let Some(path) = &addresses.unix {
-        listeners.push(Listener::Unix(bind_unix(path)?));
+        listeners.push(Listener::Unix(bind_unix(path, addresses.unix_mode)?));
         socket_file = Some(SocketFile(path.clone()));
     }
     let runtime = runtime()?;
@@ -171,7 +174,7 @@ fn accept(server: &Arc<Server>, pool: &Arc<Pool>, listener: &Listener) {
 }
 
 fn welcome(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) {
-    let Some(arrival) = server.arrive() else {
+    let Some(arrival) = server.arrive(&server.arriving) else {
         let error = Error::new(ErrorKind::Busy, "too many clients come at a time; try again later")
             .with_sqlstate("53300");
         let transaction = wire::Transaction::None;
@@ -208,7 +211,7 @@ fn bind(address: SocketAddr) -> Result<TcpListener> {
     bind().map_err(|error| cannot_listen(&error, &address.to_string()))
 }
 
-fn bind_unix(path: &Path) -> Result<UnixListener> {
+fn bind_unix(path: &Path, mode: Option<u32>) -> Result<UnixListener> {
     let bind = || {
         let is_socket = path.symlink_metadata().is_ok_and(|metadata| metadata.file_type().is_socket());
         // What a server that was killed has left behind.
@@ -216,6 +219,9 @@ fn bind_unix(path: &Path) -> Result<UnixListener> {
             std::fs::remove_file(path)?;
         }
         let listener = UnixListener::bind(path)?;
+        if let Some(mode) = mode {
+            std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+        }
         listener.set_nonblocking(true)?;
         Ok(listener)
     };

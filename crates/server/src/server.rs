@@ -21,8 +21,14 @@ pub const RESULT_CODEC: &str = "result_codec";
 
 const KEY_BYTES: usize = 16;
 
-/// Connections that say who they are at a time, beside those that have: also of clients who come back to their session.
+/// Connections of one protocol that say who they are at a time, beside those that have: also of clients who come back to their session.
 const ARRIVING_MAX: usize = 256;
+
+/// For everything up to the end of the authentication.
+pub(crate) const LOGIN_TIME: Duration = Duration::from_secs(10);
+
+/// After a wrong password.
+pub(crate) const REFUSAL_TIME: Duration = Duration::from_millis(250);
 
 /// What clients may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +91,9 @@ pub struct Server {
     tls: RwLock<Option<Arc<rustls::ServerConfig>>>,
     pub(crate) metrics: Metrics,
     open: AtomicUsize,
-    /// Connections that have not said who they are.
-    arriving: AtomicUsize,
+    /// Of our own clients, and of PostgreSQL's: neither keep the others out.
+    pub(crate) arriving: Arrivals,
+    pub(crate) postgres_arriving: Arrivals,
     /// A client has found no place.
     crowded: AtomicBool,
     stopping: OnceLock<Instant>,
@@ -109,12 +116,26 @@ impl Drop for Place {
     }
 }
 
+/// Connections that have not said who they are.
+#[derive(Default)]
+pub(crate) struct Arrivals(Arc<AtomicUsize>);
+
+impl Arrivals {
+    /// One more; `None` when there are too many.
+    pub fn begin(&self) -> Option<Arrival> {
+        let arrived = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |arriving| {
+            (arriving < ARRIVING_MAX).then_some(arriving + 1)
+        });
+        arrived.is_ok().then(|| Arrival(self.0.clone()))
+    }
+}
+
 /// Given back when the connection has said who it is, or is gone.
-pub(crate) struct Arrival(Arc<Server>);
+pub(crate) struct Arrival(Arc<AtomicUsize>);
 
 impl Drop for Arrival {
     fn drop(&mut self) {
-        self.0.arriving.fetch_sub(1, Ordering::AcqRel);
+        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -132,7 +153,8 @@ impl Server {
             tls: RwLock::new(tls),
             metrics: Metrics::new(),
             open: AtomicUsize::new(0),
-            arriving: AtomicUsize::new(0),
+            arriving: Arrivals::default(),
+            postgres_arriving: Arrivals::default(),
             crowded: AtomicBool::new(false),
             stopping: OnceLock::new(),
             stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
@@ -189,17 +211,12 @@ impl Server {
     }
 
     /// A connection that has to say who it is; `None` when too many are doing that.
-    pub(crate) fn arrive(self: &Arc<Self>) -> Option<Arrival> {
-        let arrived = self.arriving.fetch_update(Ordering::AcqRel, Ordering::Acquire, |arriving| {
-            (arriving < ARRIVING_MAX).then_some(arriving + 1)
-        });
-        match arrived {
-            Ok(_) => Some(Arrival(self.clone())),
-            Err(_) => {
-                self.metrics.refused.inc();
-                None
-            }
+    pub(crate) fn arrive(&self, arrivals: &Arrivals) -> Option<Arrival> {
+        let arrival = arrivals.begin();
+        if arrival.is_none() {
+            self.metrics.refused.inc();
         }
+        arrival
     }
 
     /// A place for one more client.

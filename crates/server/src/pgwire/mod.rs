@@ -26,7 +26,7 @@ mod words;
 
 use crate::Server;
 use crate::listen::{STACK_BYTES, next_connection};
-use crate::server::{Arrival, Identity, Place};
+use crate::server::{Arrival, Identity, LOGIN_TIME, Place, REFUSAL_TIME};
 use bytes::{Bytes, BytesMut};
 use cancel::Registered;
 use channel::{Input, Output};
@@ -43,9 +43,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
-
-/// For everything up to the end of the authentication.
-const STARTUP_TIME: Duration = Duration::from_secs(60);
 
 /// A client that takes nothing for so long is given up.
 const STALL_TIME: Duration = Duration::from_secs(120);
@@ -73,7 +70,7 @@ impl Server {
             // One that is gone without a word would keep its place and its transaction.
             let _kept_at_worst = keep_alive(&socket);
             // One too many is let go without a word: nothing is read of it.
-            let Some(arrival) = self.arrive() else { continue };
+            let Some(arrival) = self.arrive(&self.postgres_arriving) else { continue };
             tokio::spawn(serve(socket, peer.to_string(), self.clone(), arrival));
         }
     }
@@ -84,7 +81,7 @@ async fn serve<S>(socket: S, peer: String, server: Arc<Server>, arrival: Arrival
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let started = tokio::time::timeout(STARTUP_TIME, start(Box::new(socket), &peer, &server)).await;
+    let started = tokio::time::timeout(LOGIN_TIME, start(Box::new(socket), &peer, &server)).await;
     drop(arrival);
     if let Ok(Some((client, identity, _place))) = started {
         let user = identity.user.clone();
@@ -118,6 +115,9 @@ async fn start(
         Err(error) => {
             tracing::warn!(peer, user = client.user(), "a PostgreSQL client was not let in: {error}");
             server.metrics.refused.inc();
+            if error.kind() == ErrorKind::Denied {
+                tokio::time::sleep(REFUSAL_TIME).await;
+            }
             refuse(&mut client, &error).await;
             None
         }

@@ -1,7 +1,7 @@
 //! From a new socket to a session: TLS, versions, who it is (protocol.md §1, §3).
 
 use crate::resume::{Awaited, Resumable};
-use crate::server::{Guest, Identity, Server};
+use crate::server::{Guest, Identity, LOGIN_TIME, REFUSAL_TIME, Server};
 use crate::users::nonce;
 use hypostyle_transport::{Channel, Frame, Hook, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -9,16 +9,10 @@ use hypostyle_wire as wire;
 use hypostyle_wire::scram;
 use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, FrameType, Hello, Note, Role, Welcome};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
-
-/// Time to say who one is.
-const LOGIN_TIME: Duration = Duration::from_secs(10);
-
-/// After a wrong password.
-const REFUSAL_TIME: Duration = Duration::from_millis(250);
 
 /// Frames shorter than this are refused by nobody.
 const FRAME_BYTES_MIN: u32 = 1 << 20;
