@@ -215,13 +215,11 @@ impl Connection {
             parameters,
         };
         link.send(&query.frame())?;
-        let frame = loop {
-            let frame = link.receive(number)?;
-            // For rows of a table that the server has asked for, and that are all sent.
-            if frame.frame_type != FrameType::Credit {
-                break frame;
-            }
-        };
+        let mut frame = link.receive_answer(number)?;
+        // For rows of a table that the server has asked for, and that are all sent.
+        while frame.frame_type == FrameType::Credit {
+            frame = link.receive(number)?;
+        }
         if frame.frame_type != FrameType::Result {
             let error = Error::protocol(format!("a {:?} frame where Result must be", frame.frame_type));
             return link.keep_error(Err(error));

@@ -18,6 +18,12 @@ use std::time::{Duration, Instant};
 /// A second interrupt within this time after the first is the same; later it gives the connection up.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 
+/// An answer within this time came from a server that had nothing else to do, over a link that is short.
+const QUICK_ANSWER_TIME: Duration = Duration::from_micros(200);
+
+/// For the answer of such a server nobody goes to sleep for so long.
+const AWAKE_TIME: Duration = Duration::from_micros(100);
+
 /// A server that says nothing for so long after an interrupt is given up.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
 
@@ -38,6 +44,8 @@ pub struct Link {
     pub resolver: Option<Resolver>,
     pub interrupted: Arc<AtomicBool>,
     interrupts: Interrupts,
+    /// How long the answer to the last statement took, if there was one.
+    answer_time: Option<Duration>,
     /// What is heard of the running statement.
     pub meter: Arc<Meter>,
     /// Why the connection is of no use any more.
@@ -92,6 +100,7 @@ impl Link {
             resolver: None,
             interrupted,
             interrupts: Interrupts::default(),
+            answer_time: None,
             meter,
             broken: None,
         }
@@ -259,6 +268,23 @@ impl Link {
             return Err(interrupted());
         }
         Ok(())
+    }
+
+    /// The next frame of a statement that has just been sent. Where the last answer was there at once, this one is waited for without
+    /// going to sleep for a while: to be woken up takes as long as a short statement.
+    pub fn receive_answer(&mut self, query: u32) -> Result<Frame> {
+        let sent = Instant::now();
+        if self.answer_time.is_some_and(|time| time < QUICK_ANSWER_TIME) {
+            // An error is met again by whoever reads.
+            while sent.elapsed() < AWAKE_TIME
+                && matches!(self.channel.is_readable_within(Duration::ZERO), Ok(false))
+            {
+                std::thread::yield_now();
+            }
+        }
+        let frame = self.receive(query);
+        self.answer_time = Some(sent.elapsed());
+        frame
     }
 
     fn receive_any(&mut self, query: u32) -> Result<Frame> {
