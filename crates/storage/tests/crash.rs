@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 /// Tells the child where its database is.
 const DIRECTORY: &str = "HYPOSTYLE_TEST_CRASH_DIRECTORY";
 const SEED: &str = "HYPOSTYLE_TEST_SEED";
-/// Kills in a run of the test, which `HYPOSTYLE_TEST_ROUNDS` multiplies.
-const ROUNDS: usize = 40;
+/// Kills in a run of a test, with one writer, and beside one who has the database open.
+const KILLS: usize = 40;
+const KILLS_BESIDE: usize = 15;
 
 /// How many rows are appended to a table that has `rows`: the history follows from the row count alone.
 fn next_append(rows: u64) -> u64 {
@@ -181,13 +182,18 @@ fn seed() -> u64 {
     seed
 }
 
+/// `HYPOSTYLE_TEST_ROUNDS` multiplies what is done.
+fn times(count: usize) -> usize {
+    count * std::env::var("HYPOSTYLE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap())
+}
+
 #[test]
 fn a_killed_writer_loses_nothing_and_leaves_nothing() {
     let mut random = Random(seed());
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("killed.hypo");
     let (mut rows, mut kills_in_commit) = (0, 0);
-    let rounds = ROUNDS * std::env::var("HYPOSTYLE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
+    let rounds = times(KILLS);
     for round in 0..rounds {
         let mut child = child(&path, "child_that_commits", "");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -241,7 +247,7 @@ fn a_killed_writer_leaves_nothing_although_the_database_stays_open() {
     drop(open(&path));
     let reader = Database::open(&path, OpenMode::ReadOnly).unwrap();
     let mut seen = BTreeSet::new();
-    for _ in 0..15 {
+    for _ in 0..times(KILLS_BESIDE) {
         let mut child = child(&path, "child_that_commits", "");
         std::thread::sleep(Duration::from_micros(20_000 + random.below(80_000)));
         child.kill().unwrap();

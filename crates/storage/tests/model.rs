@@ -296,7 +296,7 @@ fn a_database_agrees_with_a_simple_model() {
                 assert_agrees(&database.snapshot().unwrap(), &world.model);
             }
             world.between_transactions();
-            if let Some((snapshot, model)) = world.held.first() {
+            for (snapshot, model) in &world.held {
                 assert_agrees(snapshot, model);
             }
         }
