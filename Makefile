@@ -46,7 +46,8 @@ test-long: build ## Crash, fault, isolation, damage, hostile-client and model ca
 	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) cargo test --locked -p hypostyle-storage \
 		--test crash --test images --test faults --test isolation --test model -- --nocapture --test-threads 1
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
-		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py tests/test_against_duckdb.py
+		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py \
+		tests/test_against_duckdb.py tests/test_against_sqlite.py
 	@. scripts/env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
 		&& HYPOSTYLE_PGWIRE="$$CARGO_TARGET_DIR/release/examples/pgwire" HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		"$$VENV/bin/python" -m pytest -q -s tests/test_pgwire_hostile.py

@@ -1,13 +1,12 @@
 """Random queries over the same rows here and in DuckDB: one question has one answer."""
 
 import itertools
-import os
 import random
 
 import duckdb
 import hypostyle
 import pytest
-from campaigns import ROUNDS, SEED
+from campaigns import fixed_seeds
 
 TABLES = """
 create table t (i integer, f double, s varchar);
@@ -125,13 +124,7 @@ def answer(connection, sql):
     return result.fetchall() if sql.startswith("select") else None
 
 
-def seeds():
-    """The same in every run, unless more are asked for: what one of them finds is no accident of a change."""
-    first, rounds = int(os.environ.get(SEED) or 0), int(os.environ.get(ROUNDS) or 1)
-    return range(first, first + 4 * rounds)
-
-
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", fixed_seeds())
 def test_subqueries(seed):
     maker, compared = Maker(seed), 0
     with hypostyle.connect() as ours, duckdb.connect() as theirs:
@@ -245,7 +238,7 @@ def changed(connection, sql, refused):
     return result.rows_affected if isinstance(connection, hypostyle.Connection) else result.fetchone()[0]
 
 
-@pytest.mark.parametrize("seed", seeds())
+@pytest.mark.parametrize("seed", fixed_seeds())
 def test_changes(seed):
     changer, outcomes = Changer(seed), {"refused": 0, "changed": 0}
     with hypostyle.connect() as ours, duckdb.connect() as theirs:

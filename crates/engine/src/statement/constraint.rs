@@ -342,6 +342,22 @@ fn broken(constraint: &ConstraintEntry, table: &TableEntry, which: &str, row: &s
     )
 }
 
+/// What a row says that refers by a RESTRICT to one which is to be deleted or to get another key.
+pub(super) fn restricted(
+    table: &TableEntry,
+    constraint: &ConstraintEntry,
+    row: &RecordBatch,
+    is_update: bool,
+) -> Error {
+    let columns = constraint.rule.columns();
+    let row = shown(table, row, |column| columns.contains(&column));
+    let why = match is_update {
+        false => "ON DELETE RESTRICT keeps the row that it refers to",
+        true => "ON UPDATE RESTRICT keeps the key that it refers to",
+    };
+    broken(constraint, table, "", &row, why).with_sqlstate("23001")
+}
+
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
     let pairs = ours.iter().zip(theirs).map(|(our, their)| format!("{one}.{our} = {other}.{their}"));
     pairs.collect::<Vec<_>>().join(" AND ")
@@ -575,7 +591,7 @@ impl Session {
     }
 
     /// The first row that a query gives.
-    fn first_row(&self, sql: &str) -> Result<Option<RecordBatch>> {
+    pub(super) fn first_row(&self, sql: &str) -> Result<Option<RecordBatch>> {
         let (_, batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
         Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))
     }

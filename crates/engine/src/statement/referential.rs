@@ -1,7 +1,7 @@
 //! ON DELETE and ON UPDATE of foreign keys: what becomes of rows that refer to rows which a statement deletes or
 //! gives another key.
 
-use super::constraint::referring;
+use super::constraint::{referring, restricted};
 use super::write::{ChangedRows, Target, value_or_default};
 use super::{parse, quoted};
 use crate::error::from_datafusion;
@@ -50,9 +50,10 @@ impl Modification {
     }
 }
 
-/// A foreign key whose rows follow those that they refer to.
+/// A foreign key that says what becomes of its rows when those go that they refer to.
 struct Reference {
     table: TableId,
+    constraint: ConstraintEntry,
     columns: Vec<ColumnId>,
     referred: Vec<ColumnId>,
     on_delete: ReferentialAction,
@@ -61,31 +62,31 @@ struct Reference {
 
 /// What is to be done with rows that have some keys.
 struct Following {
-    table: TableId,
-    columns: Vec<ColumnId>,
+    reference: Arc<Reference>,
     action: ReferentialAction,
     /// The columns of an old key, and behind them those of the new one.
     keys: Vec<RecordBatch>,
 }
 
+/// NO ACTION is all that the check at the end of a statement is enough for.
 fn acts(action: ReferentialAction) -> bool {
-    !matches!(action, ReferentialAction::NoAction | ReferentialAction::Restrict)
+    action != ReferentialAction::NoAction
 }
 
 /// The foreign keys that refer to a table and do something.
-fn references(catalog: &Catalog, id: TableId) -> Vec<Reference> {
+fn references(catalog: &Catalog, id: TableId) -> Vec<Arc<Reference>> {
     let reference = |(table, constraint): (&TableEntry, &ConstraintEntry)| match &constraint.rule {
         ConstraintRule::ForeignKey { columns, referred, on_delete, on_update, .. }
             if acts(*on_delete) || acts(*on_update) =>
         {
-            let (columns, referred) = (columns.clone(), referred.clone());
-            Some(Reference {
+            Some(Arc::new(Reference {
                 table: table.id,
-                columns,
-                referred,
+                constraint: constraint.clone(),
+                columns: columns.clone(),
+                referred: referred.clone(),
                 on_delete: *on_delete,
                 on_update: *on_update,
-            })
+            }))
         }
         _ => None,
     };
@@ -118,7 +119,7 @@ impl Session {
         while let Some(next) = following.pop_front() {
             self.check_interrupt()?;
             let modification = self.follow(writer, &next)?;
-            following.extend(self.stage(writer, next.table, &modification)?);
+            following.extend(self.stage(writer, next.reference.table, &modification)?);
         }
         Ok(())
     }
@@ -145,6 +146,8 @@ impl Session {
             })?);
         }
         modification.stage(writer, id, || self.check_interrupt())?;
+        // Before another action takes away the rows that restrict this one.
+        following.sort_by_key(|following: &Following| following.action != ReferentialAction::Restrict);
         Ok(following)
     }
 
@@ -152,7 +155,7 @@ impl Session {
     fn keys_that_change(
         &self,
         target: &Target,
-        reference: &Reference,
+        reference: &Arc<Reference>,
         modification: &Modification,
     ) -> Result<Vec<Following>> {
         let table = target.data.entry();
@@ -166,12 +169,7 @@ impl Session {
             target.position(),
             position = quoted(POSITION)
         );
-        let following = |action, keys| Following {
-            table: reference.table,
-            columns: reference.columns.clone(),
-            action,
-            keys,
-        };
+        let following = |action, keys| Following { reference: reference.clone(), action, keys };
         let mut found = Vec::new();
         if acts(reference.on_delete) && !modification.deleted.is_empty() {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
@@ -212,32 +210,42 @@ impl Session {
     fn follow(&self, writer: &mut Transaction, following: &Following) -> Result<Modification> {
         self.with_view_of(writer, |session, writer, snapshot| {
             let database = session.scope.name_of(writer.database())?;
-            let data = snapshot.table_by_id(following.table);
+            let Following { reference, action, .. } = following;
+            let data = snapshot.table_by_id(reference.table);
             let data = data.ok_or_else(|| Error::internal("a table that refers to another is missing"))?;
             let target = Target::new(&database, snapshot, data, "c");
             let table = data.entry();
-            let key = places(table, &following.columns);
+            let key = places(table, &reference.columns);
             let is_update = following.keys.iter().any(|keys| keys.num_columns() > key.len());
-            let deletes = following.action == ReferentialAction::Cascade && !is_update;
+            let same = key.iter().enumerate().map(|(number, place)| {
+                format!("c.{} = k.{}", quoted(&table.columns[*place].name), old(number))
+            });
+            let same = same.collect::<Vec<_>>().join(" AND ");
+            let from = format!("FROM {} JOIN {KEYS} AS k ON {same}", target.source());
+            if *action == ReferentialAction::Restrict {
+                let sql = format!("SELECT c.* {from} LIMIT 1");
+                let row =
+                    session.with_given(KEYS, following.keys.clone(), |session| session.first_row(&sql))?;
+                return row.map_or_else(
+                    || Ok(Modification::default()),
+                    |row| Err(restricted(table, &reference.constraint, &row, is_update)),
+                );
+            }
+            let deletes = *action == ReferentialAction::Cascade && !is_update;
             let mut values: Vec<String> = target.names().map(|name| format!("c.{name}")).collect();
             for (number, place) in key.iter().enumerate() {
-                values[*place] = match following.action {
+                values[*place] = match action {
                     ReferentialAction::SetNull => "NULL".into(),
                     ReferentialAction::SetDefault => value_or_default(&target, *place, None)?,
                     _ => format!("k.{}", new(number)),
                 };
             }
             let named = values.iter().zip(target.names()).map(|(value, name)| format!(", {value} AS {name}"));
-            let same = key.iter().enumerate().map(|(number, place)| {
-                format!("c.{} = k.{}", quoted(&table.columns[*place].name), old(number))
-            });
             let sql = format!(
-                "SELECT {} AS {}{} FROM {} JOIN {KEYS} AS k ON {}",
+                "SELECT {} AS {}{} {from}",
                 target.position(),
                 quoted(POSITION),
                 if deletes { String::new() } else { named.collect() },
-                target.source(),
-                same.collect::<Vec<_>>().join(" AND ")
             );
             let ChangedRows { positions, places, rows, .. } =
                 session.with_given(KEYS, following.keys.clone(), |session| {
