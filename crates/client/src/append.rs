@@ -1,6 +1,7 @@
 //! Rows from the program to a table of the server (protocol.md §5).
 
-use crate::link::{Link, Sending};
+use crate::link::Link;
+use crate::sending::Sending;
 use arrow_array::RecordBatchReader;
 use arrow_schema::ArrowError;
 use hypostyle_types::{Error, Result};
@@ -14,24 +15,11 @@ pub fn append(
 ) -> Result<u64> {
     let query = append.query;
     link.send(&append.frame())?;
-    let mut sending = Sending::new(link, query, append.schema.clone());
-    let mut rows = 0;
-    for batch in data {
-        let sent = link
-            .check_interrupt()
-            .and(batch.map_err(|error| readable(&error)))
-            .and_then(|batch| sending.batch(link, &batch).map(|()| batch.num_rows() as u64));
-        match sent {
-            Ok(sent) => rows += sent,
-            Err(error) => {
-                // The program's own rows failed, so that the append is nothing; of the server's error it knows.
-                link.abandon(query)?;
-                return Err(error);
-            }
-        }
-        link.meter.computed(rows, None);
+    if let Err(error) = send(link, append, data) {
+        // The program's own rows failed, so that the append is nothing; of the server's error it knows.
+        link.abandon(query)?;
+        return Err(error);
     }
-    sending.end(link)?;
     loop {
         let frame = link.receive(query)?;
         match frame.frame_type {
@@ -43,6 +31,19 @@ pub fn append(
             other => return Err(Error::protocol(format!("a {other:?} frame after an append"))),
         }
     }
+}
+
+fn send(link: &mut Link, append: &wire::Append, data: Box<dyn RecordBatchReader + Send>) -> Result<()> {
+    let mut sending = Sending::new(link, append.query, append.schema.clone());
+    let mut rows = 0;
+    for batch in data {
+        link.check_interrupt()?;
+        let batch = batch.map_err(|error| readable(&error))?;
+        sending.batch(link, &batch)?;
+        rows += batch.num_rows() as u64;
+        link.meter.computed(rows, None);
+    }
+    sending.end(link)
 }
 
 fn readable(error: &ArrowError) -> Error {

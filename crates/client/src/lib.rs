@@ -15,6 +15,7 @@ mod link;
 mod login;
 mod progress;
 mod result;
+mod sending;
 
 pub use address::{Address, Tls};
 pub use connection::{AppendOptions, Connection, Hook, Options, Resolver, Table};

@@ -2,14 +2,12 @@
 
 use crate::connection::{Hook, Resolver};
 use crate::progress::Meter;
+use crate::sending::Sending;
 use arrow_buffer::Buffer;
 use hypostyle_transport::{Channel, Frame};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
-use hypostyle_wire::{
-    Answer, Ask, Codec, Done, EncodedFrame, End, Failure, FrameType, StreamEncoder, Transaction,
-    rows_that_fit,
-};
+use hypostyle_wire::{Answer, Ask, Done, Failure, FrameType, Transaction};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -375,83 +373,4 @@ fn given_up() -> Error {
         ErrorKind::Connection,
         "the server does not answer to the interrupt: the connection is given up, and what it had open is rolled back",
     )
-}
-
-/// Rows on their way to the server.
-pub struct Sending {
-    query: u32,
-    encoder: StreamEncoder,
-    /// The end of sending the last chunk.
-    last: Instant,
-    credit: i64,
-}
-
-impl Sending {
-    pub fn new(link: &Link, query: u32, schema: arrow_schema::SchemaRef) -> Self {
-        let codec = if link.channel.socket().is_unix() { Codec::None } else { Codec::Auto };
-        let encoder = StreamEncoder::new(query, schema, wire::COMPRESSIONS, codec, 1);
-        Self { query, encoder, last: Instant::now(), credit: 0 }
-    }
-
-    /// # Errors
-    /// The server's, which has then given the statement up.
-    pub fn batch(&mut self, link: &mut Link, batch: &arrow_array::RecordBatch) -> Result<()> {
-        let mut start = 0;
-        while start < batch.num_rows() {
-            let rows = rows_that_fit(batch, start, wire::CHUNK_BYTES as usize);
-            let encoded = self.encoder.plan(batch.slice(start, rows))?.encode()?;
-            start += rows;
-            let before = link.channel.full();
-            for frame in &encoded.frames {
-                self.pay(link, frame.body_bytes())?;
-                send_frame(link, frame)?;
-            }
-            let elapsed = std::mem::replace(&mut self.last, Instant::now()).elapsed();
-            let full = link.channel.full().since(before);
-            self.encoder.sent(&encoded, Some(wire::OnLink { elapsed, full }));
-        }
-        Ok(())
-    }
-
-    fn pay(&mut self, link: &mut Link, bytes: usize) -> Result<()> {
-        while let Some(frame) = link.try_receive()? {
-            self.take(link, &frame)?;
-        }
-        while self.credit <= 0 {
-            let frame = link.receive(self.query)?;
-            self.take(link, &frame)?;
-        }
-        self.credit -= i64::try_from(bytes).unwrap_or(i64::MAX);
-        Ok(())
-    }
-
-    fn take(&mut self, link: &mut Link, frame: &Frame) -> Result<()> {
-        match frame.frame_type {
-            FrameType::Credit => {
-                let credit = wire::Credit::decode(&frame.body)?;
-                self.credit = self.credit.saturating_add_unsigned(credit.bytes);
-                Ok(())
-            }
-            FrameType::Progress => Ok(()),
-            FrameType::Error => Err(link.failed(frame)),
-            other => Err(Error::protocol(format!("a {other:?} frame where credit must be"))),
-        }
-    }
-
-    pub fn end(self, link: &mut Link) -> Result<()> {
-        let end = self.encoder.end();
-        link.send(&End { query: self.query, rows: end.rows, checksum: end.checksum }.frame())
-    }
-}
-
-fn send_frame(link: &mut Link, frame: &EncodedFrame) -> Result<()> {
-    let length = frame.body_bytes();
-    if length > link.frame_bytes_max as usize {
-        return Err(Error::invalid_input(format!(
-            "a row takes {length} bytes, more than the {} that the server accepts",
-            link.frame_bytes_max
-        ))
-        .with_sqlstate("54000"));
-    }
-    link.send_buffers(frame.buffers())
 }

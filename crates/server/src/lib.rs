@@ -5,7 +5,6 @@
 mod listen;
 mod metrics;
 mod pgwire;
-mod pool;
 mod resume;
 mod server;
 mod session;

@@ -1,10 +1,9 @@
 //! Sockets that clients come to, and the end of it all.
 
 use crate::metrics;
-use crate::pool::Pool;
 use crate::server::Server;
 use crate::session;
-use hypostyle_transport::{Socket, Transport};
+use hypostyle_transport::{Pool, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -75,8 +74,7 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
     for address in [addresses.tcp, addresses.postgres].into_iter().flatten() {
         server.check_address(address)?;
     }
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let pool = Pool::new(cores)?;
+    let pool = Pool::new()?;
     let mut listeners = Vec::new();
     let mut tcp = None;
     if let Some(address) = addresses.tcp {

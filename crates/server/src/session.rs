@@ -10,11 +10,10 @@ mod receive;
 mod send;
 mod trial;
 
-use crate::pool::Pool;
 use crate::server::{Arrival, Guest, Identity, Server};
 use answer::answers;
 use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue};
-use hypostyle_transport::{Frame, Socket};
+use hypostyle_transport::{Frame, Pool, Socket};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Capabilities, FrameType, QueryKind};

@@ -10,11 +10,13 @@
 mod body;
 mod channel;
 mod frames;
+mod pool;
 mod socket;
 mod streams;
 
 pub use channel::{Channel, Reconnect};
 pub use frames::{Frame, Transport};
+pub use pool::{Pending, Pool};
 pub use socket::{Socket, keep_alive};
 pub use streams::Numbered;
 

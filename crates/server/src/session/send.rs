@@ -2,10 +2,10 @@
 
 use super::Session;
 use super::link::Link;
-use crate::pool::Pending;
 use arrow::buffer::Buffer;
 use hypostyle::{NodeFiles, QueryResult, StoredFiles};
 use hypostyle_io::File;
+use hypostyle_transport::Pending;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{

@@ -1,4 +1,4 @@
-//! Threads that encode chunks, for all sessions.
+//! Threads that encode chunks while others are being sent.
 
 use hypostyle_types::{Error, Result};
 use parking_lot::Mutex;
@@ -25,7 +25,15 @@ impl<T> Pending<T> {
 }
 
 impl Pool {
-    pub fn new(threads: usize) -> Result<Arc<Self>> {
+    /// As many threads as there are cores.
+    ///
+    /// # Errors
+    /// `Io` when a thread cannot be started.
+    pub fn new() -> Result<Arc<Self>> {
+        Self::of(std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+    }
+
+    fn of(threads: usize) -> Result<Arc<Self>> {
         let (sender, receiver) = channel::<Job>();
         let receiver = Arc::new(Mutex::new(receiver));
         for _ in 0..threads {
@@ -67,7 +75,7 @@ mod tests {
 
     #[test]
     fn jobs_run_and_a_panic_is_an_error_of_its_job_only() {
-        let pool = Pool::new(2).unwrap();
+        let pool = Pool::of(2).unwrap();
         let pending: Vec<_> = (0..100).map(|number| pool.run(move || number * 2)).collect();
         let panicked = pool.run(|| -> u8 { panic!("a test panics on purpose") });
         let values: Vec<i32> = pending.into_iter().map(|pending| pending.wait().unwrap()).collect();
