@@ -3,7 +3,7 @@
 use hypostyle::{Connection, Database, ErrorKind, OpenOptions, Poll, PollHook, Progress};
 use std::sync::{Arc, Mutex};
 
-fn rows(connection: &Connection, sql: &str) -> String {
+pub(crate) fn rows(connection: &Connection, sql: &str) -> String {
     let batches = connection.execute(sql).unwrap().record_batches().unwrap();
     arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string()
 }

@@ -1,6 +1,8 @@
 //! Interrupts and the poll hook.
 
+use crate::backup::rows;
 use hypostyle::{Database, ErrorKind, OpenOptions, Poll};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -33,4 +35,51 @@ fn the_poll_hook_runs_while_waiting_and_may_interrupt() {
     let result = connection.execute(LONG).and_then(|result| result.row_count());
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Interrupted);
     assert!(polls.load(Ordering::Relaxed) >= 4);
+}
+
+/// Each is stopped on its way, changes nothing, and can be run afterwards.
+#[test]
+fn maintenance_can_be_interrupted() {
+    let directory = tempfile::tempdir().unwrap();
+    let database = Database::open(directory.path().join("maintained"), OpenOptions::default()).unwrap();
+    let connection = database.connect().unwrap();
+    connection
+        .execute(
+            "CREATE TABLE t AS SELECT value AS a, CAST(value AS VARCHAR) AS b FROM generate_series(1, 2000000) AS g (value);
+             DELETE FROM t WHERE a % 10 = 3",
+        )
+        .unwrap();
+    let size = || -> u64 {
+        let all = walk(&directory.path().join("maintained/columns"));
+        all.iter().map(|file| std::fs::metadata(file).unwrap().len()).sum()
+    };
+    let found = || rows(&connection, "SELECT count(*), sum(a), max(b) FROM t");
+    let (all, before) = (found(), size());
+    // Those that write have written some rows by the third time.
+    for (sql, polls) in [
+        ("CHECK DATABASE", 1),
+        ("VACUUM t", 3),
+        ("VACUUM", 3),
+        ("ALTER TABLE t ALTER COLUMN a TYPE DECIMAL(20, 0)", 3),
+    ] {
+        let polled = AtomicU64::new(0);
+        connection.set_poll(Some(Arc::new(move |_| match polled.fetch_add(1, Ordering::Relaxed) < polls {
+            true => Poll::Continue,
+            false => Poll::Interrupt,
+        })));
+        let error = connection.execute(sql).and_then(|result| result.row_count()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Interrupted, "{sql}: {error}");
+        connection.set_poll(None);
+        assert_eq!(found(), all, "{sql}");
+        assert_eq!(size(), before, "{sql} leaves files behind");
+    }
+    assert_eq!(connection.execute("CHECK DATABASE").unwrap().row_count().unwrap(), 0);
+    connection.execute("VACUUM t").unwrap();
+    assert_eq!(found(), all);
+    assert!(size() < before, "{} bytes were {before}", size());
+}
+
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }

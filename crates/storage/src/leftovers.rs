@@ -93,22 +93,38 @@ impl Database {
 }
 
 impl Database {
-    /// Cuts from a table's files what a transaction has written there that was rolled back; its append lock is held. While somebody
-    /// may still look at those rows, it is left to a checkpoint.
-    pub(crate) fn cut_files(&self, id: TableId, rolled_back: &Uncommitted) -> Result<()> {
-        if let Some(others) = rolled_back.others() {
-            self.rolled_back().lock().push(others);
+    /// Tells those who look at rows that these are no more, and remembers that somebody looks.
+    pub(crate) fn roll_back(&self, rows: &Uncommitted) {
+        rows.roll_back();
+        self.rolled_back().lock().extend(rows.others());
+    }
+
+    /// Removes what a transaction that is rolled back has written: behind the rows of tables, whose append locks are held, and columns
+    /// of those tables that were to replace others. While somebody of this process may still look at them, it is left to a
+    /// checkpoint.
+    pub(crate) fn remove_rolled_back<'a>(
+        &self,
+        mut tables: impl Iterator<Item = &'a TableId>,
+        columns: &[Arc<GenerationFiles>],
+    ) -> Result<()> {
+        if self.are_looked_at() {
             return Ok(());
         }
         let latest = self.latest()?;
-        cut(self.store(), &latest, id)
+        tables.try_for_each(|id| cut(self.store(), &latest, *id))?;
+        columns.iter().try_for_each(|files| files.remove())
+    }
+
+    /// Whether somebody of this process may be reading rows that were rolled back.
+    fn are_looked_at(&self) -> bool {
+        let mut rolled_back = self.rolled_back().lock();
+        rolled_back.retain(|seen| seen.strong_count() > 0);
+        !rolled_back.is_empty()
     }
 
     /// Whether nobody can be reading rows that were rolled back: of other processes that is not known.
     fn may_cut(&self) -> Result<bool> {
-        let mut rolled_back = self.rolled_back().lock();
-        rolled_back.retain(|seen| seen.strong_count() > 0);
-        Ok(rolled_back.is_empty() && self.readers().alone()?)
+        Ok(!self.are_looked_at() && self.readers().alone()?)
     }
 }
 

@@ -85,6 +85,8 @@ pub struct Transaction {
     unsynced: bool,
     /// For who reads rows that it has written to column files.
     uncommitted: Uncommitted,
+    /// Files of columns that were written anew, which no version has yet.
+    made: Vec<Arc<GenerationFiles>>,
     /// A commit may have made them the table's.
     is_committed: bool,
     changed: BTreeMap<TableId, Changed>,
@@ -174,6 +176,7 @@ impl Transaction {
             reads_own: false,
             unsynced: false,
             uncommitted: Uncommitted::default(),
+            made: Vec::new(),
             is_committed: false,
             changed: BTreeMap::new(),
             guarded: BTreeSet::new(),
@@ -271,7 +274,7 @@ impl Transaction {
         self.writers.clear();
         self.changed.clear();
         self.staged = savepoint.0.clone();
-        std::mem::take(&mut self.uncommitted).roll_back();
+        self.database.roll_back(&std::mem::take(&mut self.uncommitted));
     }
 
     pub(crate) fn own_sequences(&mut self) -> &mut OwnSequences {
@@ -716,8 +719,8 @@ impl Transaction {
         mut column: ColumnEntry,
         pieces: impl Iterator<Item = Result<ArrayRef>>,
     ) -> Result<ColumnEntry> {
-        let store = self.database.store();
-        let files = GenerationFiles::new(store.clone(), id, column.id, column.generation.number);
+        let files = files_of(self.database.store(), id, &column);
+        self.made.push(files.clone());
         let mut writer = ColumnWriter::open(&column, files)?;
         for piece in pieces {
             writer.append(&piece?)?;
@@ -744,6 +747,8 @@ impl Transaction {
         for column in &mut compacted.columns {
             column.generation = empty_generation(column.generation.number.next(), &column.logical_type);
         }
+        let files = compacted.columns.iter().map(|column| files_of(self.database.store(), id, column));
+        self.made.extend(files);
         let mut writers = open_columns(self.database.store(), &compacted)?;
         for rows in pieces(entry.rows) {
             proceed(rows.start, entry.rows)?;
@@ -816,7 +821,7 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.writers.clear();
-        self.uncommitted.roll_back();
+        self.database.roll_back(&self.uncommitted);
         if self.database.check_process().is_err() {
             return;
         }
@@ -827,10 +832,9 @@ impl Drop for Transaction {
             return;
         }
         // With the append locks: nobody else writes there.
-        for id in self.locks.keys().filter(|id| !self.created.contains(id)) {
-            if let Err(error) = self.database.cut_files(*id, &self.uncommitted) {
-                tracing::warn!(%error, "rows that were rolled back stay behind in the files of a table");
-            }
+        let written = self.locks.keys().filter(|id| !self.created.contains(id));
+        if let Err(error) = self.database.remove_rolled_back(written, &self.made) {
+            tracing::warn!(%error, "rows that were rolled back stay behind in the files of a table");
         }
     }
 }
@@ -1171,11 +1175,12 @@ fn slice_bytes(arrays: &[ArrayRef]) -> usize {
 
 /// Writers behind the rows of a table's column files.
 pub(crate) fn open_columns(store: &Arc<Store>, table: &TableEntry) -> Result<Vec<ColumnWriter>> {
-    let open = |column: &ColumnEntry| {
-        let files = GenerationFiles::new(store.clone(), table.id, column.id, column.generation.number);
-        ColumnWriter::open(column, files)
-    };
+    let open = |column: &ColumnEntry| ColumnWriter::open(column, files_of(store, table.id, column));
     table.columns.iter().map(open).collect()
+}
+
+fn files_of(store: &Arc<Store>, table: TableId, column: &ColumnEntry) -> Arc<GenerationFiles> {
+    GenerationFiles::new(store.clone(), table, column.id, column.generation.number)
 }
 
 /// Writes what is pending; not yet durable.
