@@ -422,11 +422,32 @@ fn nobody_gets_in_without_the_password() {
     assert_eq!(listen(&open, &network).err().unwrap().kind(), ErrorKind::Denied);
 }
 
+/// A certificate for this machine, and its key.
+fn certificate() -> (String, String) {
+    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
+    (certified.cert.pem(), certified.signing_key.serialize_pem())
+}
+
+#[test]
+fn a_client_of_other_versions_is_told_which_are_spoken() {
+    let served = Served::in_memory();
+    for (oldest, newest) in [(2u16, 9u16), (9, 2), (0, 0)] {
+        let mut socket = TcpStream::connect(served.tcp).unwrap();
+        socket.write_all(b"HYPO").unwrap();
+        socket.write_all(&[oldest.to_le_bytes(), newest.to_le_bytes()].concat()).unwrap();
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).unwrap();
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.contains("0A000"), "{text:?}");
+        assert!(text.contains(&format!("the client speaks versions {oldest} to {newest}")), "{text:?}");
+    }
+    assert!(served.connect_tcp().is_ok());
+}
+
 #[test]
 fn tls_is_spoken_and_demanded_where_there_is_a_certificate() {
-    let certified = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
-    let pem = (certified.cert.pem(), certified.signing_key.serialize_pem());
-    let served = Served::new(Setup { certificate: Some(pem), users: Some(users()), ..Setup::default() });
+    let served =
+        Served::new(Setup { certificate: Some(certificate()), users: Some(users()), ..Setup::default() });
     let ca = served.directory.path().join("server.crt");
     let address = |options: &str| format!("hypostyle://rita:r@127.0.0.1:{}/?{options}", served.tcp.port());
     let connection = served.connect(&address(&format!("tls=on&tls_ca={}", ca.display())), true).unwrap();
@@ -532,17 +553,36 @@ fn work(connection: &Connection) -> hypostyle::Result<()> {
 #[test]
 fn a_session_goes_on_over_a_new_connection_wherever_the_old_one_is_cut() {
     let served = Served::in_memory();
+    let places = (400..1400).step_by(23).chain((1400..12_000).step_by(499));
+    check_cut_sessions(&served, &|relay| format!("hypostyle://{relay}/"), places);
+}
+
+#[test]
+fn a_session_of_a_user_goes_on_over_tls_wherever_it_is_cut() {
+    let served =
+        Served::new(Setup { certificate: Some(certificate()), users: Some(users()), ..Setup::default() });
+    let ca = served.directory.path().join("server.crt");
+    let address = |relay: SocketAddr| {
+        format!("hypostyle://will:w@127.0.0.1:{}/?tls=on&tls_ca={}", relay.port(), ca.display())
+    };
+    check_cut_sessions(&served, &address, (3000..12_000).step_by(457));
+}
+
+/// Cuts connections after so many bytes once the handshake is over.
+fn check_cut_sessions(
+    served: &Served,
+    address: &dyn Fn(SocketAddr) -> String,
+    places: impl Iterator<Item = usize>,
+) {
     let own = served.database.connect().unwrap();
     own.execute(TYPES).unwrap();
     own.execute("CREATE TABLE done (n INTEGER)").unwrap();
     own.execute("CREATE TABLE appended (id BIGINT, text VARCHAR)").unwrap();
     let number = |sql: &str| rows(&own.execute(sql).unwrap()).column(0).as_primitive::<Int64Type>().value(0);
-    let handshake = 400;
-    let places = (handshake..1400).step_by(23).chain((1400..12_000).step_by(499));
     let cuts = places
         .flat_map(|bytes| {
             let to_client = Cut { to_client: bytes, ..WHOLE };
-            let to_server = Cut { to_server: bytes * 20, ..WHOLE };
+            let to_server = Cut { to_server: bytes * 5, ..WHOLE };
             // Cut again while it is being resumed, and soon after.
             [
                 vec![to_client],
@@ -553,13 +593,12 @@ fn a_session_goes_on_over_a_new_connection_wherever_the_old_one_is_cut() {
         .collect::<Vec<_>>();
     let sessions = cuts.len() as i64;
     for cut in cuts {
-        let address = relay(served.tcp, cut);
-        let connection = served.connect(&format!("hypostyle://{address}/"), true).unwrap();
+        let connection = served.connect(&address(relay(served.tcp, cut)), true).unwrap();
         work(&connection).unwrap();
     }
     assert_eq!(number("SELECT count(*) FROM done"), sessions);
     assert_eq!(number("SELECT count(*) FROM appended"), 20_000 * sessions);
-    let resumed = metric(&served, "sessions_resumed_total");
+    let resumed = metric(served, "sessions_resumed_total");
     assert!(resumed > sessions, "{resumed} of {sessions} sessions were resumed");
 }
 

@@ -14,7 +14,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// More connections wait until others have closed, or have said nothing for `SILENCE_TIME`.
+const CONNECTIONS_MAX: usize = 64;
+const SILENCE_TIME: Duration = Duration::from_secs(5);
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -78,16 +84,19 @@ impl Metrics {
 
 /// Answers `GET /metrics` and `GET /health` until the server stops.
 pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
-    loop {
+    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(place) = places.clone().acquire_owned().await {
         let (stream, _) = next_connection(&listener).await;
         let server = server.clone();
         tokio::spawn(async move {
+            let _place = place;
             let service = service_fn(move |request| {
                 let server = server.clone();
-                async move { Ok::<_, Infallible>(answer(&server, &request)) }
+                async move { Ok::<_, Infallible>(answer(server, &request).await) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(hyper_util::rt::TokioTimer::new())
+                .header_read_timeout(SILENCE_TIME)
                 .serve_connection(TokioIo::new(stream), service);
             // A client that breaks off is no matter of ours.
             let _broken = connection.await;
@@ -95,10 +104,10 @@ pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
     }
 }
 
-fn answer(server: &Server, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(server: Arc<Server>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
     let (status, kind, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => (StatusCode::OK, TEXT, server.metrics.text()),
-        (&Method::GET, "/health") => match health(server) {
+        (&Method::GET, "/health") => match health(server).await {
             Ok(()) => (StatusCode::OK, "text/plain", "ok\n".into()),
             Err(error) => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", format!("{error}\n")),
         },
@@ -111,10 +120,12 @@ fn answer(server: &Server, request: &Request<Incoming>) -> Response<Full<Bytes>>
     response
 }
 
-/// Whether the database answers.
-fn health(server: &Server) -> Result<()> {
+/// Whether the database answers; where it has to wait for a disk, nothing else of the server does.
+async fn health(server: Arc<Server>) -> Result<()> {
     if server.is_stopping() {
         return Err(Error::internal("the server is stopping"));
     }
-    server.database.connect()?.execute("SELECT 1").map(drop)
+    let asked = move || server.database.connect()?.execute("SELECT 1").map(drop);
+    let answered = tokio::task::spawn_blocking(asked).await;
+    answered.unwrap_or_else(|error| Err(Error::internal(format!("the database was not asked: {error}"))))
 }
