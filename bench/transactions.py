@@ -287,6 +287,8 @@ def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
         writer.execute(CREATE)
         beside, commits = rounds(writer, sum(alone))
     os.sched_setaffinity(0, set(range(os.cpu_count() or 1)))
+    if 2 * commits < COMMITS:
+        raise RuntimeError(f"the reader was ready after {2 * commits} commits: give it more rounds")
     what = f"TPC-H beside {2 * commits} commits"
     peers = {"alone": alone, "an empty loop": beside_loop}
     report.add(Measurement(what, beside, peers, Bar(ratio_min=1 / 1.3, peer="alone")))
