@@ -1,4 +1,4 @@
-"""Random changes of tables that refer to each other, here and in SQLite, which has all actions of foreign keys."""
+"""Random changes of tables that refer to each other, here and in SQLite."""
 
 import random
 import sqlite3
@@ -13,7 +13,7 @@ TABLES = ("parent", "child", "grandchild", "part")
 
 
 def definitions(chance):
-    """Every reference with actions of its own; some defaults are keys of no row: such an action is refused."""
+    """Every reference with actions of its own; some defaults are keys of no row."""
 
     def actions(*of):
         return f"on delete {chance.choice(of)} on update {chance.choice(of)}"
