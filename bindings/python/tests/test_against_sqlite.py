@@ -1,4 +1,4 @@
-"""Random changes of tables that refer to each other, here and in SQLite."""
+"""Random changes here and in SQLite: of tables that refer to each other, and in transactions of all kinds."""
 
 import random
 import sqlite3
@@ -94,3 +94,105 @@ def test_actions_of_foreign_keys(seed):
                 rows = f"select * from {table} order by k"
                 assert ours.execute(rows).fetchall() == theirs.execute(rows).fetchall(), (seed, sql, table)
         assert 20 < refusals < 380
+
+
+class Transactions:
+    """Makes statements about few tables, their columns and rows, and transactions around them."""
+
+    def __init__(self, chance):
+        self.chance = chance
+        # Names of those that are set, the last one last; nothing outside of a transaction.
+        self.savepoints = None
+
+    def control(self):
+        """BEGIN, COMMIT, ROLLBACK and SAVEPOINT, as they may come."""
+        if self.savepoints is None:
+            self.savepoints = []
+            return "begin"
+        kind, name = self.chance.randrange(8), self.chance.choice("xyz")
+        if kind <= 1:
+            self.savepoints = None
+            return self.chance.choice(("commit", "commit", "rollback"))
+        if kind <= 4 or name not in self.savepoints:
+            self.savepoints.append(name)
+            return f"savepoint {name}"
+        last = len(self.savepoints) - self.savepoints[::-1].index(name)
+        if kind <= 6:
+            self.savepoints = self.savepoints[:last]
+            return f"rollback to savepoint {name}"
+        self.savepoints = self.savepoints[: last - 1]
+        return f"release savepoint {name}"
+
+    def change(self):
+        table, other = self.chance.sample("tuv", 2)
+        column, another = self.chance.sample("abcd", 2)
+        key, number = self.chance.randrange(KEYS), self.chance.randrange(100)
+        return self.chance.choice(
+            (
+                f"create table {table} (k integer primary key, a integer)",
+                f"create table {table} (k integer primary key, a integer)",
+                f"drop table {table}",
+                f"alter table {table} rename to {other}",
+                f"alter table {table} add column {column} integer default {number}",
+                f"alter table {table} drop column {column}",
+                f"alter table {table} rename column {column} to {another}",
+                *[f"insert into {table} (k) values ({key})"] * 3,
+                *[f"insert into {table} (k, {column}) values ({key}, {number})"] * 6,
+                *[f"update {table} set {column} = {number} where k > {key}"] * 3,
+                f"update {table} set {column} = k where {another} < {number}",
+                f"insert into {table} (k, a) select k + {key}, a from {other}",
+                f"delete from {table} where k = {key}",
+                f"delete from {table} where {column} > {number}",
+            )
+        )
+
+
+def state(connection):
+    """All tables with their columns and rows."""
+    names = "select table_name from information_schema.tables where table_schema = 'main'"
+    if isinstance(connection, sqlite3.Connection):
+        names = "select name from sqlite_master where type = 'table'"
+    found = {}
+    for (table,) in sorted(connection.execute(names).fetchall()):
+        result = connection.execute(f"select * from {table} order by k")
+        found[table] = [column[0] for column in result.description], result.fetchall()
+    return found
+
+
+@pytest.mark.parametrize("seed", fixed_seeds())
+def test_transactions(seed, tmp_path):
+    chance = random.Random(seed)
+    maker, committed, refusals = Transactions(chance), {}, 0
+    with (
+        hypostyle.connect(tmp_path / "ours") as ours,
+        hypostyle.connect(tmp_path / "ours") as watcher,
+        sqlite3.connect(":memory:", isolation_level=None) as theirs,
+    ):
+        for _ in range(400):
+            if chance.random() < 0.25:
+                sql = maker.control()
+                ours.execute(sql)
+                theirs.execute(sql)
+            else:
+                sql, inside = maker.change(), maker.savepoints is not None
+                refused = []
+                for connection, error in ((theirs, sqlite3.Error), (ours, hypostyle.Error)):
+                    # What fails is undone alone, or one of them could not go on.
+                    if inside:
+                        connection.execute("savepoint statement")
+                    refused.append(refuses(connection, sql, error))
+                    if inside:
+                        connection.execute(
+                            f"{'rollback to' if refused[-1] else 'release'} savepoint statement"
+                        )
+                assert refused[0] == refused[1], (seed, sql)
+                refusals += refused[0]
+            expected = state(theirs)
+            assert state(ours) == expected, (seed, sql)
+            if maker.savepoints is None:
+                committed = expected
+            assert state(watcher) == committed, (seed, sql)
+        assert 20 < refusals < 300
+    with hypostyle.connect(tmp_path / "ours") as ours:
+        assert state(ours) == committed
+        assert ours.execute("check database").fetchall() == []
