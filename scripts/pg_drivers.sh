@@ -52,7 +52,10 @@ SELECT nothing FROM odbc
 help odbc
 SQL
 ODBCSYSINI=$work ODBCINI=$work/odbc.ini isql -b -v check < "$work/odbc.sql" | tee "$work/odbc.out"
-grep -q '| 1  *| one' "$work/odbc.out"
+# The values, a NULL, what went wrong with its SQLSTATE, and the columns that SQLColumns tells.
+for line in '1  *| one  *| 1.25' '2  *|   *|   *|' '\[42703\]' 'SQLRowCount returns 2' 'numeric'; do
+    grep -q "$line" "$work/odbc.out" || { echo "no \"$line\" in what ODBC gives"; exit 1; }
+done
 
 echo "== psql"
 connection="host=127.0.0.1 port=$port user=ada"
@@ -61,6 +64,29 @@ for command in '\d' '\d odbc' '\d+ odbc' '\dt+' '\dv' '\dn' '\di' '\df' '\l' '\d
         { echo "$command failed"; cat "$work/psql.out"; exit 1; }
     ! grep -q ERROR "$work/psql.out" || { echo "$command failed"; cat "$work/psql.out"; exit 1; }
 done
+
+# What they show of a table with everything; each line of it, as a pattern.
+psql -X -q "$connection" <<SQL
+CREATE TABLE parent (id INTEGER PRIMARY KEY, name VARCHAR NOT NULL UNIQUE);
+CREATE TABLE child (id BIGINT GENERATED ALWAYS AS IDENTITY, parent INTEGER DEFAULT 7 REFERENCES parent ON DELETE CASCADE, CHECK (parent > 0));
+CREATE VIEW grown AS SELECT * FROM parent;
+COMMENT ON COLUMN child.parent IS 'whose it is';
+SQL
+shows() {
+    psql -X -v ON_ERROR_STOP=1 "$connection" -c "$1" > "$work/psql.out" 2>&1 || { echo "$1 failed"; cat "$work/psql.out"; exit 1; }
+    for pattern in "${@:2}"; do
+        grep -Eq -- "$pattern" "$work/psql.out" || { echo "$1 does not show $pattern"; cat "$work/psql.out"; exit 1; }
+    done
+}
+shows '\d' 'child +\| table +\| ada' 'grown +\| view'
+shows '\d parent' 'id +\| integer +\| +\| not null' '"parent_pkey" PRIMARY KEY' 'UNIQUE' 'Referenced by:' 'TABLE "child" CONSTRAINT "child_parent_fkey"'
+shows '\d child' 'id +\| bigint +\|.*generated always as identity' 'parent +\| integer .* 7' \
+    'FOREIGN KEY \(parent\) REFERENCES parent\(id\) ON DELETE CASCADE' 'CHECK \('
+shows '\d+ child' 'whose it is'
+shows '\d+ grown' 'SELECT'
+shows '\dt' 'parent +\| table'
+shows '\l' 'hypostyle'
+shows '\du' 'ada'
 
 echo "== pgbench"
 pgbench=$(command -v pgbench || find /usr/lib/postgresql -name pgbench | head -1)

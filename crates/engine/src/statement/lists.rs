@@ -47,6 +47,10 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
                 _ if is_series && (*with_ordinality || has_column(&arguments)) => {
                     vec![call(&function, arguments)]
                 }
+                // One row, as of any function that gives one value; psql asks so for a table's triggers.
+                "pg_partition_ancestors" | "pg_catalog.pg_partition_ancestors" if *with_ordinality => {
+                    vec![call("make_array", vec![call("pg_partition_ancestors", arguments)])]
+                }
                 _ if *with_ordinality => {
                     let message = format!("{function}(…) WITH ORDINALITY is not supported");
                     return Err(Error::unsupported(message));
