@@ -59,10 +59,16 @@ done
 
 echo "== psql"
 connection="host=127.0.0.1 port=$port user=ada"
+# Runs a command, which must show each of the patterns and no error.
+shows() {
+    psql -X -v ON_ERROR_STOP=1 "$connection" -c "$1" > "$work/psql.out" 2>&1 || { echo "$1 failed"; cat "$work/psql.out"; exit 1; }
+    ! grep -q ERROR "$work/psql.out" || { echo "$1 failed"; cat "$work/psql.out"; exit 1; }
+    for pattern in "${@:2}"; do
+        grep -Eq -- "$pattern" "$work/psql.out" || { echo "$1 does not show $pattern"; cat "$work/psql.out"; exit 1; }
+    done
+}
 for command in '\d' '\d odbc' '\d+ odbc' '\dt+' '\dv' '\dn' '\di' '\df' '\l' '\du' '\ds' '\dT'; do
-    psql -X -v ON_ERROR_STOP=1 "$connection" -c "$command" > "$work/psql.out" 2>&1 ||
-        { echo "$command failed"; cat "$work/psql.out"; exit 1; }
-    ! grep -q ERROR "$work/psql.out" || { echo "$command failed"; cat "$work/psql.out"; exit 1; }
+    shows "$command"
 done
 
 # What they show of a table with everything; each line of it, as a pattern.
@@ -72,12 +78,6 @@ CREATE TABLE child (id BIGINT GENERATED ALWAYS AS IDENTITY, parent INTEGER DEFAU
 CREATE VIEW grown AS SELECT * FROM parent;
 COMMENT ON COLUMN child.parent IS 'whose it is';
 SQL
-shows() {
-    psql -X -v ON_ERROR_STOP=1 "$connection" -c "$1" > "$work/psql.out" 2>&1 || { echo "$1 failed"; cat "$work/psql.out"; exit 1; }
-    for pattern in "${@:2}"; do
-        grep -Eq -- "$pattern" "$work/psql.out" || { echo "$1 does not show $pattern"; cat "$work/psql.out"; exit 1; }
-    done
-}
 shows '\d' 'child +\| table +\| ada' 'grown +\| view'
 shows '\d parent' 'id +\| integer +\| +\| not null' '"parent_pkey" PRIMARY KEY' 'UNIQUE' 'Referenced by:' 'TABLE "child" CONSTRAINT "child_parent_fkey"'
 shows '\d child' 'id +\| bigint +\|.*generated always as identity' 'parent +\| integer .* 7' \

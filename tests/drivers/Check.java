@@ -204,7 +204,6 @@ public class Check {
                 statement.execute("CREATE TABLE jdbc_child (id BIGINT, parent INTEGER REFERENCES jdbc (id))");
                 statement.execute("CREATE VIEW jdbc_view AS SELECT id, name FROM jdbc");
                 statement.execute("CREATE TABLE copied (id INTEGER, name VARCHAR)");
-                statement.execute("DROP TABLE IF EXISTS jdbc_none");
             }
             step("metadata", () -> metadata(data));
             step("values", () -> values(connection));

@@ -554,7 +554,7 @@ fn work(connection: &Connection) -> hypostyle::Result<()> {
 fn a_session_goes_on_over_a_new_connection_wherever_the_old_one_is_cut() {
     let served = Served::in_memory();
     let places = (400..1400).step_by(23).chain((1400..12_000).step_by(499));
-    check_cut_sessions(&served, &|relay| format!("hypostyle://{relay}/"), places);
+    check_cut_sessions(&served, &|relay| format!("hypostyle://{relay}/"), places, 20);
 }
 
 #[test]
@@ -565,14 +565,15 @@ fn a_session_of_a_user_goes_on_over_tls_wherever_it_is_cut() {
     let address = |relay: SocketAddr| {
         format!("hypostyle://will:w@127.0.0.1:{}/?tls=on&tls_ca={}", relay.port(), ca.display())
     };
-    check_cut_sessions(&served, &address, (3000..12_000).step_by(457));
+    check_cut_sessions(&served, &address, (3000..12_000).step_by(457), 5);
 }
 
-/// Cuts connections after so many bytes once the handshake is over.
+/// Cuts connections after so many bytes once the handshake is over; those to the server after `to_server` times as many.
 fn check_cut_sessions(
     served: &Served,
     address: &dyn Fn(SocketAddr) -> String,
     places: impl Iterator<Item = usize>,
+    to_server: usize,
 ) {
     let own = served.database.connect().unwrap();
     own.execute(TYPES).unwrap();
@@ -582,7 +583,7 @@ fn check_cut_sessions(
     let cuts = places
         .flat_map(|bytes| {
             let to_client = Cut { to_client: bytes, ..WHOLE };
-            let to_server = Cut { to_server: bytes * 5, ..WHOLE };
+            let to_server = Cut { to_server: bytes * to_server, ..WHOLE };
             // Cut again while it is being resumed, and soon after.
             [
                 vec![to_client],
