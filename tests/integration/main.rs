@@ -1,8 +1,13 @@
 //! The one test binary that links the engine.
 
+/// As in the programs: statements are held to what the process has allocated.
+#[global_allocator]
+static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
+
 mod backup;
 mod bad_input;
 mod completion;
+mod exhaustion;
 mod interrupt;
 mod memory;
 mod no_file_is_forgotten;
