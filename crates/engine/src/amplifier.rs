@@ -77,6 +77,8 @@ enum Output {
     Times(u64),
     /// The second argument, a format, each of whose characters may become as many.
     Formatted(u64),
+    /// The first argument with the others in it, each perhaps more than once, quoted, or padded.
+    Composed,
     /// As many rows as there are.
     Small,
 }
@@ -108,6 +110,7 @@ const FUNCTIONS: &[(&str, Output, Cost)] = &[
     ("concat", Joined, Cost::Output),
     ("concat_ws", Separated, Cost::Output),
     ("encode", Times(2), Cost::Output),
+    ("format", Composed, Cost::Output),
     ("generate_series", Series, Cost::Output),
     ("initcap", Times(3), Cost::Output),
     ("levenshtein", Small, Cost::Distance),
@@ -290,7 +293,9 @@ impl Output {
             Formatted(times) => all().saturating_mul(times),
             Small => 0,
             // Every row is looked at.
-            Resized | Series | Replaced | ReplacedByPattern | Listed | ElementsReplaced => u64::MAX,
+            Composed | Resized | Series | Replaced | ReplacedByPattern | Listed | ElementsReplaced => {
+                u64::MAX
+            }
         }
     }
 
@@ -340,6 +345,15 @@ impl Output {
             Cut => bytes(0).saturating_mul(ELEMENT_BYTES + 1),
             Times(times) => all().saturating_mul(times),
             Formatted(times) => bytes(1).saturating_mul(times).saturating_add(bytes(0)),
+            Composed => {
+                let others = (1..arguments.len()).map(bytes).max().unwrap_or(0);
+                // Each byte of a quoted name may be a quote, which is doubled.
+                let filled = others.saturating_mul(2) + 2;
+                let specifiers =
+                    arguments.first().and_then(|pattern| pattern.text(row)).map_or("", |text| text);
+                let widths = specifiers.split('%').skip(1).map(|specifier| filled.max(width_of(specifier)));
+                widths.fold(bytes(0), u64::saturating_add)
+            }
             Small => 0,
         }
     }
@@ -385,6 +399,15 @@ impl Output {
             _ => None,
         }
     }
+}
+
+/// The width that a specifier of format() begins with; it is never greater.
+fn width_of(specifier: &str) -> u64 {
+    const WIDTH_MAX: u64 = 1 << 20;
+    let end = specifier.find(|c: char| !c.is_ascii_digit() && c != '$' && c != '-');
+    let options = &specifier[..end.unwrap_or(specifier.len())];
+    let width = options.rsplit(['$', '-']).next().unwrap_or_default();
+    if width.is_empty() { 0 } else { width.parse().map_or(WIDTH_MAX, |width: u64| width.min(WIDTH_MAX)) }
 }
 
 /// The groups that a replacement names.

@@ -48,6 +48,16 @@ pub(crate) fn for_text(sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_types
     Ok(Some(held))
 }
 
+/// The memory of a statement that is kept as it was parsed.
+///
+/// # Errors
+/// `OutOfMemory` when there is not so much.
+pub(crate) fn for_kept(what: &str, sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_types::Result<Held> {
+    let held = Held::new(what, pool);
+    held.take(tokens_at_most(sql) as u64 * TOKEN_BYTES)?;
+    Ok(held)
+}
+
 /// The tokens of a text but for space, or more.
 fn tokens_at_most(sql: &str) -> usize {
     let (mut tokens, mut within_word, mut quote) = (0, false, None);

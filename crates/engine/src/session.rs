@@ -405,9 +405,9 @@ impl Session {
         text_function::register(&context);
         ranking::register(&context);
         any_equal::register(&context);
-        amplifier::register(&context, &meter);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);
+        amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
         let session = Arc::new(Self {
