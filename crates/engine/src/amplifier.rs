@@ -702,3 +702,205 @@ impl ScalarUDFImpl for Texts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::from_datafusion;
+    use crate::meter::Ledger;
+    use crate::sizes::bytes_of;
+    use arrow::array::{Int64Array, ListArray, StringViewArray};
+    use arrow::datatypes::Int64Type;
+
+    const ROWS: usize = 200;
+
+    /// Numbers that look random, and are the same each time.
+    fn numbers(seed: u64) -> impl Iterator<Item = u64> {
+        let next = |number: &u64| Some(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        std::iter::successors(Some(seed), next).skip(1).map(|number| number >> 33)
+    }
+
+    fn texts(seed: u64, alphabet: &str) -> ColumnarValue {
+        let letters: Vec<char> = alphabet.chars().collect();
+        let mut random = numbers(seed);
+        let mut next = || random.next().unwrap();
+        let text = |_| {
+            let length = next() % 12;
+            (length > 0)
+                .then(|| (0..length).map(|_| letters[next() as usize % letters.len()]).collect::<String>())
+        };
+        ColumnarValue::Array(Arc::new((0..ROWS).map(text).collect::<StringViewArray>()))
+    }
+
+    fn counts(seed: u64, below: u64) -> ColumnarValue {
+        let counts = numbers(seed).map(|number| (number % 10 != 0).then(|| (number % below) as i64 - 3));
+        ColumnarValue::Array(Arc::new(counts.take(ROWS).collect::<Int64Array>()))
+    }
+
+    fn lists(seed: u64) -> ColumnarValue {
+        let mut random = numbers(seed);
+        let rows = (0..ROWS).map(|_| {
+            let length = random.next().unwrap() % 6;
+            (length != 5)
+                .then(|| (0..length).map(|element| Some(element as i64 * 1_000_003)).collect::<Vec<_>>())
+        });
+        let rows: Vec<_> = rows.collect();
+        ColumnarValue::Array(Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(rows)))
+    }
+
+    fn constant(value: impl Into<ScalarValue>) -> ColumnarValue {
+        ColumnarValue::Scalar(value.into())
+    }
+
+    fn view(text: &str) -> ColumnarValue {
+        constant(ScalarValue::Utf8View(Some(text.into())))
+    }
+
+    fn arguments_of(function: &ScalarUDF, args: Vec<ColumnarValue>, rows: usize) -> ScalarFunctionArgs {
+        let fields: Vec<FieldRef> =
+            args.iter().map(|value| Arc::new(Field::new("a", value.data_type(), true))).collect();
+        let constants: Vec<Option<&ScalarValue>> = args
+            .iter()
+            .map(|value| match value {
+                ColumnarValue::Scalar(value) => Some(value),
+                ColumnarValue::Array(_) => None,
+            })
+            .collect();
+        let of = ReturnFieldArgs { arg_fields: &fields, scalar_arguments: &constants };
+        let return_field = function.return_field_from_args(of).unwrap();
+        ScalarFunctionArgs {
+            args,
+            arg_fields: fields,
+            number_rows: rows,
+            return_field,
+            config_options: Arc::default(),
+        }
+    }
+
+    fn function(name: &str) -> Arc<ScalarUDF> {
+        SessionContext::new().udf(name).unwrap()
+    }
+
+    fn meter(limit: u64) -> Arc<Meter> {
+        Meter::new(&Ledger::new(limit))
+    }
+
+    fn called(name: &str, limit: u64, args: Vec<ColumnarValue>, rows: usize) -> Result<ColumnarValue> {
+        let function = match name {
+            JOIN => TEXTS.clone(),
+            name => function(name),
+        };
+        let bounded = Bounded::over(&function, &meter(limit)).unwrap();
+        bounded.invoke_with_args(arguments_of(&function, args, rows))
+    }
+
+    #[test]
+    fn what_is_foretold_is_what_is_given_or_little_more() {
+        let (ascii, others) = ("abc, ", "aß€𝄞,");
+        for seed in 0..20 {
+            let text = |number: u64, of: &str| texts(seed * 7 + number, of);
+            // How much more may be foretold than there is, times and besides.
+            for (name, args, times, besides) in [
+                ("repeat", vec![text(1, others), counts(seed, 30)], 1, 0),
+                ("repeat", vec![view("text"), counts(seed, 30)], 1, 0),
+                ("concat", vec![text(1, ascii), text(2, others), view("x")], 1, 48),
+                ("concat_ws", vec![view("--"), text(1, ascii), text(2, others)], 1, 32),
+                ("lpad", vec![text(1, ascii), counts(seed, 40)], 1, 0),
+                ("rpad", vec![text(1, others), counts(seed, 40), view("€")], 4, 160),
+                ("replace", vec![text(1, ascii), view("a"), view("bcd")], 4, 4),
+                ("regexp_replace", vec![text(1, ascii), view("[ab]"), view("<\\0>"), view("g")], 4, 80),
+                ("translate", vec![text(1, ascii), view("ab"), view("€𝄞")], 4, 0),
+                ("upper", vec![text(1, others)], 3, 0),
+                ("encode", vec![text(1, ascii), view("hex")], 1, 6),
+                ("array_repeat", vec![counts(seed, 99), counts(seed, 30)], 3, 0),
+                ("array_to_string", vec![lists(seed), view(", ")], 6, 40),
+                ("array_concat", vec![lists(seed), lists(seed + 1)], 1, 32),
+                ("array_append", vec![lists(seed), counts(seed, 9)], 1, 32),
+                ("array_resize", vec![lists(seed), counts(seed, 20), constant(7_i64)], 2, 48),
+                ("range", vec![counts(seed, 20), counts(seed + 1, 300), constant(3_i64)], 1, 8),
+                ("generate_series", vec![counts(seed, 20), counts(seed + 1, 300), constant(3_i64)], 1, 8),
+                (JOIN, vec![text(1, others), text(2, others)], 1, 32),
+            ] {
+                let function = if name == JOIN { TEXTS.clone() } else { function(name) };
+                let (_, output, _) = FUNCTIONS.iter().find(|(known, ..)| *known == name).unwrap();
+                let arguments: Vec<Argument> =
+                    args.iter().map(|value| Argument::of(value, ROWS).unwrap()).collect();
+                let given = function.invoke_with_args(arguments_of(&function, args.clone(), ROWS)).unwrap();
+                let given = given.into_array(ROWS).unwrap();
+                let mut all = 0;
+                for row in 0..ROWS {
+                    let (real, foretold) =
+                        (bytes_of(given.as_ref(), row..row + 1), output.of_row(&arguments, row));
+                    let is_right =
+                        real <= foretold && (given.is_null(row) || foretold <= real * times + besides);
+                    assert!(is_right, "{name}: {foretold} for {real}, row {row} of {args:?}");
+                    all += foretold;
+                }
+                assert!(output.at_most(&arguments, ROWS) >= all, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_and_a_batch_are_bounded() {
+        let sqlstate = |name: &str, args: Vec<ColumnarValue>, rows: usize| {
+            let called = called(name, 64 << 20, args, rows);
+            called
+                .map_err(from_datafusion)
+                .map_or_else(|error| error.sqlstate().to_string(), |_| "00000".into())
+        };
+        for (count, rows, expected) in
+            [(8 << 20, 1, "00000"), (8 << 20, 100, "00000"), ((8 << 20) + 1, 1, "54000")]
+        {
+            assert_eq!(sqlstate("repeat", vec![view("x"), constant(count as i64)], rows), expected);
+        }
+        // Of a batch it is made as often as there are rows.
+        let letters: ArrayRef = Arc::new(StringViewArray::from(vec!["x"; 17]));
+        let counts = constant(1_i64 << 20);
+        let some = ColumnarValue::Array(letters.slice(0, 16));
+        assert_eq!(sqlstate("repeat", vec![some, counts.clone()], 16), "00000");
+        assert_eq!(sqlstate("repeat", vec![ColumnarValue::Array(letters), counts], 17), "53200");
+        // A bound that is too much is looked at closely.
+        let rare = format!("{}a", "b".repeat(1 << 20));
+        assert_eq!(sqlstate("replace", vec![view(&rare), view("a"), view(&rare)], 1), "00000");
+        let often = view(&"a".repeat(1 << 20));
+        assert_eq!(sqlstate("replace", vec![often, view("a"), view(&rare)], 1), "54000");
+        let far = |stop: i64, step: i64| vec![constant(1_i64), constant(stop), constant(step)];
+        for (args, expected) in [
+            (far(1 << 40, 1), "54000"),
+            (far(1 << 40, 1 << 30), "00000"),
+            (far(-(1 << 40), 1), "00000"),
+            (far(-(1 << 40), -1), "54000"),
+        ] {
+            assert_eq!(sqlstate("range", args, 1), expected);
+        }
+        let format = |pattern: &str| Composed.of_row(&[Argument::of(&view(pattern), 1).unwrap()], 0);
+        assert_eq!(format("100"), 3);
+        assert_eq!(format("%1$5000s%s%2$-7000L%99999999999999999999s"), 42 + 5000 + 2 + 7000 + (1 << 20));
+    }
+
+    #[test]
+    fn what_nothing_can_stop_is_bounded_and_the_rest_sees_interrupts() {
+        let meter = meter(1 << 30);
+        let levenshtein = function("levenshtein");
+        let bounded = Bounded::over(&levenshtein, &meter).unwrap();
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["some text or other ".repeat(50); 100]));
+        let args = vec![ColumnarValue::Array(texts.clone()), view(&"another text ".repeat(60))];
+        let sliced = bounded.invoke_with_args(arguments_of(&levenshtein, args.clone(), 100)).unwrap();
+        let whole = levenshtein.invoke_with_args(arguments_of(&levenshtein, args.clone(), 100)).unwrap();
+        assert_eq!(&sliced.into_array(100).unwrap(), &whole.into_array(100).unwrap());
+        let arguments: Vec<Argument> = args.iter().map(|value| Argument::of(value, 100).unwrap()).collect();
+        assert!(bounded.slices(&arguments, 100).unwrap().len() > 2);
+        meter.interrupted.store(true, std::sync::atomic::Ordering::Release);
+        let error = bounded.invoke_with_args(arguments_of(&levenshtein, args.clone(), 100)).unwrap_err();
+        assert_eq!(from_datafusion(error).kind(), ErrorKind::Interrupted);
+        let long = |bytes: usize| view(&"x".repeat(bytes));
+        for (name, args) in [
+            ("levenshtein", vec![long(20_000), long(20_000)]),
+            ("regexp_replace", vec![long((16 << 20) + 1), view("x"), view("y")]),
+        ] {
+            let error = called(name, 1 << 34, args, 1).unwrap_err();
+            assert_eq!(from_datafusion(error).sqlstate(), "54000", "{name}");
+        }
+    }
+}

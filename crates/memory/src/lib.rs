@@ -10,8 +10,9 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// Threads that allocate at once seldom share one of so many counters.
-const COUNTERS: usize = 32;
+/// So many threads have a counter of their own, which costs them next to nothing; later ones share some.
+const OWN: usize = 256;
+const SHARED: usize = 32;
 
 /// An account's counter is many threads' and is told of so many bytes at once.
 const ACCOUNT_STEP: i64 = 64 << 10;
@@ -20,19 +21,66 @@ const ACCOUNT_STEP: i64 = 64 << 10;
 #[repr(align(128))]
 struct Counter(AtomicI64);
 
-static ALLOCATED: [Counter; COUNTERS] = [const { Counter(AtomicI64::new(0)) }; COUNTERS];
+static ALLOCATED: [Counter; OWN + SHARED] = [const { Counter(AtomicI64::new(0)) }; OWN + SHARED];
 
-/// The number of the next thread, from 1 on.
-static THREADS: AtomicUsize = AtomicUsize::new(1);
+/// The threads that have allocated.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-// All are constants at first and need no destructor: reading one neither allocates nor registers anything.
+/// What a thread knows.
+struct Thread {
+    /// Its place among the counters, from 1 on; 0 before it has allocated.
+    place: Cell<usize>,
+    /// The counter of the account that its allocations are charged to, or null.
+    charged: Cell<*const AtomicI64>,
+    /// Bytes that that counter is not told of yet.
+    pending: Cell<i64>,
+}
+
 thread_local! {
-    /// The number of this thread; 0 before it has allocated.
-    static THREAD: Cell<usize> = const { Cell::new(0) };
-    /// The counter of the account that this thread's allocations are charged to, or null.
-    static CHARGED: Cell<*const AtomicI64> = const { Cell::new(ptr::null()) };
-    /// Bytes that the counter is not told of yet.
-    static PENDING: Cell<i64> = const { Cell::new(0) };
+    // A constant without a destructor: reading it neither allocates nor registers anything.
+    static THREAD: Thread = const {
+        Thread { place: Cell::new(0), charged: Cell::new(ptr::null()), pending: Cell::new(0) }
+    };
+}
+
+impl Thread {
+    fn count(&self, bytes: i64) {
+        if self.place.get() == 0 {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed);
+            self.place.set(1 + if number < OWN { number } else { OWN + number % SHARED });
+        }
+        let place = self.place.get() - 1;
+        let counter = &ALLOCATED[place].0;
+        if place < OWN {
+            // Nobody else writes it.
+            counter.store(counter.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        } else {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if !self.charged.get().is_null() {
+            self.pending.set(self.pending.get() + bytes);
+            if self.pending.get().abs() >= ACCOUNT_STEP {
+                self.tell();
+            }
+        }
+    }
+
+    /// Tells the account's counter what is pending.
+    fn tell(&self) {
+        let (charged, pending) = (self.charged.get(), self.pending.replace(0));
+        if !charged.is_null() {
+            // SAFETY: `Account::charge` puts it here for as long as it borrows the account, and takes it away whichever way it
+            // ends.
+            let counter = unsafe { &*charged };
+            counter.fetch_add(pending, Ordering::Relaxed);
+        }
+    }
+
+    /// Charges another account, and gives the one that was charged before.
+    fn charge(&self, account: *const AtomicI64) -> *const AtomicI64 {
+        self.tell();
+        self.charged.replace(account)
+    }
 }
 
 /// The system's allocator, counting.
@@ -40,7 +88,7 @@ thread_local! {
 pub struct Counting;
 
 // SAFETY: every method is the system's allocator's, with the caller's arguments and its result unchanged. Counting neither
-// allocates nor unwinds: it adds to atomics and to thread-local cells without initializer and destructor.
+// allocates nor unwinds: it adds to atomics and to thread-local cells with neither an initializer nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the rules of `alloc`.
@@ -84,41 +132,16 @@ fn signed(bytes: usize) -> i64 {
 }
 
 fn count(bytes: i64) {
-    let thread = THREAD.with(|thread| {
-        if thread.get() == 0 {
-            thread.set(THREADS.fetch_add(1, Ordering::Relaxed));
-        }
-        thread.get()
-    });
-    ALLOCATED[thread % COUNTERS].0.fetch_add(bytes, Ordering::Relaxed);
-    if !CHARGED.with(Cell::get).is_null() {
-        let pending = PENDING.with(|pending| {
-            pending.set(pending.get() + bytes);
-            pending.get()
-        });
-        if pending.abs() >= ACCOUNT_STEP {
-            tell();
-        }
-    }
-}
-
-/// Tells the account's counter what is pending.
-fn tell() {
-    let pending = PENDING.with(|pending| pending.replace(0));
-    let charged = CHARGED.with(Cell::get);
-    if !charged.is_null() {
-        // SAFETY: `Account::charge` puts it here for as long as it borrows the account, and takes it away whichever way it ends.
-        let counter = unsafe { &*charged };
-        counter.fetch_add(pending, Ordering::Relaxed);
-    }
+    THREAD.with(|thread| thread.count(bytes));
 }
 
 /// Bytes that the process has allocated and not given back; `None` when its allocator does not count.
 pub fn total() -> Option<u64> {
-    let is_counting = THREADS.load(Ordering::Relaxed) > 1;
-    let bytes: i64 = ALLOCATED.iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
+    let threads = THREADS.load(Ordering::Relaxed);
+    let used = if threads <= OWN { threads } else { ALLOCATED.len() };
+    let bytes: i64 = ALLOCATED[..used].iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
     // Between the counters of two threads, one may be seen without the other.
-    is_counting.then(|| u64::try_from(bytes).unwrap_or(0))
+    (threads > 0).then(|| u64::try_from(bytes).unwrap_or(0))
 }
 
 /// What somebody has allocated.
@@ -128,8 +151,7 @@ pub struct Account(AtomicI64);
 impl Account {
     /// Runs something whose allocations on this thread are charged to the account. Within it another account may be charged.
     pub fn charge<T>(&self, run: impl FnOnce() -> T) -> T {
-        tell();
-        let _outer = Outer(CHARGED.with(|charged| charged.replace(&self.0)));
+        let _outer = Outer(THREAD.with(|thread| thread.charge(&self.0)));
         run()
     }
 
@@ -155,8 +177,7 @@ struct Outer(*const AtomicI64);
 
 impl Drop for Outer {
     fn drop(&mut self) {
-        tell();
-        CHARGED.with(|charged| charged.set(self.0));
+        THREAD.with(|thread| thread.charge(self.0));
     }
 }
 
