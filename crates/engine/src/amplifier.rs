@@ -197,6 +197,15 @@ fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
     })
 }
 
+/// Whether an expression calls a function that may take so long that somebody should be able to stop it.
+pub(crate) fn calls_slow_function(expr: &Expr) -> bool {
+    let is_slow =
+        |name: &str| FUNCTIONS.iter().any(|(known, _, cost)| *known == name && *cost != Cost::Output);
+    let calls =
+        expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(call) if is_slow(call.func.name()))));
+    calls.is_ok_and(|calls| calls)
+}
+
 /// A function of [`FUNCTIONS`].
 #[derive(Debug)]
 struct Bounded {
@@ -527,6 +536,9 @@ impl ScalarUDFImpl for Bounded {
         let arguments = args.args.iter().map(|value| Argument::of(value, rows));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
         self.check_output(&arguments, rows)?;
+        if self.cost != Cost::Output {
+            self.meter.check_room(0, self.name()).map_err(external)?;
+        }
         let ends = self.slices(&arguments, rows)?;
         drop(arguments);
         if let [_] = ends.as_slice() {

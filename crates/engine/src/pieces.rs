@@ -10,6 +10,7 @@ use crate::sizes::{ELEMENT_BYTES, bytes_of, leaves_of, length_of_list, scalar_by
 use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
@@ -36,6 +37,10 @@ const PIECE_BYTES: u64 = 16 << 20;
 
 /// Shorter constants are not counted: there may be many, which are compared with and not repeated.
 const LONG_CONSTANT: u64 = 1 << 10;
+
+pub(crate) fn is_long(constant: &ScalarValue) -> bool {
+    scalar_bytes(constant) >= LONG_CONSTANT
+}
 
 /// Puts a [`PiecesExec`] below the operators that need it.
 #[derive(Debug)]
@@ -96,8 +101,7 @@ impl How {
         plan.apply_expressions(&mut |expression| {
             expression.apply(|expression| {
                 if let Some(constant) = expression.downcast_ref::<Literal>() {
-                    let bytes = scalar_bytes(constant.value());
-                    constants += if bytes < LONG_CONSTANT { 0 } else { bytes };
+                    constants += if is_long(constant.value()) { scalar_bytes(constant.value()) } else { 0 };
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
