@@ -1,8 +1,9 @@
 //! Batches cut into pieces before operators that make much of little, or keep all of it.
 //!
 //! UnnestExec makes all rows of a list at once, and repeats the other columns for each; an expression repeats its constants for each row
-//! of a batch; WindowAggExec keeps its whole input without a reservation. Below each of them a [`PiecesExec`] hands on so little at
-//! a time, or reserves what is kept, that the operator takes no more than it may.
+//! of a batch; window functions give one value to many rows, and WindowAggExec keeps its whole input without a reservation; a join
+//! copies long values into each row that it makes. Below each of them a [`PiecesExec`] hands on so little at a time, or reserves what is
+//! kept, or refuses rows that are too wide, that the operator takes no more than it may.
 
 use crate::error::external;
 use crate::meter::Meter;
@@ -19,6 +20,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::unnest::{ListUnnest, UnnestExec};
 use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
@@ -52,13 +54,15 @@ impl PhysicalOptimizerRule for InPieces {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let batch_rows = config.execution.batch_size as u64;
+        let batch_rows = config.execution.batch_size;
         plan.transform_up(|plan| {
             let Some(how) = How::of(plan.as_ref(), batch_rows)? else { return Ok(Transformed::no(plan)) };
+            let is_join = matches!(how, How::Joined { .. });
             let inputs = plan.children().into_iter().map(|input| PiecesExec::over(input, how.clone()));
             let inputs = inputs.collect();
             let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-            Ok(Transformed::yes(plan.replace_children(inputs, kept)?))
+            let plan = plan.replace_children(inputs, kept)?;
+            Ok(Transformed::yes(if is_join { FewRowsExec::over(&plan) } else { plan }))
         })
         .data()
     }
@@ -79,23 +83,38 @@ enum How {
     Lists(Arc<[ListUnnest]>),
     /// No piece has more rows.
     Rows(usize),
-    /// All of it is kept: reserved is its size twice, and so much for each row.
-    Kept { row_bytes: usize },
-    /// Some of it is kept, as much as is counted.
-    Watched,
+    /// All of it is kept: reserved is its size twice, and so much for each row, or a value of any length.
+    Kept { row_bytes: usize, repeats: bool },
+    /// Any value may become that of all rows of a piece.
+    Repeated,
+    /// A join, above which is a [`FewRowsExec`]: it makes so few rows at a time that they may be wide. Its inputs have as many as ever.
+    Joined { batch_rows: usize },
 }
 
 impl How {
-    fn of(plan: &dyn ExecutionPlan, batch_rows: u64) -> Result<Option<Self>> {
+    fn of(plan: &dyn ExecutionPlan, batch_rows: usize) -> Result<Option<Self>> {
         if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
             return Ok(Some(Self::Lists(unnest.list_column_indices().into())));
         }
         if let Some(window) = plan.downcast_ref::<WindowAggExec>() {
             let row_bytes = window.window_expr().len() * ELEMENT_BYTES as usize;
-            return Ok(Some(Self::Kept { row_bytes }));
+            let fields = window.window_expr().iter().map(|expr| expr.field());
+            let fields = fields.collect::<Result<Vec<_>>>()?;
+            let repeats = fields.iter().any(|field| is_long_type(field.data_type()));
+            return Ok(Some(Self::Kept { row_bytes, repeats }));
         }
         if plan.is::<BoundedWindowAggExec>() {
-            return Ok(Some(Self::Watched));
+            return Ok(Some(Self::Repeated));
+        }
+        let is_join = plan.is::<CrossJoinExec>()
+            || plan.is::<HashJoinExec>()
+            || plan.is::<NestedLoopJoinExec>()
+            || plan.is::<SortMergeJoinExec>();
+        if is_join {
+            let copied = |input: &&Arc<dyn ExecutionPlan>| {
+                input.schema().fields().iter().any(|field| is_copied_type(field.data_type()))
+            };
+            return Ok(plan.children().iter().any(copied).then_some(Self::Joined { batch_rows }));
         }
         let mut constants = 0;
         plan.apply_expressions(&mut |expression| {
@@ -107,7 +126,7 @@ impl How {
             })
         })?;
         let rows = PIECE_BYTES / constants.max(1);
-        Ok((rows < batch_rows).then_some(Self::Rows(rows.max(1) as usize)))
+        Ok((rows < batch_rows as u64).then_some(Self::Rows(rows.max(1) as usize)))
     }
 }
 
@@ -173,32 +192,170 @@ impl ExecutionPlan for PiecesExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let rows_max = context.session_config().batch_size().max(1);
+        let context = match self.how {
+            How::Joined { batch_rows } => with_batch_rows(&context, batch_rows),
+            _ => context,
+        };
         let input = self.input.execute(partition, context.clone())?;
         let schema = input.schema();
         let meter = context.session_config().get_extension::<Meter>();
-        let rows_max = context.session_config().batch_size().max(1);
+        let limit = meter.as_ref().map_or(u64::MAX, |meter| meter.batch_limit());
         let reserved = MemoryConsumer::new("WindowAggExec").register(context.memory_pool());
         let how = self.how.clone();
+        let (mut rows_kept, mut widest) = (0_u64, 0_u64);
         let pieces = input.map(move |batch| {
             let batch = batch?;
             if let Some(meter) = &meter {
                 meter.check().map_err(external)?;
             }
             let pieces: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match &how {
-                How::Kept { row_bytes } => {
-                    reserved.try_grow(2 * batch.get_array_memory_size() + batch.num_rows() * row_bytes)?;
+                How::Kept { row_bytes, repeats } => {
+                    let kept = 2 * batch.get_array_memory_size() + batch.num_rows() * row_bytes;
+                    reserved.try_grow(kept)?;
+                    rows_kept += batch.num_rows() as u64;
+                    if *repeats {
+                        widest = widest.max(widest_row(&batch, is_long_type));
+                        // What all rows would take besides what has been reserved.
+                        let all = rows_kept.saturating_mul(widest) as usize;
+                        reserved.try_grow(all.saturating_sub(reserved.size()))?;
+                    }
                     Box::new(std::iter::once(Ok(batch)))
                 }
-                How::Watched => Box::new(std::iter::once(Ok(batch))),
-                How::Rows(rows) => Box::new(cut(batch, *rows)),
-                How::Lists(lists) => {
-                    let limit = meter.as_ref().map_or(u64::MAX, |meter| meter.batch_limit());
-                    Box::new(Lists::new(batch, lists, rows_max, limit)?)
+                How::Repeated => {
+                    widest = widest.max(widest_row(&batch, is_long_type));
+                    Box::new(cut(batch, (PIECE_BYTES / widest.max(1)).clamp(1, rows_max as u64) as usize))
                 }
+                How::Joined { .. } => {
+                    let width = widest_row(&batch, is_copied_type);
+                    if width.saturating_mul(rows_max as u64) > limit {
+                        return Err(too_wide(width, limit / rows_max as u64));
+                    }
+                    Box::new(std::iter::once(Ok(batch)))
+                }
+                How::Rows(rows) => Box::new(cut(batch, *rows)),
+                How::Lists(lists) => Box::new(Lists::new(batch, lists, rows_max, limit)?),
             };
             Ok::<_, DataFusionError>(stream::iter(pieces))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, pieces.try_flatten())))
+    }
+}
+
+/// Values of any length.
+fn is_long_type(of: &DataType) -> bool {
+    matches!(of, DataType::Utf8View | DataType::BinaryView) || is_copied_type(of)
+}
+
+/// Values of any length, which are copied with each row that has them.
+fn is_copied_type(of: &DataType) -> bool {
+    matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary)
+        || of.is_nested()
+}
+
+/// The bytes of the widest row, of the columns of some types; 0 when there are none, or all are short together.
+fn widest_row(batch: &RecordBatch, is_counted: fn(&DataType) -> bool) -> u64 {
+    let columns = batch.columns().iter().filter(|column| is_counted(column.data_type()));
+    let columns: Vec<&ArrayRef> = columns.collect();
+    let bytes = |rows: Range<usize>| -> u64 {
+        columns.iter().map(|column| bytes_of(column.as_ref(), rows.clone())).fold(0, u64::saturating_add)
+    };
+    let all = bytes(0..batch.num_rows());
+    match all < LONG_CONSTANT {
+        true => all,
+        false => (0..batch.num_rows()).map(|row| bytes(row..row + 1)).max().unwrap_or(0),
+    }
+}
+
+fn too_wide(width: u64, limit: u64) -> DataFusionError {
+    let message = format!(
+        "a join of rows of {width} bytes, where memory_limit lets one have {limit}: each row that the join makes has a copy; raise \
+         memory_limit, or join without the long values"
+    );
+    external(Error::new(ErrorKind::OutOfMemory, message))
+}
+
+/// What a join makes at once where its rows may be wide.
+const JOINED_ROWS: usize = 256;
+
+/// The same task with batches of other sizes.
+fn with_batch_rows(context: &TaskContext, rows: usize) -> Arc<TaskContext> {
+    let config = context.session_config().clone().with_batch_size(rows);
+    Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    ))
+}
+
+/// Lets its input make few rows at a time.
+#[derive(Debug)]
+struct FewRowsExec {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl FewRowsExec {
+    fn over(input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Self { input: input.clone() })
+    }
+}
+
+impl DisplayAs for FewRowsExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FewRowsExec")
+    }
+}
+
+impl ExecutionPlan for FewRowsExec {
+    fn name(&self) -> &'static str {
+        "FewRowsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self { input })),
+            _ => Err(DataFusionError::Internal("what makes few rows has one input".into())),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let rows = context.session_config().batch_size().min(JOINED_ROWS);
+        self.input.execute(partition, with_batch_rows(&context, rows))
     }
 }
 
