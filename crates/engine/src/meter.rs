@@ -151,11 +151,13 @@ impl Meter {
     /// `Interrupted`, and `OutOfMemory` when there is no room for them.
     pub fn check_room(&self, bytes: u64, what: &str) -> Result<()> {
         self.check_interrupt()?;
-        match hypostyle_memory::total() {
-            Some(total) if bytes >= SMALL_BYTES && total.saturating_add(bytes) > self.ledger.bound() => {
-                Err(self.exhausted(total, &format!(": {what} needs {bytes} bytes more")))
-            }
-            _ => Ok(()),
+        let needed = |total: &u64| total.saturating_add(bytes) > self.ledger.bound();
+        let Some(total) = hypostyle_memory::total().filter(needed).filter(|_| bytes >= SMALL_BYTES) else {
+            return Ok(());
+        };
+        match self.ledger.charged().0.saturating_add(bytes) >= self.ledger.limit() / 2 {
+            true => Err(self.exhausted(total, &format!(": {what} needs {bytes} bytes more"))),
+            false => Ok(()),
         }
     }
 
