@@ -67,8 +67,7 @@ impl Ledger {
 
     /// What all statements are charged with, and what the one is that has most.
     fn charged(&self) -> (u64, u64) {
-        let mut meters = self.meters.lock();
-        meters.retain(|meter| meter.strong_count() > 0);
+        let meters = self.meters.lock();
         let bytes = meters.iter().filter_map(Weak::upgrade).map(|meter| meter.account.bytes());
         bytes.fold((0, 0), |(all, most), bytes| (all + bytes, most.max(bytes)))
     }
@@ -92,7 +91,10 @@ impl Meter {
     pub fn new(ledger: &Arc<Ledger>) -> Arc<Self> {
         let (account, interrupted) = (Account::default(), AtomicBool::new(false));
         let meter = Arc::new(Self { ledger: ledger.clone(), account, interrupted });
-        ledger.meters.lock().push(Arc::downgrade(&meter));
+        let mut meters = ledger.meters.lock();
+        meters.retain(|meter| meter.strong_count() > 0);
+        meters.push(Arc::downgrade(&meter));
+        drop(meters);
         meter
     }
 

@@ -54,7 +54,7 @@ impl PhysicalOptimizerRule for InPieces {
         plan: Arc<dyn ExecutionPlan>,
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let batch_rows = config.execution.batch_size;
+        let batch_rows = config.execution.batch_size.get();
         plan.transform_up(|plan| {
             let Some(how) = How::of(plan.as_ref(), batch_rows)? else { return Ok(Transformed::no(plan)) };
             let is_join = matches!(how, How::Joined { .. });

@@ -70,8 +70,9 @@ impl Lengths<'_> {
         if footer.schema().is_none() {
             return Err("its footer has no schema".into());
         }
-        let blocks = footer.dictionaries().iter().flatten().chain(footer.recordBatches().iter().flatten());
-        blocks.copied().collect::<Vec<Block>>().iter().try_for_each(|block| self.check_block(block))
+        let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
+        let mut blocks = dictionaries.iter().flatten().chain(batches.iter().flatten());
+        blocks.try_for_each(|block| self.check_block(block))
     }
 
     fn check_block(&self, block: &Block) -> Checked {
