@@ -85,9 +85,12 @@ impl State {
             {
                 let before = before.beyond_files();
                 rows.moved = before.moved;
-                // Where rows went that the log had in the earlier state is not known.
-                let shifted = if before.tail.rows() > 0 { checkpoint } else { before.shifted };
-                rows.shifted = rows.shifted.max(shifted);
+                let later = std::mem::replace(&mut rows.shifts, before.shifts.clone());
+                if before.tail.rows() > 0 {
+                    // Where rows went that the log had in the earlier state is not known.
+                    rows.shifts.forget(checkpoint);
+                }
+                rows.shifts.extend(&later);
             }
         }
     }

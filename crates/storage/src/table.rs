@@ -59,7 +59,8 @@ impl TableData {
     pub(crate) fn is_unchanged_since(&self, before: &Self, version: Version) -> bool {
         self.rows.moved <= version
             && self.positions() == before.positions()
-            && self.rows.deleted == before.rows.deleted
+            && (Arc::ptr_eq(&self.rows.deleted, &before.rows.deleted)
+                || self.rows.deleted == before.rows.deleted)
     }
 
     pub fn entry(&self) -> &TableEntry {

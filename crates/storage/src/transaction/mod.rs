@@ -1,8 +1,14 @@
 //! Transactions: staged changes, rows and deletions, and what a commit compares them with.
 //!
+//! Two transactions that touch one key of a constraint are in conflict (`conflict`); other rows of a table are not
+//! each other's business.
+//!
 //! Few rows wait in memory and go into the log at commit. Many go straight past the committed
 //! lengths of the column files, if no other transaction is doing that with the same table, so that
 //! a bulk append is written once; nobody looks there before the commit says how far they reach.
+
+mod conflict;
+mod keys;
 
 use crate::column::{
     ColumnData, ColumnWriter, GenerationFiles, committed_files, node_count, table_directory,
@@ -20,6 +26,7 @@ use arrow_cast::cast;
 use arrow_schema::{ArrowError, Field, Schema};
 use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
+use conflict::{Effort, OwnKeys};
 use hypostyle_format::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintEntry, ConstraintRule, Encoding,
     GenerationEntry, Identity, NodeEntry, SchemaEntry, SequenceEntry, TableEntry, ViewEntry,
@@ -43,6 +50,9 @@ const LOG_ROWS_BYTES_MAX: usize = 256 << 10;
 
 /// More rows than this do not wait in memory for column files that another transaction is writing.
 const WAITING_ROWS_BYTES_MAX: usize = 256 << 20;
+
+/// Times that keys are compared before the commit lock is taken, if others commit many meanwhile.
+const COMPARISONS_MAX: usize = 4;
 
 /// Files synced at a time.
 const SYNCS_AT_ONCE: usize = 4;
@@ -90,7 +100,7 @@ pub struct Transaction {
     /// A commit may have made them the table's.
     is_committed: bool,
     changed: BTreeMap<TableId, Changed>,
-    /// Tables that the rows were checked against.
+    /// Tables that were read as a whole, and must stay as they are.
     guarded: BTreeSet<TableId>,
 }
 
@@ -432,9 +442,7 @@ impl Transaction {
 
     /// Own rows of a table, the deleted ones included.
     fn own_rows(&self, id: TableId) -> u64 {
-        let Some(staged) = self.staged.tables.get(&id) else { return 0 };
-        let in_files = staged.in_files.as_ref().map_or(0, |in_files| in_files.rows);
-        in_files + staged.rows.rows()
+        self.staged.tables.get(&id).map_or(0, StagedTable::own_rows)
     }
 
     /// Moves staged rows to the column files, if nobody else is writing them and their rows are those
@@ -790,24 +798,34 @@ impl Transaction {
         if self.unsynced && (self.database.synchronous() != Synchronous::Off || self.stands_in_for_others()) {
             self.sync_late()?;
         }
-        let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);
+        let (staged, base) = (&self.staged, &self.base);
         // While nobody waits for it.
-        let inserts = staged.encode_rows(base)?;
-        self.is_committed = true;
-        let committed = self.database.commit_with(|latest| {
-            for id in guarded {
-                let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
-                if let Some(before) = before
-                    && !now.is_some_and(|now| now.is_unchanged_since(before, base.version()))
-                {
-                    return Err(conflict(
-                        &before.entry().name,
-                        "was changed by a transaction that committed first",
-                    ));
+        let mut inserts = Some(staged.encode_rows(base)?);
+        let keys = OwnKeys::new(staged, base, self.database.store());
+        let mut compared = base.clone();
+        let mut comparisons = 0;
+        let committed = loop {
+            let effort = if comparisons < COMPARISONS_MAX { Effort::Short } else { Effort::Long };
+            let mut is_long = false;
+            self.is_committed = true;
+            let committed = self.database.commit_with(|latest| {
+                check_unchanged(&self.guarded, base, latest)?;
+                match (keys.compare(&compared, latest, effort)?, inserts.take()) {
+                    (true, Some(inserts)) => staged.against(base, latest, inserts),
+                    (_, taken) => {
+                        (inserts, is_long) = (taken, true);
+                        Err(Error::internal("a commit was put off"))
+                    }
                 }
+            });
+            if !is_long {
+                break committed;
             }
-            staged.against(base, latest, inserts)
-        });
+            self.is_committed = false;
+            let latest = self.database.snapshot()?;
+            keys.compare(&compared, &latest, Effort::Long)?;
+            (compared, comparisons) = (latest, comparisons + 1);
+        };
         // Who was in conflict has written nothing to the log.
         let snapshot =
             committed.inspect_err(|error| self.is_committed = error.kind() != ErrorKind::Conflict)?;
@@ -816,6 +834,19 @@ impl Transaction {
         self.uncommitted = Uncommitted::default();
         Ok(snapshot)
     }
+}
+
+/// Whether nobody has changed tables that were read as a whole.
+fn check_unchanged(tables: &BTreeSet<TableId>, base: &Snapshot, latest: &Snapshot) -> Result<()> {
+    for id in tables {
+        let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
+        if let Some(before) = before
+            && !now.is_some_and(|now| now.is_unchanged_since(before, base.version()))
+        {
+            return Err(conflict(&before.entry().name, "was changed by a transaction that committed first"));
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Transaction {
@@ -986,6 +1017,11 @@ impl Staged {
 }
 
 impl StagedTable {
+    /// Own rows, the deleted ones included.
+    fn own_rows(&self) -> u64 {
+        self.in_files.as_ref().map_or(0, |in_files| in_files.rows) + self.rows.rows()
+    }
+
     /// Rows that others may refer to are deleted, updated, or replaced by others.
     fn removes_rows(&self) -> bool {
         let replaced = self.in_files.as_ref().and_then(|in_files| in_files.replaced);
@@ -1005,18 +1041,20 @@ impl StagedTable {
             let name = &before.entry().name;
             let Some(now) = now else { return Err(conflict(name, "was dropped")) };
             let beyond = now.beyond_files();
-            let deleted = positions_before(&self.deleted, own_start);
+            let mut deleted = positions_before(&self.deleted, own_start);
             // Rows may be put behind any others, as long as they still fit.
             let moved = beyond.moved > base.version();
             if moved && !(deleted.is_empty() && takes_the_same_rows(before.entry(), now.entry())) {
                 return Err(conflict(name, "was altered or compacted"));
             }
+            if deleted.max().is_some_and(|last| last >= before.rows_in_files()) {
+                let Some(shifts) = beyond.shifts.since(base.version()) else {
+                    return Err(conflict(name, "had the row to be deleted or updated moved"));
+                };
+                deleted = shifts.iter().fold(deleted, |deleted, shift| shift.moved(&deleted));
+            }
             if !deleted.is_disjoint(now.deleted()) {
                 return Err(conflict(name, "had the same row deleted or updated"));
-            }
-            let in_log = deleted.max().is_some_and(|last| last >= before.rows_in_files());
-            if in_log && beyond.shifted > base.version() {
-                return Err(conflict(name, "had the row to be deleted or updated moved"));
             }
             push_delete(commit, id, &deleted)?;
         }
