@@ -105,11 +105,26 @@ pub struct Transaction {
 }
 
 /// What was done to a table since [`Transaction::take_changed`] was asked last.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Changed {
-    /// The position of the first new row.
+    /// The position of the first new row, be it one that was updated.
     pub first_new: Option<u64>,
-    pub deleted: bool,
+    inserted: bool,
+    deleted: bool,
+    /// The columns of updated rows that were given values.
+    assigned: BTreeSet<ColumnId>,
+}
+
+impl Changed {
+    /// Whether there may be new values in some columns.
+    pub fn gives(&self, columns: &[ColumnId]) -> bool {
+        self.inserted || columns.iter().any(|column| self.assigned.contains(column))
+    }
+
+    /// Whether values may be gone from some columns.
+    pub fn takes(&self, columns: &[ColumnId]) -> bool {
+        self.deleted || columns.iter().any(|column| self.assigned.contains(column))
+    }
 }
 
 /// What a transaction has changed up to some moment.
@@ -356,6 +371,15 @@ impl Transaction {
     /// `InvalidInput` or `Constraint` naming column, row and value; `DiskFull`, `Io`. The statement
     /// must then be undone, by [`Self::roll_back_to`] or by dropping the transaction.
     pub fn append(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
+        self.changed.entry(table).or_default().inserted = true;
+        self.append_updated(table, batch)
+    }
+
+    /// [`Self::append`] of rows that [`Self::delete_updated`] has deleted, with other values.
+    ///
+    /// # Errors
+    /// Those of [`Self::append`].
+    pub fn append_updated(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
         self.database.check_writable()?;
         let entry = self.entry(table)?;
         if batch.num_columns() != entry.columns.len() {
@@ -527,6 +551,31 @@ impl Transaction {
     /// # Errors
     /// `ReadOnly`; `Internal` for a position past the end.
     pub fn delete(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<u64> {
+        let count = self.delete_staged(id, positions)?;
+        if count > 0 {
+            self.changed.entry(id).or_default().deleted = true;
+        }
+        Ok(count)
+    }
+
+    /// [`Self::delete`] of rows that [`Self::append_updated`] appends again, with other values in some columns.
+    ///
+    /// # Errors
+    /// Those of [`Self::delete`].
+    pub fn delete_updated(
+        &mut self,
+        id: TableId,
+        positions: &RoaringTreemap,
+        assigned: &BTreeSet<ColumnId>,
+    ) -> Result<u64> {
+        let count = self.delete_staged(id, positions)?;
+        if count > 0 {
+            self.changed.entry(id).or_default().assigned.extend(assigned);
+        }
+        Ok(count)
+    }
+
+    fn delete_staged(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<u64> {
         self.database.check_writable()?;
         self.end_statement()?;
         let base = self.base.table_by_id(id);
@@ -540,9 +589,6 @@ impl Transaction {
             new -= base.deleted();
         }
         staged.deleted |= &new;
-        if !new.is_empty() {
-            self.changed.entry(id).or_default().deleted = true;
-        }
         Ok(new.len())
     }
 
