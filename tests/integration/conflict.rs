@@ -68,7 +68,7 @@ fn different_keys_all_commit() {
             format!("INSERT INTO item VALUES ({id}, {id}, 0)"),
             // All refer to rows that others update, and that stay.
             format!("INSERT INTO sale VALUES ({id}, {round}, 1), (-{id}, {id}, 1)"),
-            format!("UPDATE item SET n = n + 1, code = {} WHERE id = {own}", own * 100 + round),
+            format!("UPDATE item SET n = n + 1, code = {} WHERE id = {own}", own * 10_000 + round),
             format!("INSERT INTO item VALUES ({own}, 0, 1) ON CONFLICT (id) DO UPDATE SET n = item.n + 1"),
             format!("UPDATE sale SET n = n + 1 WHERE item = {id}"),
             format!("DELETE FROM item WHERE id = {id}"),

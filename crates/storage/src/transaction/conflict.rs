@@ -23,6 +23,9 @@ const ROWS_MAX: u64 = 1 << 20;
 /// More rows than this are compared before the commit lock is taken, as long as others commit no more meanwhile.
 const ROWS_UNDER_LOCK: u64 = 4096;
 
+/// Why, where keys are not looked at.
+pub(super) const CHANGED: &str = "was changed by a transaction that committed first";
+
 /// How many rows are worth a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effort {
@@ -95,10 +98,20 @@ struct Rule {
     touched: OnceCell<Touched>,
 }
 
-/// Rows that came to a table and left it between two of its states, by their positions in the later one.
-struct RowsBetween {
-    added: UInt64Array,
-    removed: UInt64Array,
+/// A table that has changed between two versions.
+struct TableChange<'a> {
+    before: &'a TableData,
+    now: &'a TableData,
+    /// The earlier version.
+    version: Version,
+}
+
+/// Where the rows are that came to a table or left it, by their positions in the later version.
+struct RowsBetween<'a> {
+    now: &'a TableData,
+    /// Positions of rows that were not there before, the deleted ones included.
+    new: Vec<Range<u64>>,
+    deleted_before: Cow<'a, RoaringTreemap>,
 }
 
 /// The keys that a transaction has touched, to be compared with those of others.
@@ -114,11 +127,15 @@ impl<'a> OwnKeys<'a> {
         let catalog = staged.catalog.as_ref();
         let all = catalog.tables.iter();
         let all = all.flat_map(|table| table.constraints.iter().map(move |constraint| (table, constraint)));
-        let rules = all.filter_map(|(table, constraint)| {
-            let rule = rule_of(catalog, table, &constraint.name, &constraint.rule)?;
-            let is_staged = |key: &KeyColumns| staged.tables.contains_key(&key.table);
-            (is_staged(&rule.own) || rule.referred.as_ref().is_some_and(is_staged)).then_some(rule)
+        let concerned = all.filter(|(table, constraint)| {
+            let of_other = match &constraint.rule {
+                ConstraintRule::ForeignKey { table, .. } => staged.tables.contains_key(table),
+                _ => false,
+            };
+            of_other || staged.tables.contains_key(&table.id)
         });
+        let rules = concerned
+            .filter_map(|(table, constraint)| rule_of(catalog, table, &constraint.name, &constraint.rule));
         Self { base, staged, store, rules: rules.collect() }
     }
 
@@ -146,23 +163,15 @@ impl<'a> OwnKeys<'a> {
     fn compare_unique(&self, rule: &Rule, before: &Snapshot, now: &Snapshot, effort: Effort) -> Result<bool> {
         let own = self.staged.tables.get(&rule.own.table);
         let Some(own) = own.filter(|own| own.own_rows() > 0) else { return Ok(true) };
-        let Some((before, now, version)) = changed(rule.own.table, before, now) else { return Ok(true) };
-        let rows = self.rows_to_hash(rule, own.own_rows()) + rows_added(before, now);
-        if !is_worth(rows, before, effort)? {
+        let Some(change) = TableChange::of(rule.own.table, before, now) else { return Ok(true) };
+        if !is_worth(self.rows_to_hash(rule, own.own_rows()) + change.rows_added(), &change, effort)? {
             return Ok(false);
         }
-        let between = rows_between(before, now, version)?;
-        let added = sorted(self.keys_at(now, &rule.own, &between.added)?);
-        let others = Touched { added, removed: Vec::new() };
-        if is_broken_by_both(self.touched(rule)?, &others, rule.kind) {
-            return Err(conflict(
-                &before.entry().name,
-                &format!(
-                    "was given a row with the same key by a transaction that committed first (constraint \"{}\")",
-                    rule.name
-                ),
-            ));
-        }
+        self.check_added(
+            rule,
+            &change,
+            "was given a row with the same key by a transaction that committed first",
+        )?;
         Ok(true)
     }
 
@@ -177,41 +186,40 @@ impl<'a> OwnKeys<'a> {
         let refers = self.staged.tables.get(&rule.own.table).filter(|own| own.own_rows() > 0);
         let removes = self.staged.tables.get(&referred.table).filter(|own| !own.deleted.is_empty());
         let own_rows = refers.map_or(0, StagedTable::own_rows) + removes.map_or(0, |own| own.deleted.len());
-        let mut rows = self.rows_to_hash(rule, own_rows);
-        let removed = changed(referred.table, before, now)
-            .filter(|(before, now, _)| refers.is_some() && before.deleted() != now.deleted());
-        let added = changed(rule.own.table, before, now).filter(|_| removes.is_some());
-        for (before, now, _) in removed.iter().chain(&added) {
-            rows += rows_added(before, now) + rows_removed(before, now);
-        }
-        for (before, _, _) in removed.iter().chain(&added) {
-            if !is_worth(rows, before, effort)? {
+        let removed = refers.and_then(|_| TableChange::of(referred.table, before, now));
+        let removed = removed.filter(|change| change.before.deleted() != change.now.deleted());
+        let added = removes.and_then(|_| TableChange::of(rule.own.table, before, now));
+        let others = removed.iter().chain(&added).map(|change| change.rows_added() + change.rows_removed());
+        let rows = self.rows_to_hash(rule, own_rows) + others.sum::<u64>();
+        for change in removed.iter().chain(&added) {
+            if !is_worth(rows, change, effort)? {
                 return Ok(false);
             }
         }
-        if let Some((before, now, version)) = removed {
-            let between = rows_between(before, now, version)?;
-            let gone = self.keys_at(now, referred, &between.removed)?;
-            let others = Touched {
-                added: Vec::new(),
-                removed: no_more(gone, self.keys_at(now, referred, &between.added)?),
-            };
-            if is_broken_by_both(self.touched(rule)?, &others, rule.kind) {
-                let why = format!("lost a row that the new ones refer to (constraint \"{}\")", rule.name);
-                return Err(conflict(&before.entry().name, &why));
-            }
+        if let Some(change) = removed {
+            let between = change.rows()?;
+            let gone = self.keys_at(change.now, referred, &between.removed())?;
+            let removed = no_more(gone, self.keys_at(change.now, referred, &between.added())?);
+            let others = Touched { added: Vec::new(), removed };
+            self.check(rule, &change, &others, "lost a row that new ones refer to")?;
         }
-        if let Some((before, now, version)) = added {
-            let between = rows_between(before, now, version)?;
-            let added = sorted(self.keys_at(now, &rule.own, &between.added)?);
-            let others = Touched { added, removed: Vec::new() };
-            if is_broken_by_both(self.touched(rule)?, &others, rule.kind) {
-                let why =
-                    format!("was given a row that refers to a deleted one (constraint \"{}\")", rule.name);
-                return Err(conflict(&before.entry().name, &why));
-            }
+        if let Some(change) = added {
+            self.check_added(rule, &change, "was given a row that refers to a deleted one")?;
         }
         Ok(true)
+    }
+
+    /// Compares with the rows that others have added to the table that has the key, or refers to it.
+    fn check_added(&self, rule: &Rule, change: &TableChange<'_>, why: &str) -> Result<()> {
+        let added = sorted(self.keys_at(change.now, &rule.own, &change.rows()?.added())?);
+        self.check(rule, change, &Touched { added, removed: Vec::new() }, why)
+    }
+
+    fn check(&self, rule: &Rule, change: &TableChange<'_>, others: &Touched, why: &str) -> Result<()> {
+        match is_broken_by_both(self.touched(rule)?, others, rule.kind) {
+            true => Err(conflict(change.name(), &format!("{why} (constraint \"{}\")", rule.name))),
+            false => Ok(()),
+        }
     }
 
     fn rows_to_hash(&self, rule: &Rule, rows: u64) -> u64 {
@@ -286,7 +294,8 @@ impl<'a> OwnKeys<'a> {
 fn places(table: &TableEntry, key: &KeyColumns) -> Result<Vec<usize>> {
     let place = |id: &ColumnId| {
         let place = table.columns.iter().position(|column| column.id == *id);
-        place.ok_or_else(|| Error::internal("a key has an unknown column"))
+        // Declared by this transaction.
+        place.ok_or_else(|| conflict(&table.name, CHANGED))
     };
     key.columns.iter().map(place).collect()
 }
@@ -317,63 +326,74 @@ fn rule_of(catalog: &Catalog, table: &TableEntry, name: &str, rule: &ConstraintR
     Some(Rule { name: name.into(), kind, own, referred, touched: OnceCell::new() })
 }
 
-/// A table in two states, when it is in both and has changed; and the version of the earlier one.
-fn changed<'a>(
-    id: TableId,
-    before: &'a Snapshot,
-    now: &'a Snapshot,
-) -> Option<(&'a TableData, &'a TableData, Version)> {
-    let (old, new) = (before.table_by_id(id)?, now.table_by_id(id)?);
-    (!new.is_unchanged_since(old, before.version())).then_some((old, new, before.version()))
+impl<'a> TableChange<'a> {
+    /// `None` for a table that has not changed, or is not in both versions.
+    fn of(id: TableId, before: &'a Snapshot, now: &'a Snapshot) -> Option<Self> {
+        let version = before.version();
+        let (before, now) = (before.table_by_id(id)?, now.table_by_id(id)?);
+        (!now.is_unchanged_since(before, version)).then_some(Self { before, now, version })
+    }
+
+    fn name(&self) -> &str {
+        &self.before.entry().name
+    }
+
+    /// How many rows have come, and more if some of them are deleted.
+    fn rows_added(&self) -> u64 {
+        self.now.positions().saturating_sub(self.before.positions())
+    }
+
+    fn rows_removed(&self) -> u64 {
+        self.now.deleted().len().saturating_sub(self.before.deleted().len())
+    }
+
+    /// # Errors
+    /// `Conflict` when it is not known which rows those are.
+    fn rows(&self) -> Result<RowsBetween<'a>> {
+        let rows = self.now.beyond_files();
+        if rows.moved > self.version {
+            return Err(conflict(self.name(), "was altered or compacted"));
+        }
+        let shifts = match rows.shifts.since(self.version) {
+            Some(shifts) => shifts,
+            // No others change their positions.
+            None if self.before.beyond_files().tail.rows() == 0 => &[],
+            None => return Err(conflict(self.name(), "had rows moved")),
+        };
+        let mut old = vec![0..self.before.positions()];
+        let mut deleted_before = Cow::Borrowed(self.before.deleted());
+        for shift in shifts {
+            old = shift.moved_runs(old);
+            deleted_before = Cow::Owned(shift.moved(&deleted_before));
+        }
+        Ok(RowsBetween { now: self.now, new: outside(&old, self.now.positions()), deleted_before })
+    }
 }
 
-fn rows_added(before: &TableData, now: &TableData) -> u64 {
-    now.positions().saturating_sub(before.positions())
-}
+impl RowsBetween<'_> {
+    fn added(&self) -> UInt64Array {
+        let new = self.new.iter().cloned();
+        UInt64Array::from_iter_values(new.flat_map(|run| live(run, self.now.deleted())))
+    }
 
-fn rows_removed(before: &TableData, now: &TableData) -> u64 {
-    now.deleted().len().saturating_sub(before.deleted().len())
+    fn removed(&self) -> UInt64Array {
+        let mut gone = self.now.deleted() - self.deleted_before.as_ref();
+        for run in self.new.iter().cloned() {
+            gone.remove_range(run);
+        }
+        UInt64Array::from_iter_values(gone.iter())
+    }
 }
 
 /// Whether so many rows are compared with this effort.
 ///
 /// # Errors
 /// `Conflict` when they are too many for any.
-fn is_worth(rows: u64, table: &TableData, effort: Effort) -> Result<bool> {
+fn is_worth(rows: u64, change: &TableChange<'_>, effort: Effort) -> Result<bool> {
     if rows > ROWS_MAX {
-        return Err(conflict(&table.entry().name, "was changed by a transaction that committed first"));
+        return Err(conflict(change.name(), CHANGED));
     }
     Ok(effort == Effort::Long || rows <= ROWS_UNDER_LOCK)
-}
-
-/// The rows that came to a table and left it.
-///
-/// # Errors
-/// `Conflict` when that is not known.
-fn rows_between(before: &TableData, now: &TableData, version: Version) -> Result<RowsBetween> {
-    let name = &before.entry().name;
-    let rows = now.beyond_files();
-    if rows.moved > version {
-        return Err(conflict(name, "was altered or compacted"));
-    }
-    let shifts = match rows.shifts.since(version) {
-        Some(shifts) => shifts,
-        None if before.beyond_files().tail.rows() == 0 => &[],
-        None => return Err(conflict(name, "had rows moved")),
-    };
-    let mut old = vec![0..before.positions()];
-    let mut deleted_before = Cow::Borrowed(before.deleted());
-    for shift in shifts {
-        old = shift.moved_runs(old);
-        deleted_before = Cow::Owned(shift.moved(&deleted_before));
-    }
-    let new = outside(&old, now.positions()).into_iter();
-    let added = UInt64Array::from_iter_values(new.flat_map(|run| live(run, now.deleted())));
-    let mut gone = now.deleted() - deleted_before.as_ref();
-    for run in outside(&old, now.positions()) {
-        gone.remove_range(run);
-    }
-    Ok(RowsBetween { added, removed: UInt64Array::from_iter_values(gone.iter()) })
 }
 
 /// The positions before `end` that are in none of some runs, which are in order.

@@ -26,7 +26,7 @@ use arrow_cast::cast;
 use arrow_schema::{ArrowError, Field, Schema};
 use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
-use conflict::{Effort, OwnKeys};
+use conflict::{CHANGED, Effort, OwnKeys};
 use hypostyle_format::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintEntry, ConstraintRule, Encoding,
     GenerationEntry, Identity, NodeEntry, SchemaEntry, SequenceEntry, TableEntry, ViewEntry,
@@ -889,7 +889,7 @@ fn check_unchanged(tables: &BTreeSet<TableId>, base: &Snapshot, latest: &Snapsho
         if let Some(before) = before
             && !now.is_some_and(|now| now.is_unchanged_since(before, base.version()))
         {
-            return Err(conflict(&before.entry().name, "was changed by a transaction that committed first"));
+            return Err(conflict(&before.entry().name, CHANGED));
         }
     }
     Ok(())
@@ -1125,10 +1125,7 @@ impl StagedTable {
                     if let (Some(before), Some(now)) = (before, now)
                         && !now.is_unchanged_since(before, base.version())
                     {
-                        return Err(conflict(
-                            &before.entry().name,
-                            "was changed by a transaction that committed first",
-                        ));
+                        return Err(conflict(&before.entry().name, CHANGED));
                     }
                     let (table, absorbed) = (entry.as_ref().clone(), in_files.untold());
                     Change::ReplaceTable { table, absorbed, compacted: how == Replaced::Compacted }
