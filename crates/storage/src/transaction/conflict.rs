@@ -360,7 +360,7 @@ impl<'a> TableChange<'a> {
             None if self.before.beyond_files().tail.rows() == 0 => &[],
             None => return Err(conflict(self.name(), "had rows moved")),
         };
-        let mut old = vec![0..self.before.positions()];
+        let mut old: Vec<_> = std::iter::once(0..self.before.positions()).collect();
         let mut deleted_before = Cow::Borrowed(self.before.deleted());
         for shift in shifts {
             old = shift.moved_runs(old);
@@ -444,10 +444,14 @@ mod tests {
 
     #[test]
     fn positions_outside_of_runs_are_the_others() {
-        assert_eq!(outside(&[], 5), [0..5]);
-        assert!(outside(&[0..5], 5).is_empty());
-        assert_eq!(outside(&[0..3, 7..9], 12), [3..7, 9..12]);
-        assert_eq!(outside(&[2..3], 3), [0..2]);
+        let found = |runs: &[(u64, u64)], end| -> Vec<u64> {
+            let runs: Vec<_> = runs.iter().map(|(start, end)| *start..*end).collect();
+            outside(&runs, end).into_iter().flatten().collect()
+        };
+        assert_eq!(found(&[], 3), [0, 1, 2]);
+        assert!(found(&[(0, 5)], 5).is_empty());
+        assert_eq!(found(&[(0, 3), (5, 7)], 9), [3, 4, 7, 8]);
+        assert_eq!(found(&[(2, 3)], 3), [0, 1]);
     }
 
     /// What one side does to the rows that refer, and to those that they refer to.
