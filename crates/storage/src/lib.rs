@@ -13,6 +13,7 @@ mod column;
 mod database;
 mod gather;
 mod leftovers;
+mod names;
 mod readers;
 mod rows;
 mod sequence;
