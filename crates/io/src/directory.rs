@@ -279,8 +279,16 @@ impl Directory {
                 }
             }
             Err(Errno::LOOP) => Err(is_a_link()),
+            // O_DIRECTORY makes this of a link, too.
+            Err(Errno::NOTDIR) if self.leads_through_a_link(name) => Err(is_a_link()),
+            Err(Errno::NOTDIR) => Err(refused("it is, or is in, no directory, where a database has one")),
             opened => opened.map_err(Into::into),
         }
+    }
+
+    fn leads_through_a_link(&self, name: &str) -> bool {
+        let ends = name.match_indices('/').map(|(end, _)| end).chain([name.len()]);
+        ends.into_iter().any(|end| self.kind(&name[..end]).is_ok_and(|kind| kind == FileType::Symlink))
     }
 
     /// What `openat2` does in one call.
@@ -299,16 +307,7 @@ impl Directory {
                 }
             };
             let before = within.as_ref().unwrap_or(&self.held);
-            let opened = rustix::fs::openat(before, part, flags, mode);
-            // O_DIRECTORY makes this of a link.
-            let is_link = || {
-                let found = rustix::fs::statx(before, part, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::TYPE);
-                found.is_ok_and(|found| kind_of(&found) == FileType::Symlink)
-            };
-            within = Some(match opened {
-                Err(Errno::NOTDIR) if is_link() => return Err(Errno::LOOP),
-                opened => opened?,
-            });
+            within = Some(rustix::fs::openat(before, part, flags, mode)?);
         }
         within.ok_or(Errno::NOENT)
     }

@@ -26,7 +26,7 @@ mod store;
 
 pub use arena::{Arena, Piece};
 pub use file::File;
-pub use lock::{LOCK_TIMEOUT, Patience, Waiting};
+pub use lock::{Held, LOCK_TIMEOUT, Patience, Waiting};
 pub use mapping::Mapping;
 pub use observer::{Observer, Operation};
 pub use socket::unsent_bytes;

@@ -153,15 +153,8 @@ impl Database {
     /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
     /// `Corrupt`, `Unsupported` on a network file system, `Busy` when somebody has its locks for too long, `Io`.
     pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
-        let mut options = options.into();
-        match options.patience.take() {
-            Some(patience) => patience.during(|| Self::open_with(path, options)),
-            None => Self::open_with(path, options),
-        }
-    }
-
-    fn open_with(path: &Path, options: StorageOptions) -> Result<Arc<Self>> {
-        let StorageOptions { mode, allow_network_filesystem, observer, .. } = options;
+        let StorageOptions { mode, allow_network_filesystem, patience, observer } = options.into();
+        let _patient = patience.map(Patience::hold);
         let (store, missing) = match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
                 (Store::new_directory(path, observer)?, true)
