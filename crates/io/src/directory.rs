@@ -40,13 +40,20 @@ pub(crate) struct Directory {
 pub(crate) struct Identity {
     device: (u32, u32),
     inode: u64,
+    /// File systems give the number of a file that is gone to the next one.
+    born: Option<(i64, u32)>,
 }
 
 impl Identity {
     pub fn of(file: impl AsFd) -> io::Result<Self> {
-        // Asking for nothing else: see `File::is_removed`.
-        let found = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::INO)?;
-        Ok(Self { device: (found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino })
+        // Asking for no other time: see `File::is_removed`.
+        let found = look_at(file, StatxFlags::INO | StatxFlags::BTIME)?;
+        let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Ok(Self {
+            device: (found.stx_dev_major, found.stx_dev_minor),
+            inode: found.stx_ino,
+            born: has_birth.then_some((found.stx_btime.tv_sec, found.stx_btime.tv_nsec)),
+        })
     }
 
     /// As `/proc/locks` has it: device and inode, and the inode alone.

@@ -88,3 +88,60 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What is in it is whole after any panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use hypostyle_types::ErrorKind;
+
+    #[test]
+    fn many_files_share_few_descriptors() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), false, None).unwrap();
+        let Store::Directory(disk) = &store else { unreachable!() };
+        let names: Vec<String> = (0..DESCRIPTORS_MAX * 2).map(|number| number.to_string()).collect();
+        let files: Vec<_> = names.iter().map(|name| store.create_pooled(name).unwrap()).collect();
+        let open = || {
+            let place = directory.path().to_str().unwrap();
+            let links =
+                fs::read_dir("/proc/self/fd").unwrap().map(|entry| fs::read_link(entry.unwrap().path()));
+            links
+                .filter(|link| link.as_ref().is_ok_and(|link| link.to_str().unwrap().starts_with(place)))
+                .count()
+        };
+        for round in 0..3 {
+            for (number, file) in files.iter().enumerate() {
+                file.write_at(round, &[number as u8]).unwrap();
+            }
+            // One more is that of the directory.
+            assert!(open() <= DESCRIPTORS_MAX + 1, "{} are open", open());
+        }
+        for (number, file) in files.iter().enumerate() {
+            file.sync().unwrap();
+            assert_eq!(file.read_all().unwrap(), [number as u8; 3]);
+        }
+        drop(files);
+        assert_eq!(open(), 1);
+        assert!(lock(&disk.pool().0).len() <= DESCRIPTORS_MAX);
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_not_taken_for_the_one_that_was_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), false, None).unwrap();
+        let [kept, replaced, gone] =
+            ["kept", "replaced", "gone"].map(|name| store.create_pooled(name).unwrap());
+        let others: Vec<_> =
+            (0..DESCRIPTORS_MAX).map(|number| store.create_pooled(&number.to_string()).unwrap()).collect();
+        // File systems tell the time in steps of some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        store.create("replaced").unwrap();
+        store.remove("gone").unwrap();
+        kept.write_at(0, b"still").unwrap();
+        assert_eq!(replaced.write_at(0, b"lost").unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(gone.write_at(0, b"lost").unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(store.open("replaced").unwrap().length().unwrap(), 0);
+        drop(others);
+    }
+}

@@ -112,6 +112,11 @@ impl OnDisk {
         self.path.join(name).to_string_lossy().into_owned()
     }
 
+    #[cfg(test)]
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
     fn access(&self) -> Access {
         if self.read_only { Access::Read } else { Access::Write }
     }

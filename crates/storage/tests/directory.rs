@@ -13,11 +13,15 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 /// Nothing here takes so long, unless it hangs.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Cases are tried so many at a time: most of the time they wait for the disk.
+const THREADS: usize = 8;
 
 /// A reader's name that no process has.
 const READER: &str = "readers/1-00112233445566778899aabbccddeeff";
@@ -241,8 +245,8 @@ fn whatever_is_in_the_place_of_a_file_leads_nowhere() {
     for role in ["values", "validity", "offsets", "heap", "blocks", "dictionary_offsets", "dictionary_heap"] {
         assert!(roles.contains(std::ffi::OsStr::new(role)), "no file has the role {role}");
     }
-    let (mut tried, mut refused) = (0, 0);
-    for (from, name) in &cases {
+    let (tried, refused) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let try_all_of = |from: &Path, name: &Path| {
         for kind in KINDS {
             let work = tempfile::tempdir().unwrap();
             let (path, outside) = (work.path().join("d"), work.path().join("outside"));
@@ -254,7 +258,7 @@ fn whatever_is_in_the_place_of_a_file_leads_nowhere() {
             }
             let before = state(&outside);
             let (sender, receiver) = channel();
-            let (target, is_backup) = (work.path().join("t"), *from == backup);
+            let (target, is_backup) = (work.path().join("t"), from == backup);
             std::thread::spawn({
                 let (path, original) = (path.clone(), original.clone());
                 move || {
@@ -275,10 +279,21 @@ fn whatever_is_in_the_place_of_a_file_leads_nowhere() {
             let is_read = kind == Kind::HardLink;
             let name = name.to_str().unwrap();
             assert!(!errors.is_empty() || is_read || is_backup || !is_needed(name), "{case}: nobody noticed");
-            tried += 1;
-            refused += usize::from(!errors.is_empty());
+            tried.fetch_add(1, Ordering::Relaxed);
+            refused.fetch_add(usize::from(!errors.is_empty()), Ordering::Relaxed);
         }
-    }
+    };
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let Some((from, name)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    try_all_of(from, name);
+                }
+            });
+        }
+    });
+    let (tried, refused) = (tried.into_inner(), refused.into_inner());
     println!("{tried} cases, {refused} refused");
     assert!(tried > 300 && refused > 150, "{tried} cases, {refused} refused");
 }
