@@ -4,6 +4,7 @@ mod backup;
 mod bad_input;
 mod completion;
 mod interrupt;
+mod locks;
 mod memory;
 mod no_file_is_forgotten;
 mod pgwire;

@@ -4,7 +4,7 @@ use crate::Mapping;
 use crate::directory::error_of;
 use crate::observer::{Observed, Operation, tell};
 use crate::pool::Pooled;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, MemfdFlags, SealFlags, StatxFlags, statx};
 use std::io::{self, IoSlice, Write};
 use std::ops::Deref;
@@ -126,8 +126,16 @@ impl File {
         read.map_err(|error| self.error("cannot read", &error))
     }
 
+    /// # Errors
+    /// `OutOfMemory`, also of a file that says to be larger than any memory is; those of [`Self::read_at`].
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.length()? as usize];
+        let length = usize::try_from(self.length()?).unwrap_or(usize::MAX);
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| {
+            let message = format!("there is no memory for the {length} bytes of \"{}\"", self.name);
+            Error::new(ErrorKind::OutOfMemory, message)
+        })?;
+        bytes.resize(length, 0);
         self.read_at(0, &mut bytes)?;
         Ok(bytes)
     }

@@ -108,7 +108,8 @@ impl Waiting {
 
     /// When to look after this wait again, for who is woken.
     pub fn next_look(&self) -> Instant {
-        (Instant::now() + ASKING_INTERVAL).min(self.begin + self.patience.timeout)
+        let soon = Instant::now() + ASKING_INTERVAL;
+        self.begin.checked_add(self.patience.timeout).map_or(soon, |end| end.min(soon))
     }
 
     /// # Errors
