@@ -5,6 +5,7 @@ mod bad_input;
 mod completion;
 mod conflict;
 mod interrupt;
+mod locks;
 mod memory;
 mod no_file_is_forgotten;
 mod pgwire;

@@ -7,7 +7,7 @@ use crate::poll;
 use crate::result::QueryResult;
 use crate::server::{self, Server};
 use arrow::array::RecordBatch;
-use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, TableKind};
+use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, Patience, TableKind};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -37,6 +37,7 @@ pub fn connect(
         memory_limit,
         temp_directory,
         allow_network_filesystem,
+        patience: Some(Patience::default().unless(check_signals)),
         ..OpenOptions::default()
     };
     let threads = threads
@@ -46,6 +47,16 @@ pub fn connect(
         .detach(|| hypostyle::Connection::open(target.as_deref(), options))
         .map_err(|error| to_exception(py, error))?;
     Ok(Connection::new(inner, threads, Arc::new(AtomicUsize::new(0))))
+}
+
+/// Ends the opening of a database when a signal handler raises.
+fn check_signals() -> Result<(), Error> {
+    match poll::poll() {
+        hypostyle::Poll::Continue => Ok(()),
+        hypostyle::Poll::Interrupt => {
+            Err(Error::new(ErrorKind::Interrupted, "interrupted while the database was opened"))
+        }
+    }
 }
 
 fn memory_limit_bytes(limit: &Bound<'_, PyAny>) -> PyResult<u64> {

@@ -222,6 +222,7 @@ impl Opening {
             query_memory_limit: self.query_memory_limit,
             temp_directory: self.temp_directory.clone(),
             allow_network_filesystem: self.allow_network_filesystem,
+            patience: None,
         }
     }
 }

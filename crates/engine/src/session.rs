@@ -33,7 +33,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
-use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
+use hypostyle_storage::{ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -64,6 +64,9 @@ const STACK_BYTES: usize = 16 << 20;
 const COLLECTED_ROWS: usize = 16 << 20;
 const COLLECTED_ROWS_MIN: usize = 128 << 10;
 const COLLECTED_ROW_BYTES: usize = 64;
+
+/// The setting of how long the locks of other processes are waited for.
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -281,6 +284,7 @@ pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 pub(crate) struct Running<'a> {
     session: &'a Session,
     _one_at_a_time: MutexGuard<'a, ()>,
+    _patience: Patient,
 }
 
 impl Drop for Running<'_> {
@@ -293,6 +297,7 @@ impl Drop for Running<'_> {
 
 /// One conversation with a database.
 pub struct Session {
+    this: Weak<Self>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) context: SessionContext,
     pub(crate) scope: Arc<Scope>,
@@ -398,7 +403,8 @@ impl Session {
         crate::pg_catalog::register(&context, &scope, &settings);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
-        let session = Arc::new(Self {
+        let session = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             engine,
             context,
             scope,
@@ -548,7 +554,15 @@ impl Session {
 
     /// Begins a call of the session, which runs one at a time.
     pub(crate) fn enter(&self) -> Running<'_> {
-        Running { session: self, _one_at_a_time: self.running.lock() }
+        let _one_at_a_time = self.running.lock();
+        Running { session: self, _one_at_a_time, _patience: self.patience().hold() }
+    }
+
+    /// How long statements wait for the locks of other processes.
+    fn patience(&self) -> Patience {
+        let session = self.this.clone();
+        Patience::of(self.settings.time(LOCK_TIMEOUT))
+            .unless(move || session.upgrade().map_or(Ok(()), |session| session.check_interrupt()))
     }
 
     /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshots.

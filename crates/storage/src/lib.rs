@@ -13,6 +13,7 @@ mod column;
 mod database;
 mod gather;
 mod leftovers;
+mod names;
 mod readers;
 mod rows;
 mod sequence;
@@ -32,6 +33,7 @@ pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, Identity, ReferentialAction,
     SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, ViewEntry,
 };
+pub use hypostyle_io::{Held as Patient, Patience};
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
 pub use snapshot::Snapshot;

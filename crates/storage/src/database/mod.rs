@@ -7,14 +7,15 @@ mod view;
 
 use crate::backup::MARKER;
 use crate::column::{GenerationFiles, table_directory};
+use crate::names::{is_table_file, is_unfinished};
 use crate::readers::{Garbage, Readers};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
-use hypostyle_io::{File, Lock, LockFile, Observer, Store, boot_id};
+use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Patience, Store, Waiting, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,13 +55,15 @@ pub struct StorageOptions {
     pub mode: OpenMode,
     /// Open a database on a network file system, whose locks and mappings cannot be relied on.
     pub allow_network_filesystem: bool,
+    /// How long opening waits for the locks of others; as its thread does otherwise when absent.
+    pub patience: Option<Patience>,
     /// Watches what happens on disk; for tests.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl From<OpenMode> for StorageOptions {
     fn from(mode: OpenMode) -> Self {
-        Self { mode, allow_network_filesystem: false, observer: None }
+        Self { mode, allow_network_filesystem: false, patience: None, observer: None }
     }
 }
 
@@ -148,14 +151,13 @@ impl Database {
     ///
     /// # Errors
     /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
-    /// `Corrupt`, `Unsupported` on a network file system, `Io`.
+    /// `Corrupt`, `Unsupported` on a network file system, `Busy` when somebody has its locks for too long, `Io`.
     pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
-        let StorageOptions { mode, allow_network_filesystem, observer } = options.into();
-        let store = Store::directory(path, mode == OpenMode::ReadOnly).observed(observer);
-        let missing = match path.metadata() {
+        let StorageOptions { mode, allow_network_filesystem, patience, observer } = options.into();
+        let _patient = patience.map(Patience::hold);
+        let (store, missing) = match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
-                store.create_directory("")?;
-                true
+                (Store::new_directory(path, observer)?, true)
             }
             Err(error) => {
                 return Err(Error::from_io(
@@ -169,8 +171,14 @@ impl Database {
                     path.display()
                 )));
             }
-            Ok(_) => false,
+            Ok(_) => (Store::directory(path, mode == OpenMode::ReadOnly, observer)?, false),
         };
+        if let Some(who) = store.is_writable_by()? {
+            tracing::warn!(
+                "{who} may write to the directory \"{}\", and so replace what is in the database; chmod it to 700",
+                path.display()
+            );
+        }
         if let Some(kind) = store.network_file_system().filter(|_| !allow_network_filesystem) {
             return Err(Error::unsupported(format!(
                 "\"{}\" is on a network file system ({kind}), whose locks and mappings cannot be relied on; \
@@ -182,7 +190,8 @@ impl Database {
             check_is_unfinished(&store, path, mode, missing)?;
             // Of several that find none, the first makes it.
             let making = store.lock_file("")?;
-            let _lock = making.as_ref().map(LockFile::lock).transpose()?;
+            let mut waiting = Waiting::begin();
+            let _lock = making.as_ref().map(|making| making.lock(&mut waiting)).transpose()?;
             if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
                 check_is_unfinished(&store, path, mode, missing)?;
                 create_files(&store)?;
@@ -209,7 +218,8 @@ impl Database {
         let (view, durable) = match lock_file.as_ref() {
             _ if !writable => (view_of_reader(&store, &shared, boot)?, Version(0)),
             lock_file => {
-                let _lock = lock_file.map(LockFile::lock).transpose()?;
+                let mut waiting = Waiting::begin();
+                let _lock = lock_file.map(|file| file.lock(&mut waiting)).transpose()?;
                 recover_as_writer(&store, &shared, boot, &readers)?
             }
         };
@@ -369,6 +379,27 @@ impl Database {
         Ok(())
     }
 
+    /// What one thread of this process works with at a time.
+    fn committer(&self, waiting: &mut Waiting) -> Result<MutexGuard<'_, Committer>> {
+        loop {
+            if let Some(committer) = self.committer.try_lock_until(waiting.next_look()) {
+                return Ok(committer);
+            }
+            waiting.check(|| self.holder(self.lock_file.as_ref()))?;
+        }
+    }
+
+    fn commit_lock(&self, waiting: &mut Waiting) -> Result<Option<LockFileGuard<'_>>> {
+        self.lock_file.as_ref().map(|file| file.lock(waiting)).transpose()
+    }
+
+    /// Whom other threads of this process wait for, too.
+    fn holder(&self, lock: Option<&LockFile>) -> String {
+        let place = self.path().map_or_else(String::new, |path| format!(" of \"{}\"", path.display()));
+        let holder = lock.map_or_else(|| "another thread".to_string(), LockFile::holder);
+        format!("{holder} has the lock to commit{place}")
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -399,7 +430,7 @@ impl Database {
     /// leftover that a writer removes when it opens the database.
     pub(crate) fn abandon_table(&self, id: TableId) {
         if !self.failed.load(Ordering::Acquire)
-            && let Err(error) = self.store.remove_directory(&table_directory(id))
+            && let Err(error) = self.store.remove_directory(&table_directory(id), is_table_file)
         {
             tracing::warn!(%error, "the files of a table that was never committed stay behind");
         }
@@ -432,9 +463,9 @@ fn check_is_unfinished(store: &Store, path: &Path, mode: OpenMode, missing: bool
     }
     let first = Catalog::default().version;
     let (first_catalog, first_log) = (catalog_name(first), log_name(first));
-    let begun = names.iter().all(|name| {
-        name.ends_with(".new") || ["columns", &first_catalog, &first_log].contains(&name.as_str())
-    });
+    let begun = names
+        .iter()
+        .all(|name| is_unfinished(name) || ["columns", &first_catalog, &first_log].contains(&name.as_str()));
     let is_empty = |file: &str| Ok(!has(file) || store.open(file)?.length()? == 0);
     let is_unfinished =
         begun && is_empty(&first_log)? && (!has("columns") || store.list("columns")?.is_empty());
@@ -466,7 +497,7 @@ fn check_is_unfinished(store: &Store, path: &Path, mode: OpenMode, missing: bool
 fn create_files(store: &Store) -> Result<()> {
     let catalog = Catalog::default();
     // The directory itself may be new.
-    store.sync_directory("..")?;
+    store.sync_above()?;
     store.create_directory("columns")?;
     store.create(&log_name(catalog.version))?;
     store.replace(&catalog_name(catalog.version), &catalog.encode_checkpoint()?)?;
