@@ -2,7 +2,7 @@
 
 use crate::Connection;
 use hypostyle_engine::{Engine, EngineOptions, Identity, system_memory};
-use hypostyle_storage::{OpenMode, StorageOptions};
+use hypostyle_storage::{OpenMode, StorageOptions, Verify};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,8 @@ pub struct OpenOptions {
     pub temp_directory: Option<PathBuf>,
     /// Open a database on a network file system, whose locks and mappings cannot be relied on.
     pub allow_network_filesystem: bool,
+    /// When columns are verified that are handed out as they lie.
+    pub verify: Verify,
 }
 
 /// An open database; clones are handles of the same one.
@@ -51,6 +53,7 @@ impl Database {
         })?;
         let storage = StorageOptions {
             allow_network_filesystem: options.allow_network_filesystem,
+            verify: options.verify,
             ..StorageOptions::from(mode)
         };
         Self::over(hypostyle_storage::Database::open(&path, storage)?, Some(path), options)
@@ -76,6 +79,7 @@ impl Database {
             query_memory_limit: options.query_memory_limit,
             temp_directory: options.temp_directory,
             allow_network_filesystem: options.allow_network_filesystem,
+            verify: options.verify,
         };
         let engine = Engine::new(database, engine)?;
         Ok(Self { engine: Arc::new(RwLock::new(Some(engine))), path })

@@ -3,10 +3,10 @@
 use crate::Mapping;
 use crate::observer::{Observed, Operation, tell};
 use hypostyle_types::{Error, Result};
-use rustix::fs::{AtFlags, MemfdFlags, SealFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, FallocateFlags, MemfdFlags, Mode, SealFlags, StatxFlags, statx};
 use std::io::{IoSlice, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// Bytes that are read and written at a time, where the kernel does not copy.
@@ -134,11 +134,32 @@ impl File {
             .map_err(|error| self.error("cannot sync", &error))
     }
 
-    /// Cuts the file, but never below what anybody may have mapped: its page would be gone.
+    /// Bytes of the disk, or of memory, that the file takes: not those of holes.
+    pub fn allocated(&self) -> Result<u64> {
+        match self.inner.metadata() {
+            Ok(metadata) => Ok(metadata.blocks() * 512),
+            Err(error) => Err(self.error("cannot read the length of", &error)),
+        }
+    }
+
+    /// Cuts the file, but never below what anybody may have mapped: its page would be gone. A memory file that is
+    /// sealed against that gets a hole instead, which gives back the memory.
     pub fn truncate(&self, length: u64) -> Result<()> {
         tell(&self.observer, Operation::SetLength { file: &self.name, length })
-            .and_then(|()| self.inner.set_len(length))
+            .and_then(|()| match rustix::fs::fcntl_get_seals(&self.inner) {
+                Ok(seals) if seals.contains(SealFlags::SHRINK) => self.cut_out_from(length),
+                _ => self.inner.set_len(length),
+            })
             .map_err(|error| self.error("cannot truncate", &error))
+    }
+
+    fn cut_out_from(&self, start: u64) -> std::io::Result<()> {
+        let rest = self.inner.metadata()?.len().saturating_sub(start);
+        if rest > 0 {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(&self.inner, flags, start, rest)?;
+        }
+        Ok(())
     }
 
     /// Maps the first `length` bytes for reading.
@@ -159,15 +180,14 @@ impl File {
         Mapping::private(&self.inner, length as usize).map_err(|error| self.error("cannot map", &error))
     }
 
-    fn check_length(&self, wanted: u64) -> Result<()> {
-        let found = self.length()?;
-        if found < wanted {
-            return Err(Error::corrupt(format!(
-                "\"{}\" is truncated: {found} bytes where the catalog promises {wanted}",
-                self.name
-            )));
-        }
-        Ok(())
+    /// A new memory file for a database in memory. Nobody to whom a descriptor of it is passed can cut it under who has
+    /// mapped it, nor seal it against being written to.
+    pub(crate) fn in_memory() -> std::io::Result<std::fs::File> {
+        let file = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        // Only its own user may open it again for writing.
+        rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
+        Ok(file.into())
     }
 
     /// A new memory file, for [`Self::sealed`].
@@ -199,6 +219,19 @@ impl File {
             Ok(file.into())
         };
         fill().map_err(|error| Error::from_io(&error, "cannot fill a memory file"))
+    }
+
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that, as it may be once somebody has cut it from outside.
+    pub fn check_length(&self, wanted: u64) -> Result<()> {
+        let found = self.length()?;
+        if found < wanted {
+            return Err(Error::corrupt(format!(
+                "\"{}\" is truncated: {found} bytes where the catalog promises {wanted}",
+                self.name
+            )));
+        }
+        Ok(())
     }
 
     fn error(&self, doing: &str, error: &std::io::Error) -> Error {
@@ -233,5 +266,26 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
             assert!(error.message().contains("truncated"), "{error}");
         }
+    }
+
+    #[test]
+    fn nobody_cuts_a_memory_file_under_its_readers() {
+        let file = Store::memory().create("a").unwrap();
+        file.write_at(0, &[7; 100_000]).unwrap();
+        let mapping = file.map(100_000).unwrap();
+        let others: std::fs::File = file.read_only_descriptor().unwrap().into();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&others));
+        // Its own user may open it for writing again.
+        let again = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        assert!(again.set_len(0).is_err());
+        assert!(rustix::fs::fcntl_add_seals(&again, rustix::fs::SealFlags::WRITE).is_err());
+        // What is rolled back gives back its memory, and keeps its length.
+        let before = file.allocated().unwrap();
+        file.truncate(50_000).unwrap();
+        assert_eq!(file.length().unwrap(), 100_000);
+        assert!(file.allocated().unwrap() < before);
+        assert_eq!(mapping.as_ref()[..50_000], [7; 50_000]);
+        file.write_at(50_000, &[8; 60_000]).unwrap();
+        assert_eq!(file.length().unwrap(), 110_000);
     }
 }

@@ -3,7 +3,7 @@
 use crate::File;
 use crate::observer::{Observed, Observer, Operation, tell};
 use hypostyle_types::{Error, ErrorKind, Result};
-use rustix::fs::{FlockOperation, MemfdFlags, Mode};
+use rustix::fs::FlockOperation;
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -145,11 +145,11 @@ impl Store {
     /// Bytes of the files that are kept in memory.
     ///
     /// # Errors
-    /// Those of asking for the length of a file.
+    /// Those of asking how much memory a file takes.
     pub fn memory_bytes(&self) -> Result<u64> {
         match self {
             Self::Directory { .. } => Ok(0),
-            Self::Memory(files, _) => lock(files).values().map(File::length).sum(),
+            Self::Memory(files, _) => lock(files).values().map(File::allocated).sum(),
         }
     }
 
@@ -184,11 +184,9 @@ impl Store {
                 Ok(File::new(file, &path.to_string_lossy(), observer))
             }
             Self::Memory(files, _) => {
-                // Only its own user may open it again for writing, when a descriptor of it is passed on.
-                let descriptor = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC)
-                    .and_then(|file| rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map(|()| file))
-                    .map_err(|error| Error::from_io(&error.into(), "cannot create a memory file"))?;
-                let file = File::new(fs::File::from(descriptor), name, &None);
+                let file = File::in_memory()
+                    .map_err(|error| Error::from_io(&error, "cannot create a memory file"))?;
+                let file = File::new(file, name, &None);
                 lock(files).insert(name.to_string(), file.clone());
                 Ok(file)
             }
