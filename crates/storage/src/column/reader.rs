@@ -542,7 +542,11 @@ fn read_records(files: &GenerationFiles, node: usize, entry: &NodeEntry) -> Resu
         let file: File = files.open(node, Role::Blocks)?;
         file.read_at(0, &mut bytes)?;
         for record in bytes.chunks(BLOCK_RECORD_BYTES) {
-            records.push(BlockRecord::decode(record)?);
+            let record = BlockRecord::decode(record)?;
+            if u64::from(record.elements) != BLOCK_ROWS {
+                return Err(Error::corrupt("a full block's record tells of another number of elements"));
+            }
+            records.push(record);
         }
     }
     records.extend(entry.tail);
