@@ -72,7 +72,9 @@ fn seal_column(directory: &Path, column: &mut ColumnEntry, count_nulls: bool) {
             let place = block as usize * BLOCK_RECORD_BYTES;
             let mut record = match &node.tail {
                 Some(tail) if to - from < BLOCK => *tail,
-                _ => BlockRecord::decode(&records[place..place + BLOCK_RECORD_BYTES]).unwrap(),
+                _ => records.get(place..place + BLOCK_RECORD_BYTES).map_or_else(BlockRecord::default, |bytes| {
+                    BlockRecord::decode(bytes).unwrap_or_default()
+                }),
             };
             let valid = if node.validity { bits(&validity, from, to) } else { Vec::new() };
             if count_nulls && node.validity {
@@ -86,9 +88,11 @@ fn seal_column(directory: &Path, column: &mut ColumnEntry, count_nulls: bool) {
             } else if !offsets.is_empty() {
                 let width = width(&offsets, node.length + 1);
                 let own = range(&offsets, from * width, (to + 1) * width);
-                let word = |at: usize| u64::from_le_bytes(own[at..at + 8].try_into().unwrap());
-                let own_heap = match types[number] {
-                    DataType::LargeUtf8 | DataType::LargeBinary => range(&heap, word(0), word(own.len() - 8)),
+                let ends = own.first_chunk::<8>().zip(own.last_chunk::<8>());
+                let own_heap = match (&types[number], ends) {
+                    (DataType::LargeUtf8 | DataType::LargeBinary, Some((first, last))) => {
+                        range(&heap, u64::from_le_bytes(*first), u64::from_le_bytes(*last))
+                    }
                     _ => Vec::new(),
                 };
                 (own, own_heap)
@@ -100,7 +104,10 @@ fn seal_column(directory: &Path, column: &mut ColumnEntry, count_nulls: bool) {
             record.checksum = xxh3_64(digests.as_flattened());
             match &mut node.tail {
                 Some(tail) if to - from < BLOCK => *tail = record,
-                _ => records[place..place + BLOCK_RECORD_BYTES].copy_from_slice(&record.encode()),
+                _ => {
+                    records.resize(records.len().max(place + BLOCK_RECORD_BYTES), 0);
+                    records[place..place + BLOCK_RECORD_BYTES].copy_from_slice(&record.encode());
+                }
             }
         }
         node.nulls = all_nulls;
@@ -116,7 +123,7 @@ fn seal_column(directory: &Path, column: &mut ColumnEntry, count_nulls: bool) {
 
 /// Bits from one byte to another, without those past the end.
 fn bits(bytes: &[u8], from: u64, to: u64) -> Vec<u8> {
-    let mut bits = bytes[(from / 8) as usize..to.div_ceil(8) as usize].to_vec();
+    let mut bits = range(bytes, from / 8, to.div_ceil(8));
     if let (Some(last), rest @ 1..) = (bits.last_mut(), to % 8) {
         *last &= (1 << rest) - 1;
     }
