@@ -827,11 +827,7 @@ impl StoredResult {
     ///
     /// # Errors
     /// `Corrupt`, naming the column and the block; those of `proceed`.
-    pub fn hand_out(
-        &self,
-        columns: Range<usize>,
-        mut proceed: impl FnMut() -> Result<()>,
-    ) -> Result<()> {
+    pub fn hand_out(&self, columns: Range<usize>, mut proceed: impl FnMut() -> Result<()>) -> Result<()> {
         let rows = self.offset..self.offset + self.rows;
         self.columns[columns]
             .iter()

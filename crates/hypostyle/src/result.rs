@@ -222,7 +222,7 @@ impl QueryResult {
     /// # Errors
     /// `Corrupt`, naming the column and the block.
     pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
-        self.stored().map_or(Ok(()), |stored| stored.verify_rows(rows))
+        (0..self.columns.len()).try_for_each(|column| self.verify_column(column, rows.clone()))
     }
 
     /// [`Self::verify_rows`] of one column.
@@ -230,7 +230,14 @@ impl QueryResult {
     /// # Errors
     /// `Corrupt`, naming the column and the block.
     pub fn verify_column(&self, column: usize, rows: Range<u64>) -> Result<()> {
-        self.stored().map_or(Ok(()), |stored| stored.verify_column(column, rows))
+        match &self.source {
+            Source::Embedded { stored: Some(stored), .. } => stored.verify_column(column, rows),
+            Source::Embedded { .. } => Ok(()),
+            // The checksums of a server's files are the server's.
+            Source::Remote(result) => result
+                .mapped()
+                .map_or(Ok(()), |mapped| mapped.verify(column, rows.start as usize..rows.end as usize)),
+        }
     }
 
     /// The files of a result that is a mapping of stored columns; `None` of a computed one.

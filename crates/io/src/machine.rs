@@ -11,7 +11,8 @@ const MACHINE_ID_DIGITS: usize = 32;
 /// The number that this installation of the system drew when it was set up, and tells nobody outside (machine-id(5));
 /// `None` where there is none, as in many containers.
 pub fn machine_id() -> Option<String> {
-    let is_one = |text: &String| text.len() == MACHINE_ID_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let is_one =
+        |text: &String| text.len() == MACHINE_ID_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit());
     let read = |path| fs::read_to_string(path).ok().map(|text| text.trim().to_ascii_lowercase());
     MACHINE_ID_FILES.into_iter().filter_map(read).find(is_one)
 }

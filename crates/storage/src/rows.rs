@@ -373,7 +373,9 @@ mod tests {
             // SAFETY: it is only encoded here, and nobody reads the text.
             Arc::new(unsafe { LargeStringArray::new_unchecked(offsets(3), b"a\xff\xff".into(), None) }),
             // SAFETY: as above; a character is in two rows.
-            Arc::new(unsafe { LargeStringArray::new_unchecked(offsets(2), "\u{e9}".as_bytes().into(), None) }),
+            Arc::new(unsafe {
+                LargeStringArray::new_unchecked(offsets(2), "\u{e9}".as_bytes().into(), None)
+            }),
         ];
         let sound: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
         for array in flawed {

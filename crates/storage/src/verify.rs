@@ -46,7 +46,9 @@ impl FromStr for Verify {
             "auto" => Ok(Self::Auto),
             "always" => Ok(Self::Always),
             "never" => Ok(Self::Never),
-            _ => Err(Error::invalid_input(format!("verify is \"{text}\", but must be auto, always or never"))),
+            _ => {
+                Err(Error::invalid_input(format!("verify is \"{text}\", but must be auto, always or never")))
+            }
         }
     }
 }

@@ -268,7 +268,10 @@ fn rot_in_any_file_of_what_came_from_elsewhere_is_found_before_anything_is_hande
             let found = handed_out(&copy).unwrap();
             let broken = found.iter().filter(|(_, is_sound)| !**is_sound).count();
             let is_padding = place == sound.len() - 1 && name.ends_with(".validity");
-            assert!(broken == 1 || is_padding && broken == 0, "{name}, byte {place}, column {index}: {found:?}");
+            assert!(
+                broken == 1 || is_padding && broken == 0,
+                "{name}, byte {place}, column {index}: {found:?}"
+            );
         }
         fs::write(&file, &sound).unwrap();
     }

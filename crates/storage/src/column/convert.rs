@@ -46,13 +46,24 @@ fn without_hidden_text(array: &ArrayRef) -> ArrowResult<ArrayRef> {
         DataType::LargeList(field) => {
             let list = array.as_list::<i64>();
             let values = without_hidden_text(list.values())?;
-            Arc::new(LargeListArray::try_new(field.clone(), list.offsets().clone(), values, list.nulls().cloned())?)
+            Arc::new(LargeListArray::try_new(
+                field.clone(),
+                list.offsets().clone(),
+                values,
+                list.nulls().cloned(),
+            )?)
         }
         DataType::FixedSizeList(field, length) => {
             let list = array.as_fixed_size_list();
             let values = without_hidden_text(list.values())?;
             let nulls = list.nulls().cloned();
-            Arc::new(FixedSizeListArray::try_new_with_length(field.clone(), *length, values, nulls, list.len())?)
+            Arc::new(FixedSizeListArray::try_new_with_length(
+                field.clone(),
+                *length,
+                values,
+                nulls,
+                list.len(),
+            )?)
         }
         DataType::Struct(fields) => {
             let members = array.as_struct();

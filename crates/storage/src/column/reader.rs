@@ -248,8 +248,8 @@ impl ColumnData {
         if !self.is_on_disk() || rows.is_empty() {
             return Ok(true);
         }
-        let dictionary =
-            !self.entry.generation.encoding.is_dictionary() || self.dictionary_verified.load(Ordering::Acquire);
+        let dictionary = !self.entry.generation.encoding.is_dictionary()
+            || self.dictionary_verified.load(Ordering::Acquire);
         Ok(dictionary && self.each_block(0, rows, &mut |_, _, is_verified| Ok(is_verified))?)
     }
 

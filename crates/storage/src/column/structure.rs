@@ -109,7 +109,7 @@ fn check_codes(
     distinct: u64,
 ) -> std::result::Result<(), Flaw> {
     fn largest<const N: usize>(codes: &[u8], code: impl Fn([u8; N]) -> u32) -> u32 {
-        codes.as_chunks().0.iter().map(|bytes| code(*bytes)).max().unwrap_or(0)
+        codes.as_chunks().0.iter().fold(0, |largest, bytes| largest.max(code(*bytes)))
     }
     // Negative codes are the largest of all.
     let fits = |largest: u32| u64::from(largest) < distinct || codes.is_empty();
@@ -163,7 +163,8 @@ pub(super) fn hash_heap(
     offsets: Option<&[u8]>,
 ) -> Result<std::result::Result<(), Flaw>> {
     let mut flaw = Ok(());
-    let mut offsets = offsets.map(|offsets| offsets.as_chunks::<8>().0.iter().map(|o| u64::from_le_bytes(*o)));
+    let mut offsets =
+        offsets.map(|offsets| offsets.as_chunks::<8>().0.iter().map(|o| u64::from_le_bytes(*o)));
     let mut next = offsets.as_mut().and_then(Iterator::next);
     let mut buffer = Vec::new();
     let mut start = range.start;
@@ -212,7 +213,8 @@ pub(super) fn check_dictionary(offsets: &[u8], heap: &[u8]) -> std::result::Resu
     let (Some(text), Some(first)) = (text, offsets.first()) else { return Err(NOT_TEXT) };
     let mut values = HashSet::with_capacity(offsets.len());
     for pair in offsets.windows(2) {
-        let value = text.get(place(&pair[0]) - place(first)..place(&pair[1]) - place(first)).ok_or(NOT_TEXT)?;
+        let value =
+            text.get(place(&pair[0]) - place(first)..place(&pair[1]) - place(first)).ok_or(NOT_TEXT)?;
         if !values.insert(value) {
             return Err("it has the same value twice");
         }

@@ -194,7 +194,8 @@ impl Database {
                 record_new(&store);
             }
         }
-        Self::recover(store, mode, verify).map_err(|error| error.context(format!("database \"{}\"", path.display())))
+        Self::recover(store, mode, verify)
+            .map_err(|error| error.context(format!("database \"{}\"", path.display())))
     }
 
     fn recover(store: Store, mode: OpenMode, verify: Verify) -> Result<Arc<Self>> {

@@ -72,9 +72,11 @@ fn seal_column(directory: &Path, column: &mut ColumnEntry, count_nulls: bool) {
             let place = block as usize * BLOCK_RECORD_BYTES;
             let mut record = match &node.tail {
                 Some(tail) if to - from < BLOCK => *tail,
-                _ => records.get(place..place + BLOCK_RECORD_BYTES).map_or_else(BlockRecord::default, |bytes| {
-                    BlockRecord::decode(bytes).unwrap_or_default()
-                }),
+                _ => records
+                    .get(place..place + BLOCK_RECORD_BYTES)
+                    .map_or_else(BlockRecord::default, |bytes| {
+                        BlockRecord::decode(bytes).unwrap_or_default()
+                    }),
             };
             let valid = if node.validity { bits(&validity, from, to) } else { Vec::new() };
             if count_nulls && node.validity {
