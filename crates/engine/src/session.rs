@@ -33,7 +33,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
-use hypostyle_storage::{ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot};
+use hypostyle_storage::{ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -79,6 +79,8 @@ pub struct EngineOptions {
     pub temp_directory: Option<PathBuf>,
     /// ATTACH takes databases on network file systems, too.
     pub allow_network_filesystem: bool,
+    /// When columns of attached databases are verified that are handed out as they lie.
+    pub verify: Verify,
 }
 
 /// What a poll hook answers.
@@ -834,7 +836,19 @@ impl StoredResult {
         Arc::new(Schema::new(fields))
     }
 
-    /// Checks the checksums of rows of the result, for those who read them here: a mapping is handed
+    /// Called before some columns are handed out as they lie, for others to read: they are verified now, or soon, as the
+    /// database was opened. `proceed` is asked before each block that is.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block; those of `proceed`.
+    pub fn hand_out(&self, columns: Range<usize>, mut proceed: impl FnMut() -> Result<()>) -> Result<()> {
+        let rows = self.offset..self.offset + self.rows;
+        self.columns[columns]
+            .iter()
+            .try_for_each(|(_, column)| self.snapshot.hand_out(column, rows.clone(), &mut proceed))
+    }
+
+    /// Checks the checksums and the structure of rows of the result, for those who read them here: a mapping is handed
     /// over unread.
     ///
     /// # Errors

@@ -450,7 +450,8 @@ impl Session {
 
     fn check_database(&self) -> Result<Outcome> {
         self.identity.privileges.check_write()?;
-        let snapshot = self.scope.current_database()?.database.snapshot()?;
+        let database = self.scope.current_database()?.database;
+        let snapshot = database.snapshot()?;
         let mut interrupted = Ok(());
         let damages = snapshot.check(|progress| {
             self.counters.done.store(progress.rows_done, Ordering::Relaxed);
@@ -459,6 +460,9 @@ impl Session {
             interrupted.is_ok()
         });
         interrupted?;
+        if damages.is_empty() && !database.is_read_only() {
+            database.adopt()?;
+        }
         let text = |value: fn(&hypostyle_storage::Damage) -> String| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(damages.iter().map(value)))
         };
