@@ -2,9 +2,10 @@
 
 use crate::Mapping;
 use crate::observer::{Observed, Operation, tell};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, MemfdFlags, SealFlags, StatxFlags, statx};
 use std::io::{IoSlice, Write};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -72,8 +73,7 @@ impl File {
     pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.inner.read_exact_at(bytes, offset).map_err(|error| {
             if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                let end = offset + bytes.len() as u64;
-                Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
+                self.truncated(offset + bytes.len() as u64)
             } else {
                 self.error("cannot read", &error)
             }
@@ -86,9 +86,31 @@ impl File {
     }
 
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.length()? as usize];
-        self.read_at(0, &mut bytes)?;
+        self.read(0..self.length()?)
+    }
+
+    /// The bytes of a range whose ends may be what a file says: neither a lie about them nor a file that is longer than
+    /// the memory ends the process.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file ends before the range does, and `OutOfMemory` when there is no memory for it.
+    pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        if self.length()? < range.end {
+            return Err(self.truncated(range.end));
+        }
+        let length = range.end.saturating_sub(range.start) as usize;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| {
+            let message = format!("there is no memory for {length} bytes of \"{}\"", self.name);
+            Error::new(ErrorKind::OutOfMemory, message)
+        })?;
+        bytes.resize(length, 0);
+        self.read_at(range.start, &mut bytes)?;
         Ok(bytes)
+    }
+
+    fn truncated(&self, end: u64) -> Error {
+        Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
     }
 
     /// Copies a range of another file to the same place of this one. The kernel does it where it can, and then

@@ -371,9 +371,8 @@ fn read_records(files: &GenerationFiles, node: usize, entry: &NodeEntry) -> Resu
     let mut records = Vec::new();
     let sealed = sealed_blocks(entry.length);
     if sealed > 0 {
-        let mut bytes = vec![0; sealed as usize * BLOCK_RECORD_BYTES];
-        let file: File = files.open(node, Role::Blocks)?;
-        file.read_at(0, &mut bytes)?;
+        let end = sealed.saturating_mul(BLOCK_RECORD_BYTES as u64);
+        let bytes = files.open(node, Role::Blocks)?.read(0..end)?;
         for record in bytes.chunks(BLOCK_RECORD_BYTES) {
             records.push(BlockRecord::decode(record)?);
         }
@@ -392,19 +391,7 @@ fn checksum(
 ) -> Result<u64> {
     let mut hash = BlockHash::new();
     let (from, to) = (elements.start, elements.end);
-    let read = |role, start: u64, end: u64| -> Result<Vec<u8>> {
-        let file = files.open(node, role)?;
-        // What is not there is found before memory is taken for it.
-        if file.length()? < end {
-            return Err(Error::corrupt(format!(
-                "\"{}\" is truncated: it ends before byte {end}",
-                file.name()
-            )));
-        }
-        let mut bytes = vec![0; (end - start) as usize];
-        file.read_at(start, &mut bytes)?;
-        Ok(bytes)
-    };
+    let read = |role, start: u64, end: u64| -> Result<Vec<u8>> { files.open(node, role)?.read(start..end) };
     let bits = (to - from) as usize;
     if entry.validity {
         update_with_bits(&mut hash.validity, &read(Role::Validity, from / 8, to.div_ceil(8))?, bits);
