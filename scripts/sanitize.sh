@@ -39,13 +39,13 @@ address() {
         $(packages io storage wire transport client) --lib --tests -- "${long[@]}"
 }
 
-# Without the sanitizer: Valgrind knows what is read without having been written.
+# Valgrind also knows what is read without having been written.
 memcheck() {
+    local variable
     command -v valgrind >/dev/null || { skip memcheck "there is no valgrind"; return; }
-    # Valgrind knows AVX2, but neither all of what x86-64-v3 has nor the test harness's own leaks.
-    run memcheck env CARGO_TARGET_DIR="$CARGO_TARGET_DIR/memcheck" RUSTFLAGS="-C target-cpu=x86-64-v2" \
-        CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --error-exitcode=9 --leak-check=no" \
-        cargo test --locked $(packages io storage) --lib -- --test-threads 1
+    variable=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$host")_RUNNER
+    run memcheck env "$variable=valgrind -q --error-exitcode=9 --leak-check=no" \
+        cargo test --locked --no-fail-fast $(packages io storage transport) --lib -- --test-threads 1
 }
 
 miri() {
@@ -86,11 +86,13 @@ coverage() {
     printf 'lines by file: %s\n' "$directory/report.txt"
 }
 
-for what in "${@:-address memcheck miri}"; do
-    for name in $what; do
-        printf '\n== %s\n' "$name"
-        "$name"
-    done
+(($#)) || set -- address memcheck miri
+for name in "$@"; do
+    printf '\n== %s\n' "$name"
+    case $name in
+        address | memcheck | miri | coverage) "$name" ;;
+        *) printf 'usage: scripts/sanitize.sh [address|memcheck|miri|coverage]...\n' >&2 && exit 2 ;;
+    esac
 done
 ((${#skipped[@]})) && printf 'skipped: %s\n' "${skipped[*]}"
 ((${#failed[@]})) && printf 'failed: %s\n' "${failed[*]}"

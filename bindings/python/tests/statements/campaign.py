@@ -140,6 +140,7 @@ class Campaign:
                 self._client = server.connect(WAIT_SECONDS)
             self._ask(construct, sql)
         except Gone:
+            report.states["gone"] += 1
             self._drop()
         except OSError as error:
             self._drop()

@@ -115,7 +115,10 @@ class Client:
     def _answer(self, start: float, rows: list[bytes] | None = None) -> Answer:
         state, message, taken = None, "", 0
         while True:
-            kind, body = self._message()
+            try:
+                kind, body = self._message()
+            except Gone as gone:
+                raise Gone(f"after {state}: {message}" if state else "without a word") from gone
             taken += len(body)
             if kind == b"Z":
                 return Answer(state, message, time.monotonic() - start)
