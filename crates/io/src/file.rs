@@ -7,7 +7,7 @@ use crate::pool::Pooled;
 use hypostyle_types::{Error, ErrorKind, Result};
 use rustix::fs::{AtFlags, FallocateFlags, MemfdFlags, Mode, SealFlags, StatxFlags, statx};
 use std::io::{self, IoSlice, Write};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
@@ -112,8 +112,7 @@ impl File {
         let read = self.descriptor().and_then(|file| file.read_exact_at(bytes, offset));
         read.map_err(|error| {
             if error.kind() == io::ErrorKind::UnexpectedEof {
-                let end = offset + bytes.len() as u64;
-                Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
+                self.truncated(offset + bytes.len() as u64)
             } else {
                 self.error("cannot read", &error)
             }
@@ -129,15 +128,31 @@ impl File {
     /// # Errors
     /// `OutOfMemory`, also of a file that says to be larger than any memory is; those of [`Self::read_at`].
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        let length = usize::try_from(self.length()?).unwrap_or(usize::MAX);
+        self.read(0..self.length()?)
+    }
+
+    /// The bytes of a range whose ends may be what a file says: neither a lie about them nor a file that is longer than
+    /// the memory ends the process.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file ends before the range does, and `OutOfMemory` when there is no memory for it.
+    pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        if self.length()? < range.end {
+            return Err(self.truncated(range.end));
+        }
+        let length = range.end.saturating_sub(range.start) as usize;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| {
-            let message = format!("there is no memory for the {length} bytes of \"{}\"", self.name);
+            let message = format!("there is no memory for {length} bytes of \"{}\"", self.name);
             Error::new(ErrorKind::OutOfMemory, message)
         })?;
         bytes.resize(length, 0);
-        self.read_at(0, &mut bytes)?;
+        self.read_at(range.start, &mut bytes)?;
         Ok(bytes)
+    }
+
+    fn truncated(&self, end: u64) -> Error {
+        Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
     }
 
     /// Copies a range of another file to the same place of this one. The kernel does it where it can, and then

@@ -538,9 +538,8 @@ fn read_records(files: &GenerationFiles, node: usize, entry: &NodeEntry) -> Resu
     let mut records = Vec::new();
     let sealed = sealed_blocks(entry.length);
     if sealed > 0 {
-        let mut bytes = vec![0; sealed as usize * BLOCK_RECORD_BYTES];
-        let file: File = files.open(node, Role::Blocks)?;
-        file.read_at(0, &mut bytes)?;
+        let end = sealed.saturating_mul(BLOCK_RECORD_BYTES as u64);
+        let bytes = files.open(node, Role::Blocks)?.read(0..end)?;
         for record in bytes.chunks(BLOCK_RECORD_BYTES) {
             let record = BlockRecord::decode(record)?;
             if u64::from(record.elements) != BLOCK_ROWS {
@@ -571,14 +570,7 @@ fn read_block(
     let mut read_so_far = ReadBlock { hash: BlockHash::new(), text: Ok(()) };
     let hash = &mut read_so_far.hash;
     let (from, to) = (elements.start, elements.end);
-    let read = |role, start: u64, end: u64| -> Result<Vec<u8>> {
-        let file = files.open(node, role)?;
-        // What is not there is found before memory is taken for it.
-        file.check_length(end)?;
-        let mut bytes = vec![0; (end - start) as usize];
-        file.read_at(start, &mut bytes)?;
-        Ok(bytes)
-    };
+    let read = |role, start: u64, end: u64| -> Result<Vec<u8>> { files.open(node, role)?.read(start..end) };
     let bits = (to - from) as usize;
     let mut bytes = BlockBytes { validity: None, values: Vec::new(), heap: 0..0 };
     if entry.validity {
