@@ -81,6 +81,7 @@ impl Database {
             memory_limit: options.memory_limit.unwrap_or((system_memory() as f64 * MEMORY_SHARE) as u64),
             query_memory_limit: options.query_memory_limit,
             temp_directory: options.temp_directory,
+            temp_directory_limit: None,
             allow_network_filesystem: options.allow_network_filesystem,
             verify: options.verify,
         };

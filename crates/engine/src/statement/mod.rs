@@ -58,6 +58,7 @@ pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
 
 use crate::error::{from_datafusion, wrong_parameters};
+use crate::memory::for_text;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -96,7 +97,9 @@ impl Session {
     /// # Errors
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
-        with_room(sql, || self.execute_with_room(sql, parameters)).and_then(for_caller)
+        let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
+        let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
+        with_room(sql, execute).and_then(for_caller)
     }
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
