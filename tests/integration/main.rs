@@ -3,6 +3,7 @@
 mod backup;
 mod bad_input;
 mod completion;
+mod complexity;
 mod interrupt;
 mod memory;
 mod no_file_is_forgotten;
