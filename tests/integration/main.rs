@@ -7,6 +7,7 @@ static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 mod backup;
 mod bad_input;
 mod completion;
+mod complexity;
 mod conflict;
 mod exhaustion;
 mod interrupt;

@@ -13,12 +13,14 @@ use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
 use crate::pg_catalog::settings::Settings;
 use crate::pieces::InPieces;
+use crate::planner::Planners;
 use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::spill::SpillFiles;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
+use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
     aggregate, amplifier, any_equal, function, interval, operand, ranking, rules, shared, text_function,
@@ -48,7 +50,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
 /// Of a statement's text in SHOW SESSIONS.
@@ -59,8 +61,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Batches that may wait between the engine's threads and the caller's.
 const BATCHES_IN_FLIGHT: usize = 4;
 
-/// Stack of a worker thread: deep expressions recurse.
-const STACK_BYTES: usize = 16 << 20;
+/// Stack of a worker thread: expressions recurse as deep as the gate lets statements nest. What is not used takes no memory.
+const STACK_BYTES: usize = 64 << 20;
 
 /// Rows of a join's smaller side that one of a single thread would collect, those that any does, and what a row takes where only
 /// bytes are known.
@@ -131,6 +133,13 @@ impl Workers {
             self.runtime.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
         Ok(runtime.spawn(future))
     }
+
+    fn handle(&self) -> Result<Handle> {
+        let runtime = self.runtime.as_ref();
+        runtime
+            .map(|runtime| runtime.handle().clone())
+            .ok_or_else(|| Error::internal("the worker threads have ended"))
+    }
 }
 
 impl Drop for Workers {
@@ -156,6 +165,7 @@ pub struct Engine {
     database: Arc<Database>,
     pub(crate) attached: RwLock<Attached>,
     runtime: Workers,
+    planners: Planners,
     environment: RwLock<Arc<RuntimeEnv>>,
     ledger: Arc<Ledger>,
     options: RwLock<EngineOptions>,
@@ -189,6 +199,7 @@ impl Engine {
             database,
             attached: RwLock::default(),
             runtime,
+            planners: Planners::default(),
             environment,
             ledger: Ledger::new(options.memory_limit),
             options: RwLock::new(options),
@@ -400,6 +411,8 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
         let mut context = SessionContext::new_with_state(state);
+        // Before those of JSON.
+        context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
         file::register(&context)?;
         for function in aggregate::functions() {
@@ -737,7 +750,28 @@ impl Session {
         }
     }
 
-    /// Runs a future on this thread as far as it goes without waiting, and the rest on the engine's.
+    /// Runs a future that plans on a thread of its own and waits for it. What the future leaves to the engine's threads goes on there.
+    ///
+    /// # Errors
+    /// The future's; `Interrupted`; `Busy` (53000) when too many plans were given up and go on; `Internal` when it panics.
+    pub(crate) fn wait_apart<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let threads = self.engine.options().threads;
+        let future = self.meter.charged(future);
+        let planned = self.engine.planners.start(self.engine.runtime.handle()?, threads, future)?;
+        match self.receive(&planned.receiver) {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(Error::internal("the query panicked; please report it")),
+            Err(interrupted) => {
+                self.engine.planners.give_up(planned);
+                Err(interrupted)
+            }
+        }
+    }
+
+    /// Runs a future on this thread as far as it goes without waiting, and the rest apart from it.
     pub(crate) fn wait_here<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
@@ -746,7 +780,7 @@ impl Session {
         let first = catch_unwind(AssertUnwindSafe(|| self.meter.charge(|| (&mut future).now_or_never())));
         match first {
             Ok(Some(result)) => result,
-            Ok(None) => self.wait(future),
+            Ok(None) => self.wait_apart(future),
             Err(_) => Err(Error::internal("the query panicked; please report it")),
         }
     }
