@@ -13,3 +13,4 @@ mod server;
 mod sql;
 mod stored_results;
 mod tpch;
+mod vanish;
