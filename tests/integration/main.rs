@@ -21,3 +21,4 @@ mod server;
 mod sql;
 mod stored_results;
 mod tpch;
+mod vanish;

@@ -379,6 +379,9 @@ impl Session {
         if !identity.user.is_empty() {
             settings.force("session_authorization", &identity.user);
         }
+        if !identity.privileges.machine {
+            settings.force("is_superuser", "off");
+        }
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()

@@ -52,8 +52,10 @@ def connect(
         database: a directory, created if missing; `None` or ":memory:" for a database in memory; or the
             address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path", to which the other
             arguments do not apply. Its password stands in the address or in the environment variable
-            HYPOSTYLE_PASSWORD. Options follow a "?": tls=auto|on|off, tls_ca=FILE, streams=1…16,
-            connections over which a result comes at once where the network limits each, and
+            HYPOSTYLE_PASSWORD. Options follow a "?": tls=auto|on|off, tls_ca=FILE, tls_cert=FILE and
+            tls_key=FILE, the client's own certificate; variables=on|off, whether the server may ask for
+            variables that a statement names, which is on for one of the same user on a Unix socket only;
+            streams=1…16, connections over which a result comes at once where the network limits each, and
             chunk_bytes=1024…16777216, bytes that the server encodes at a time (1 MiB).
         read_only: refuse every write; the directory must exist.
         threads: threads of queries and conversions; by default, one per processor.
@@ -115,7 +117,8 @@ class Connection:
 
         `FROM name` finds a table, a view, or else a variable of the caller: a pandas or Polars frame,
         an Arrow table or stream, a dict of arrays, another result. Exact spelling is looked for first,
-        then any case; in each, the innermost scope first.
+        then any case; in each, the innermost scope first. A server gets variables that the text of the query
+        names, where its address says so or it runs as the same user at a Unix socket (see `connect()`).
 
         Args:
             query: one or more statements, separated by ";".

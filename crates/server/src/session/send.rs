@@ -121,7 +121,7 @@ impl Session {
     pub(super) fn send(&self, query: &wire::Query, result: &QueryResult, started: Instant) -> Result<()> {
         let schema = wire::canonical_schema(&result.schema())?;
         let descriptors = query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS);
-        let files = if descriptors { mapped_files(result)? } else { None };
+        let files = if descriptors && self.may_open_files { mapped_files(result)? } else { None };
         let files = files.map(|files| Opened::new(&files)).transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "stored columns go as bytes");
             None
