@@ -1,5 +1,5 @@
-//! Transactions on tables with keys and references: those that touch different keys are in no conflict, however they
-//! overlap in time.
+//! Transactions on tables with keys and references: those that touch different keys are in no
+//! conflict, however they overlap in time.
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
@@ -27,7 +27,7 @@ fn shop() -> Database {
     database
 }
 
-/// Has each writer run statements in a transaction, all of which overlap in time; every one must commit.
+/// Has each writer run statements in transactions that overlap in time; every one must commit.
 fn overlapping(database: &Database, statements: impl Fn(i64, i64) -> Vec<String> + Sync) {
     let barrier = Barrier::new(WRITERS as usize);
     std::thread::scope(|scope| {

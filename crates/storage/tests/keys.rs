@@ -1,5 +1,5 @@
-//! Tables with keys and references: two transactions that overlap in time are in conflict exactly if they have changed
-//! the same row, or if both together would break a constraint.
+//! Tables with keys and references: two transactions that overlap in time are in conflict exactly if
+//! they have changed the same row, or if both together would break a constraint.
 
 mod common;
 
