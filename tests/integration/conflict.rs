@@ -1,5 +1,5 @@
-//! Transactions on tables with keys and references: those that touch different keys are in no conflict, however they
-//! overlap in time.
+//! Transactions on tables with keys and references: those that touch different keys are in no
+//! conflict, however they overlap in time.
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
@@ -27,7 +27,7 @@ fn shop() -> Database {
     database
 }
 
-/// Has each writer run statements in a transaction, all of which overlap in time; every one must commit.
+/// Has each writer run statements in transactions that overlap in time; every one must commit.
 fn overlapping(database: &Database, statements: impl Fn(i64, i64) -> Vec<String> + Sync) {
     let barrier = Barrier::new(WRITERS as usize);
     std::thread::scope(|scope| {
@@ -146,5 +146,6 @@ fn declaring_a_reference_excludes_changes_of_what_is_referred_to() {
     one.execute("BEGIN").unwrap();
     one.execute("ALTER TABLE late ADD FOREIGN KEY (item) REFERENCES item").unwrap();
     other.execute("DELETE FROM item WHERE id = 7").unwrap();
-    assert_eq!(one.execute("COMMIT").unwrap_err().kind(), ErrorKind::Conflict);
+    let error = one.execute("COMMIT").map(drop).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
 }

@@ -97,7 +97,7 @@ pub struct Rows {
 /// Shifts that are remembered: a transaction that began before more of them is in conflict.
 const SHIFTS_KNOWN: usize = 16;
 
-/// How rows that only the log had have changed their positions: many rows came into the files before them.
+/// How rows of the log have changed their positions: many rows came into the files before them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Shifts {
     /// Of this version and those before nothing is known.

@@ -1,5 +1,5 @@
-//! Tables with keys and references: two transactions that overlap in time are in conflict exactly if they have changed
-//! the same row, or if both together would break a constraint.
+//! Tables with keys and references: two transactions that overlap in time are in conflict exactly if
+//! they have changed the same row, or if both together would break a constraint.
 
 mod common;
 
@@ -21,12 +21,14 @@ const KEYS: u64 = 6;
 /// A row that goes to the column files, in front of what only the log has.
 const LONG_ROW_BYTES: usize = 300_000;
 
+/// A key, and the parent that is referred to.
+type Child = (Option<i64>, Option<u64>);
+
 /// The rows of both tables, by a number that no other row ever had.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
     parents: BTreeMap<i64, u64>,
-    /// A key, and the parent that is referred to.
-    children: BTreeMap<i64, (Option<i64>, Option<u64>)>,
+    children: BTreeMap<i64, Child>,
 }
 
 fn is_free<T: Ord + Copy>(keys: impl Iterator<Item = T>) -> bool {
@@ -85,7 +87,7 @@ fn parents(rows: &[(i64, u64)]) -> RecordBatch {
     batch(vec![("k", keys), ("number", numbers)])
 }
 
-fn children(rows: &[(i64, (Option<i64>, Option<u64>))]) -> RecordBatch {
+fn children(rows: &[(i64, Child)]) -> RecordBatch {
     let keys: ArrayRef = Arc::new(Int64Array::from_iter(rows.iter().map(|(_, (key, _))| *key)));
     let parents = rows.iter().map(|(_, (_, parent))| text(*parent));
     let parents: ArrayRef = Arc::new(LargeStringArray::from_iter(parents));

@@ -1,7 +1,8 @@
 //! Constraints: what CREATE and ALTER TABLE declare, and the queries that find the rows that break them.
 //!
-//! A statement's new rows are checked when it has staged them, against all that its transaction sees; those that it has only
-//! updated, for the keys that were assigned. The commit compares their keys with what others have committed meanwhile.
+//! A statement's new rows are checked when it has staged them, against all that its transaction sees;
+//! those that it has only updated, for the keys that were assigned. The commit compares their keys
+//! with what others have committed meanwhile.
 
 use super::complete::mentions;
 use super::ddl::fold;
@@ -372,7 +373,7 @@ fn may_strand(changed: &Changed, rule: &ConstraintRule) -> bool {
     matches!(rule, ConstraintRule::ForeignKey { referred, .. } if changed.takes(referred))
 }
 
-/// Has the tables stay as they are until the commit whose rows, which were there before, are all checked.
+/// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
 fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
     // A table of this transaction has no such rows.
     if writer.base().table_by_id(id).is_none() {
@@ -550,7 +551,7 @@ impl Session {
     /// Checks the rows of a table from the position of the first new one on, or all.
     fn check_new(
         &self,
-        writer: &mut Transaction,
+        writer: &Transaction,
         snapshot: &Snapshot,
         id: TableId,
         constraint: &ConstraintEntry,

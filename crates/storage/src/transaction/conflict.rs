@@ -1,5 +1,7 @@
-//! What two transactions may not both do to the keys of constraints, and the rows that tell it: pure functions over
-//! keys and states of tables.
+//! Decides whether a transaction may commit beside others that touched keys of the same constraints.
+//!
+//! Each side has checked its rows against what it saw. What is left is to compare the keys that it has
+//! touched with those that others have touched since: functions over keys and states of tables.
 
 use super::keys::{Form, keys_of};
 use super::{Staged, StagedTable, conflict};
@@ -17,10 +19,10 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// More rows than this are not compared by their keys: that another transaction has changed the table is a conflict then.
+/// More rows than this are not compared by their keys: any change of the table is then a conflict.
 const ROWS_MAX: u64 = 1 << 20;
 
-/// More rows than this are compared before the commit lock is taken, as long as others commit no more meanwhile.
+/// More rows than this are compared before the commit lock is taken, so that others need not wait.
 const ROWS_UNDER_LOCK: u64 = 4096;
 
 /// Why, where keys are not looked at.
@@ -34,15 +36,15 @@ pub(super) enum Effort {
     Long,
 }
 
-/// What one side has done to the keys of a constraint; for a foreign key, to those that its own rows have or refer to
-/// (`added`) and those of the rows that are referred to (`removed`).
+/// The keys of a constraint that one side has touched, sorted: those that it gave to rows, or referred
+/// to, and, for a foreign key, those that it took away from the rows that are referred to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Touched {
     added: Vec<u64>,
     removed: Vec<u64>,
 }
 
-/// Whether two sides have touched one key such that the constraint may be broken when both commit: each has seen it hold.
+/// Tells whether a constraint that each of two sides has seen hold may be broken when both commit.
 fn is_broken_by_both(own: &Touched, others: &Touched, rule: Kind) -> bool {
     match rule {
         Kind::Unique => have_common(&own.added, &others.added),
@@ -139,8 +141,8 @@ impl<'a> OwnKeys<'a> {
         Self { base, staged, store, rules: rules.collect() }
     }
 
-    /// Compares with what others have committed between two versions, of which the earlier is the base or was compared before.
-    /// False when that takes more than the effort.
+    /// Compares with what others have committed between two versions; all before the earlier one
+    /// must have been compared already. False when that takes more than the effort.
     ///
     /// # Errors
     /// `Conflict`, naming the table and the constraint; those of reading rows.
@@ -209,7 +211,7 @@ impl<'a> OwnKeys<'a> {
         Ok(true)
     }
 
-    /// Compares with the rows that others have added to the table that has the key, or refers to it.
+    /// Compares with the rows that others have added to the table that has the key or refers to it.
     fn check_added(&self, rule: &Rule, change: &TableChange<'_>, why: &str) -> Result<()> {
         let added = sorted(self.keys_at(change.now, &rule.own, &change.rows()?.added())?);
         self.check(rule, change, &Touched { added, removed: Vec::new() }, why)

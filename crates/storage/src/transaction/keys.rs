@@ -1,6 +1,7 @@
-//! The keys of rows as numbers: equal keys have equal ones, so that two transactions that touch one key are found.
+//! Keys of rows as numbers: equal keys have equal numbers.
 //!
-//! Different keys may, very rarely, have the same number: that is a conflict too many, and never one too few.
+//! Different keys may, very rarely, have the same number: that is a conflict too many, and never one
+//! too few.
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{

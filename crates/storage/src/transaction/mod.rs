@@ -1,7 +1,7 @@
 //! Transactions: staged changes, rows and deletions, and what a commit compares them with.
 //!
-//! Two transactions that touch one key of a constraint are in conflict (`conflict`); other rows of a table are not
-//! each other's business.
+//! Two transactions are in conflict when they change the same row or touch the same key of a
+//! constraint (`conflict`), not when they write to the same table.
 //!
 //! Few rows wait in memory and go into the log at commit. Many go straight past the committed
 //! lengths of the column files, if no other transaction is doing that with the same table, so that
@@ -558,7 +558,8 @@ impl Transaction {
         Ok(count)
     }
 
-    /// [`Self::delete`] of rows that [`Self::append_updated`] appends again, with other values in some columns.
+    /// [`Self::delete`] of rows that [`Self::append_updated`] appends again, with other values in the
+    /// assigned columns.
     ///
     /// # Errors
     /// Those of [`Self::delete`].

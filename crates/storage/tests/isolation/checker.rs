@@ -2,8 +2,9 @@
 //!
 //! Every row that was ever written has an id of its own, so that what a transaction has read tells
 //! which commits it has seen. Versions are one sequence: the state at each of them follows from the
-//! commits, and whatever a transaction has read is compared with the state at the version it began at. Where keys and
-//! references are declared, every one of these states must keep them; and whoever was in conflict must have had a reason.
+//! commits, and whatever a transaction has read is compared with the state at the version it began at.
+//! Where keys and references are declared, every one of these states must keep them. A conflict must
+//! have a reason.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +81,7 @@ pub enum Kind {
     DuplicateKey,
     /// A row refers to a key that no row has.
     DanglingReference,
-    /// A conflict with nobody: no overlapping transaction has changed the same row or touched the same key.
+    /// No overlapping transaction has changed the same row or touched the same key.
     NeedlessConflict,
 }
 
