@@ -1,5 +1,6 @@
-//! Waits for the locks of other processes end, by their time or when somebody says so, and name who has the lock. Tables have more
-//! files than a process may have open. Who comes while another opens the database keeps what he reads.
+//! Waits for the locks of other processes end, by their time or when somebody says so, and name who
+//! has the lock. Tables have more files than a process may have open. Who comes while another opens
+//! the database keeps what he reads.
 
 mod common;
 
