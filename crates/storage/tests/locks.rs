@@ -175,12 +175,8 @@ fn child_with_many_columns() {
         let snapshot = database.snapshot().unwrap();
         assert!(snapshot.check(|_| true).is_empty());
         let expected = piece(0, rows);
-        for index in 0..COLUMNS {
-            common::assert_same(
-                &common::column(&snapshot, "t", index),
-                expected.column(index),
-                &names[index],
-            );
+        for (index, name) in names.iter().enumerate() {
+            common::assert_same(&common::column(&snapshot, "t", index), expected.column(index), name);
         }
     };
     let database = open(&path);
