@@ -1,5 +1,6 @@
-//! The directory of a store on disk. Nothing outside of it is reached through it: every name is resolved beneath the
-//! directory that was opened at first, without symbolic links, and only regular files are opened.
+//! The directory of a store on disk. Nothing outside of it is reached through it: every name is
+//! resolved beneath the directory that was opened at first, without symbolic links, and only
+//! regular files are opened.
 
 use hypostyle_types::{Error, ErrorKind};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
@@ -71,7 +72,8 @@ pub(crate) enum Access {
 }
 
 impl Directory {
-    /// Opens the directory of a path, which may lead through symbolic links: it is the caller's own.
+    /// Opens the directory of a path, which may lead through symbolic links: it is the caller's
+    /// own.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let held = rustix::fs::open(path, flags, Mode::empty())?;
@@ -185,8 +187,8 @@ impl Directory {
         Ok(rustix::fs::unlinkat(within.descriptor(self), last, AtFlags::empty())?)
     }
 
-    /// Unlinks what `is_ours` says of a directory, and the directory if nothing else is in it. Goes into no
-    /// directory within it.
+    /// Unlinks what `is_ours` says of a directory, and the directory if nothing else is in it. Goes
+    /// into no directory within it.
     pub fn remove_directory(&self, name: &str, is_ours: &dyn Fn(&str) -> bool) -> io::Result<()> {
         let directory = self.open_directory(name)?;
         for entry in Dir::read_from(&directory)? {

@@ -5,9 +5,11 @@
 //! database. Both run the same code above this crate. Invariants kept here:
 //!
 //! * a file is never truncated while it can be mapped; it grows, or it is unlinked;
-//! * nothing outside of the directory that a store was opened with is read, written or removed through it: names are resolved
-//!   beneath it, without symbolic links, and only regular files are opened, to write only those with one name;
-//! * files and directories are made for their user alone, unless the directory has the set-group-ID bit;
+//! * nothing outside of the directory that a store was opened with is read, written or removed
+//!   through it: names are resolved beneath it, without symbolic links, and only regular files are
+//!   opened, to write only those with one name;
+//! * files and directories are made for their user alone, unless the directory has the set-group-ID
+//!   bit;
 //! * no wait for a lock is without an end ([`Patience`]);
 //! * no mapping is shared-writable: writes go through `pwrite`, mappings are read-only or private;
 //! * a mapping never reaches past the end of its file as measured when it was made, so that reading

@@ -1,4 +1,5 @@
-//! Waiting for the locks of other processes: with a deadline, with an ear for interrupts, and able to name who has them.
+//! Waiting for the locks of other processes: with a deadline, with an ear for interrupts, and able
+//! to name who has them.
 
 use crate::directory::Identity;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -16,9 +17,9 @@ pub const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 /// Who waits for less than this gives way to others, and does not sleep.
 const YIELDING: Duration = Duration::from_micros(30);
 
-/// Sleeps between two tries take this part of the time waited so far, within bounds: a wait becomes that much longer,
-/// and a long one costs nothing. Eight processes that commit at once are then as fast as with locks that block; with an eighth
-/// they miss each other's syncs.
+/// Sleeps between two tries take this part of the time waited so far, within bounds: a wait becomes
+/// that much longer, and a long one costs nothing. Eight processes that commit at once are then as
+/// fast as with locks that block; with an eighth they miss each other's syncs.
 const SLEEP_SHARE: u32 = 32;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 const SLEEP_MAX: Duration = Duration::from_millis(2);
@@ -150,7 +151,8 @@ impl Waiting {
     }
 }
 
-/// Takes the `flock` of an open file: never blocking, since nothing but a signal handler could end that.
+/// Takes the `flock` of an open file: never blocking, since nothing but a signal handler could end
+/// that.
 pub(crate) fn wait_for(
     file: &fs::File,
     operation: FlockOperation,
@@ -194,8 +196,8 @@ pub(crate) fn holder_of(file: &fs::File) -> String {
     }
 }
 
-/// The process that `/proc/locks` names: of this device and inode, or else of this inode, because some file systems have devices of
-/// their own.
+/// The process that `/proc/locks` names: of this device and inode, or else of this inode, because
+/// some file systems have devices of their own.
 fn holder_in(locks: &str, identity: Identity) -> Option<u32> {
     let (exact, inode) = identity.in_proc();
     let found = |matches: &dyn Fn(&str) -> bool| {

@@ -1,6 +1,8 @@
-//! Files whose descriptors come and go: a table has as many files as it has columns, and more, a process may have far fewer open.
+//! Files whose descriptors come and go: a table has as many files as it has columns, and more, a
+//! process may have far fewer open.
 //!
-//! Closing a file loses no error of the disk: Linux tells who opens it later of those that nobody has been told of.
+//! Closing a file loses no error of the disk: Linux tells who opens it later of those that nobody
+//! has been told of.
 
 use crate::directory::{Access, Directory, Identity};
 use std::collections::VecDeque;
@@ -8,7 +10,8 @@ use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Descriptors that one store keeps for such files; with less than this many files none is ever closed before its end.
+/// Descriptors that one store keeps for such files; with less than this many files none is ever
+/// closed before its end.
 const DESCRIPTORS_MAX: usize = 256;
 
 /// The files that are open at the moment, oldest first.

@@ -206,8 +206,8 @@ impl Store {
         Self::Memory(Mutex::new(HashMap::new()), Arc::default())
     }
 
-    /// A directory that is there. Its path may lead through symbolic links, what is in it may not. Tests let an observer watch what
-    /// happens on disk.
+    /// A directory that is there. Its path may lead through symbolic links, what is in it may not.
+    /// Tests let an observer watch what happens on disk.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
@@ -288,7 +288,8 @@ impl Store {
         }
     }
 
-    /// [`Self::create`] for one of many files that are in use at the same time: they share a number of descriptors.
+    /// [`Self::create`] for one of many files that are in use at the same time: they share a number
+    /// of descriptors.
     pub fn create_pooled(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory(disk) => disk.pooled(name, Access::Write, disk.create(name)?),
@@ -310,7 +311,8 @@ impl Store {
         }
     }
 
-    /// [`Self::open`] for one of many files that are in use at the same time: they share a number of descriptors.
+    /// [`Self::open`] for one of many files that are in use at the same time: they share a number
+    /// of descriptors.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -395,7 +397,8 @@ impl Store {
         self.create_new_directory(name).map(|_is_new| ())
     }
 
-    /// Removes the files of a directory that `is_ours` knows by their names, and the directory when it has no others.
+    /// Removes the files of a directory that `is_ours` knows by their names, and the directory when
+    /// it has no others.
     pub fn remove_directory(&self, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<()> {
         match self {
             Self::Directory(disk) => {

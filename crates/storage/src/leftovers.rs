@@ -30,8 +30,8 @@ pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
     })
 }
 
-/// Removes what a catalog does not name in `columns/`, of what has a name of the format; `kept` gets what it names, and the
-/// committed bytes of each.
+/// Removes what a catalog does not name in `columns/`, of what has a name of the format; `kept`
+/// gets what it names, and the committed bytes of each.
 pub(crate) fn remove_files(
     store: &Store,
     catalog: &Catalog,

@@ -1,4 +1,5 @@
-//! Nothing outside of a database directory is reached through it, whatever stands in the place of its files (format.md §1).
+//! Nothing outside of a database directory is reached through it, whatever stands in the place of
+//! its files (format.md §1).
 
 mod common;
 
@@ -126,8 +127,8 @@ fn state(path: &Path) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
     found.into_iter().map(of).collect()
 }
 
-/// Puts something in the place of a name. What it leads to is in `outside`, and the same as what was there. False where it cannot be
-/// made here.
+/// Puts something in the place of a name. What it leads to is in `outside`, and the same as what
+/// was there. False where it cannot be made here.
 fn put(kind: Kind, place: &Path, outside: &Path) -> bool {
     let before = outside.join("before");
     fs::rename(place, &before).unwrap();

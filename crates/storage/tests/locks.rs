@@ -1,5 +1,6 @@
-//! Waits for the locks of other processes end, by their time or when somebody says so, and name who has the lock. Tables have more
-//! files than a process may have open. Who comes while another opens the database keeps what he reads.
+//! Waits for the locks of other processes end, by their time or when somebody says so, and name who
+//! has the lock. Tables have more files than a process may have open. Who comes while another opens
+//! the database keeps what he reads.
 
 mod common;
 
@@ -174,12 +175,8 @@ fn child_with_many_columns() {
         let snapshot = database.snapshot().unwrap();
         assert!(snapshot.check(|_| true).is_empty());
         let expected = piece(0, rows);
-        for index in 0..COLUMNS {
-            common::assert_same(
-                &common::column(&snapshot, "t", index),
-                expected.column(index),
-                &names[index],
-            );
+        for (index, name) in names.iter().enumerate() {
+            common::assert_same(&common::column(&snapshot, "t", index), expected.column(index), name);
         }
     };
     let database = open(&path);

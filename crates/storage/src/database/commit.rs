@@ -331,7 +331,8 @@ impl Database {
         let turn = self.turn_to_sync(view.position, &mut waiting).map_err(|error| self.unknown(error))?;
         if let Some(turn) = turn {
             let reached = match self.sync_log(view, &mut waiting) {
-                // It is not the sync that failed: who has the lock, or comes after him, publishes what is durable.
+                // It is not the sync that failed: who has the lock, or comes after him, publishes
+                // what is durable.
                 Err(error) if error.kind() == ErrorKind::Busy => return Err(self.unknown(error)),
                 reached => reached,
             };
@@ -349,7 +350,8 @@ impl Database {
         Ok(())
     }
 
-    /// The error for a commit that is written, but was not seen to become durable: this process commits no more.
+    /// The error for a commit that is written, but was not seen to become durable: this process
+    /// commits no more.
     fn unknown(&self, error: Error) -> Error {
         self.failed.store(true, Ordering::Release);
         error.context(

@@ -156,7 +156,8 @@ impl Database {
     ///
     /// # Errors
     /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
-    /// `Corrupt`, `Unsupported` on a network file system, `Busy` when somebody has its locks for too long, `Io`.
+    /// `Corrupt`, `Unsupported` on a network file system, `Busy` when somebody has its locks for
+    /// too long, `Io`.
     pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
         let StorageOptions { mode, allow_network_filesystem, patience, verify, observer } = options.into();
         let _patient = patience.map(Patience::hold);

@@ -225,8 +225,8 @@ pub(super) fn recover_as_writer(
     let told =
         Shared { checkpoint, written, published, synced, sync_failed: false, commit_waits: false, boot };
     file.write_at(0, &told.encode())?;
-    // Who has come since was told of commits that others had written and not published only by now: what they drop, he may
-    // be reading.
+    // Who has come since was told of commits that others had written and not published only by now:
+    // what they drop, he may be reading.
     if alone && readers.alone()? {
         leftovers::remove_all(store, checkpoint, view.snapshot.catalog())?;
     }
