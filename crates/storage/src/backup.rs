@@ -9,6 +9,7 @@
 use crate::column::{ColumnData, GenerationFiles, committed_files_of_column, table_directory};
 use crate::database::{Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name};
 use crate::leftovers::remove_files;
+use crate::origin::ORIGIN;
 use crate::rows::{encode_deleted_file, encode_positions, encode_rows, positions_before};
 use crate::snapshot::{Snapshot, deleted_file_name};
 use hypostyle_format::{Catalog, Change, ColumnEntry, Commit, DeletedEntry, TableEntry};
@@ -75,6 +76,8 @@ impl Database {
         };
         let superblock = self.store().open(SUPERBLOCK)?.read_all()?;
         let before = previous(&store, target, &superblock)?;
+        // Whoever opens it verifies what is copied now.
+        store.remove(ORIGIN)?;
         if before.is_none() {
             begin(&store)?;
         }

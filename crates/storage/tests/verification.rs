@@ -135,6 +135,13 @@ fn a_directory_is_own_where_it_was_made_until_it_is_copied() {
     let backup = place("backup");
     open(&place("copy")).backup(&backup, |_| true).unwrap();
     assert!(!is_own("backup"));
+    // Neither is one that was, once it is added to.
+    let opened = open(&backup);
+    opened.adopt().unwrap();
+    drop(opened);
+    assert!(is_own("backup"));
+    open(&place("copy")).backup(&backup, |_| true).unwrap();
+    assert!(!is_own("backup"));
     assert!(Database::in_memory().unwrap().is_own());
 
     let database = open(&place("copy"));
