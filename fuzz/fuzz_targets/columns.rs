@@ -1,5 +1,6 @@
-//! A database of somebody hostile: bytes of its column files are overwritten, and sealed again with right checksums. It came
-//! from elsewhere, so whatever of it is handed out, in whatever way, is what its type says; all else is refused.
+//! A database of somebody hostile: bytes of its column files are overwritten, and sealed again with
+//! right checksums. It came from elsewhere, so whatever of it is handed out, in whatever way, is
+//! what its type says; all else is refused.
 #![no_main]
 
 #[path = "../../crates/storage/tests/common/hostile.rs"]

@@ -58,8 +58,8 @@ impl MappedColumns {
         Ok(Self { schema, files, columns, read, skip, rows })
     }
 
-    /// Looks whether rows of a column are what its type says, for those who read them here: files that the server has not verified yet may
-    /// be damaged. Checksums are the server's.
+    /// Looks whether rows of a column are what its type says, for those who read them here: files
+    /// that the server has not verified yet may be damaged. Checksums are the server's.
     ///
     /// # Errors
     /// `Corrupt`, naming the column.

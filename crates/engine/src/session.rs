@@ -892,8 +892,8 @@ impl StoredResult {
         Arc::new(Schema::new(fields))
     }
 
-    /// Called before some columns are handed out as they lie, for others to read: they are verified now, or soon, as the
-    /// database was opened. `proceed` is asked before each block that is.
+    /// Called before some columns are handed out as they lie, for others to read: they are verified
+    /// now, or soon, as the database was opened. `proceed` is asked before each block that is.
     ///
     /// # Errors
     /// `Corrupt`, naming the column and the block; those of `proceed`.

@@ -161,8 +161,8 @@ impl QueryResult {
         }
     }
 
-    /// The next rows; a batch that was given is not kept, unless the result was materialized. Those of a stored result are
-    /// verified as the database was opened.
+    /// The next rows; a batch that was given is not kept, unless the result was materialized. Those
+    /// of a stored result are verified as the database was opened.
     ///
     /// # Errors
     /// Those of the query; `Corrupt`, naming the column and the block; `Interrupted`.
@@ -319,7 +319,8 @@ impl QueryResult {
         }
     }
 
-    /// All rows, materialized; a stored result is one batch over its mappings, verified as the database was opened.
+    /// All rows, materialized; a stored result is one batch over its mappings, verified as the
+    /// database was opened.
     ///
     /// # Errors
     /// Those of the query; `Corrupt`, naming the column and the block.

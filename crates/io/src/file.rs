@@ -210,8 +210,8 @@ impl File {
         }
     }
 
-    /// Cuts the file, but never below what anybody may have mapped: its page would be gone. A memory file that is
-    /// sealed against that gets a hole instead, which gives back the memory.
+    /// Cuts the file, but never below what anybody may have mapped: its page would be gone. A
+    /// memory file that is sealed against that gets a hole instead, which gives back the memory.
     pub fn truncate(&self, length: u64) -> Result<()> {
         tell(&self.observer, Operation::SetLength { file: &self.name, length })
             .and_then(|()| self.cut(length))
@@ -246,8 +246,8 @@ impl File {
         self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
-    /// A new memory file for a database in memory. Nobody to whom a descriptor of it is passed can cut it under who has
-    /// mapped it, nor seal it against being written to.
+    /// A new memory file for a database in memory. Nobody to whom a descriptor of it is passed can
+    /// cut it under who has mapped it, nor seal it against being written to.
     pub(crate) fn in_memory() -> std::io::Result<std::fs::File> {
         let file = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         // Only its own user may open it again for writing.
@@ -288,7 +288,8 @@ impl File {
     }
 
     /// # Errors
-    /// `Corrupt` when the file is shorter than that, as it may be once somebody has cut it from outside.
+    /// `Corrupt` when the file is shorter than that, as it may be once somebody has cut it from
+    /// outside.
     pub fn check_length(&self, wanted: u64) -> Result<()> {
         let found = self.length()?;
         if found < wanted {

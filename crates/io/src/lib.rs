@@ -1,5 +1,5 @@
-//! Files, locks, fsync, memfd, what the kernel knows of a socket and of the machine, and the only mmap: of files, and of
-//! memory for what is large.
+//! Files, locks, fsync, memfd, what the kernel knows of a socket and of the machine, and the only
+//! mmap: of files, and of memory for what is large.
 //!
 //! A [`Store`] is a flat name space of files: a directory on disk, or memfds for an in-memory
 //! database. Both run the same code above this crate. Invariants kept here:

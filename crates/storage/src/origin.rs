@@ -1,7 +1,8 @@
-//! Whether a directory is the one that this machine has written, or came from elsewhere (format.md §9).
+//! Whether a directory is the one that this machine has written, or came from elsewhere (format.md
+//! §9).
 //!
-//! What a machine has written itself is believed until a thread has looked (docs/decisions/0011); what was copied,
-//! unpacked or received is looked at before anything of it is handed out.
+//! What a machine has written itself is believed until a thread has looked (docs/decisions/0011);
+//! what was copied, unpacked or received is looked at before anything of it is handed out.
 
 use crate::database::SUPERBLOCK;
 use hypostyle_format::Superblock;
@@ -18,8 +19,9 @@ pub(crate) const ORIGIN: &str = "origin";
 /// What the bytes of the file begin with.
 const MAGIC: &[u8; 8] = b"HYORIGIN";
 
-/// The content that the file has where the directory is this machine's own: a digest of what tells the directory and the
-/// superblock from copies of them, keyed by a number that nobody outside the machine knows.
+/// The content that the file has where the directory is this machine's own: a digest of what tells
+/// the directory and the superblock from copies of them, keyed by a number that nobody outside the
+/// machine knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin(Vec<u8>);
 
@@ -58,15 +60,16 @@ impl Origin {
     }
 }
 
-/// What a copy of a file or directory has otherwise: its number in the file system, and when it was made.
+/// What a copy of a file or directory has otherwise: its number in the file system, and when it was
+/// made.
 fn identity(metadata: &Metadata) -> [u64; 3] {
     let made = metadata.created().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     let made = made.unwrap_or_default();
     [metadata.ino(), made.as_secs(), made.subsec_nanos().into()]
 }
 
-/// Remembers that a database which was just made is this machine's own. Where that cannot be done, it is looked at like
-/// one that came from elsewhere.
+/// Remembers that a database which was just made is this machine's own. Where that cannot be done,
+/// it is looked at like one that came from elsewhere.
 pub(crate) fn record_new(store: &Store) {
     if let Some(origin) = Origin::of(store)
         && let Err(error) = origin.record(store)

@@ -290,8 +290,9 @@ impl Snapshot {
         Self { verifier: Some(verifier), ..self }
     }
 
-    /// Called before rows of a column of this snapshot are handed out as they lie, for others to read: verifies them now,
-    /// asking `proceed` before each block, or has a thread verify them, as the database was opened (docs/decisions/0011).
+    /// Called before rows of a column of this snapshot are handed out as they lie, for others to
+    /// read: verifies them now, asking `proceed` before each block, or has a thread verify them, as
+    /// the database was opened (docs/decisions/0011).
     ///
     /// # Errors
     /// `Corrupt` naming the column and the block; those of `proceed`.

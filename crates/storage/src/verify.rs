@@ -1,8 +1,9 @@
 //! When stored columns are verified that are handed out as they lie (docs/decisions/0011).
 //!
-//! Who reads rows here verifies them first, block by block. A result that is a mapping is read elsewhere, by NumPy or
-//! another process, and must cost the same whatever its rows. So what this machine has written itself is handed out at once, and a
-//! thread verifies it meanwhile; what came from elsewhere is verified before.
+//! Who reads rows here verifies them first, block by block. A result that is a mapping is read
+//! elsewhere, by NumPy or another process, and must cost the same whatever its rows. So what this
+//! machine has written itself is handed out at once, and a thread verifies it meanwhile; what came
+//! from elsewhere is verified before.
 
 use crate::column::ColumnData;
 use crate::origin::Origin;
@@ -20,7 +21,8 @@ use std::time::{Duration, Instant};
 /// A block of about so many bytes is verified before it is handed out, wherever it comes from.
 const BLOCK_BYTES_MAX: u64 = 4 << 20;
 
-/// Parts of columns that may wait for the thread; what does not find a place is verified by who wants it.
+/// Parts of columns that may wait for the thread; what does not find a place is verified by who
+/// wants it.
 const WAITING_MAX: usize = 1 << 16;
 
 /// The longest rest of the thread, which rests as long as it has worked.
@@ -29,7 +31,8 @@ const REST_MAX: Duration = Duration::from_millis(20);
 /// When columns are verified that are handed out without being read here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
-    /// Before, if the database came from elsewhere or a block is all there is; else at the same time.
+    /// Before, if the database came from elsewhere or a block is all there is; else at the same
+    /// time.
     #[default]
     Auto,
     /// Before, always.
@@ -57,7 +60,8 @@ impl FromStr for Verify {
 #[derive(Debug)]
 pub(crate) struct Verifier {
     when: Verify,
-    /// What the directory would say if it were this machine's own; `None` where there is nothing to tell.
+    /// What the directory would say if it were this machine's own; `None` where there is nothing to
+    /// tell.
     origin: Option<Origin>,
     is_own: AtomicBool,
     background: Arc<Background>,
@@ -106,7 +110,8 @@ impl Verifier {
         self.is_own.load(Ordering::Acquire)
     }
 
-    /// Takes the directory for this machine's own from now on, after all of it was found to be sound.
+    /// Takes the directory for this machine's own from now on, after all of it was found to be
+    /// sound.
     ///
     /// # Errors
     /// `ReadOnly`, `DiskFull`, `Io`.

@@ -1,5 +1,5 @@
-//! Columns that are handed out as they lie: what came from elsewhere is verified before, what was written here
-//! meanwhile, and neither kills who reads it (docs/decisions/0011).
+//! Columns that are handed out as they lie: what came from elsewhere is verified before, what was
+//! written here meanwhile, and neither kills who reads it (docs/decisions/0011).
 
 mod common;
 
@@ -135,6 +135,13 @@ fn a_directory_is_own_where_it_was_made_until_it_is_copied() {
     let backup = place("backup");
     open(&place("copy")).backup(&backup, |_| true).unwrap();
     assert!(!is_own("backup"));
+    // Neither is one that was, once it is added to.
+    let opened = open(&backup);
+    opened.adopt().unwrap();
+    drop(opened);
+    assert!(is_own("backup"));
+    open(&place("copy")).backup(&backup, |_| true).unwrap();
+    assert!(!is_own("backup"));
     assert!(Database::in_memory().unwrap().is_own());
 
     let database = open(&place("copy"));
@@ -200,7 +207,8 @@ fn a_file_that_was_cut_is_found_before_it_is_read() {
     columns[0].array().unwrap();
 }
 
-/// Reads every value, as those do to whom columns are handed out. Whatever kills a process would do it here.
+/// Reads every value, as those do to whom columns are handed out. Whatever kills a process would do
+/// it here.
 fn read_all(array: &ArrayRef) {
     array.to_data().validate_full().unwrap();
     let options = FormatOptions::default().with_null("NULL");
@@ -210,7 +218,8 @@ fn read_all(array: &ArrayRef) {
     }
 }
 
-/// Whether all that there is in a directory which came from elsewhere is handed out, in each way: `None` when it is not opened.
+/// Whether all that there is in a directory which came from elsewhere is handed out, in each way:
+/// `None` when it is not opened.
 fn handed_out(path: &Path) -> Option<BTreeMap<String, bool>> {
     let database = Database::open(path, OpenMode::ReadOnly).ok()?;
     assert!(!database.is_own());

@@ -27,8 +27,8 @@ pub fn convert(array: &ArrayRef, name: &str, target: &LogicalType, first_row: u6
     without_hidden_text(&converted).map_err(does_not_fit(name))
 }
 
-/// The same values without text under NULLs. Nobody has looked whether that is UTF-8, and who reads the file, or the log, takes all
-/// text in it for such.
+/// The same values without text under NULLs. Nobody has looked whether that is UTF-8, and who reads
+/// the file, or the log, takes all text in it for such.
 fn without_hidden_text(array: &ArrayRef) -> ArrowResult<ArrayRef> {
     Ok(match array.data_type() {
         DataType::LargeUtf8 => {
@@ -510,7 +510,8 @@ mod tests {
     fn text_under_nulls_is_not_stored_at_any_depth() {
         let nulls = || Some(NullBuffer::from(vec![true, false, true]));
         let offsets = || OffsetBuffer::<i64>::new(vec![0, 1, 3, 4].into());
-        // SAFETY: nobody reads the bytes under the NULL but the function under test, which must not either.
+        // SAFETY: nobody reads the bytes under the NULL but the function under test, which must not
+        // either.
         let strings: ArrayRef =
             Arc::new(unsafe { LargeStringArray::new_unchecked(offsets(), b"a\xff\xffb".into(), nulls()) });
         let field = |name: &str, nullable| Arc::new(Field::new(name, DataType::LargeUtf8, nullable));

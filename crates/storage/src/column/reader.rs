@@ -29,12 +29,14 @@ pub struct ColumnData {
     shared: OnceLock<ArrayRef>,
     synopses: OnceLock<Vec<BlockSynopsis>>,
     layout: OnceLock<Vec<Node>>,
-    /// For each node one bit a block: in this process its checksum has matched, and its structure was sound.
+    /// For each node one bit a block: in this process its checksum has matched, and its structure
+    /// was sound.
     verified: Vec<Vec<AtomicU64>>,
     dictionary_verified: AtomicBool,
     /// The NULLs of each node are as many as its records say.
     counted: AtomicBool,
-    /// Damage was found in what had been handed out: nothing is handed out any more that was not verified before.
+    /// Damage was found in what had been handed out: nothing is handed out any more that was not
+    /// verified before.
     suspect: AtomicBool,
 }
 
@@ -56,7 +58,8 @@ impl ColumnData {
         }
     }
 
-    /// A later state of the same generation, which remembers what was verified of the full blocks: they never change.
+    /// A later state of the same generation, which remembers what was verified of the full blocks:
+    /// they never change.
     pub(crate) fn grown(before: &Self, entry: ColumnEntry) -> Self {
         let grown = Self::new(entry, before.files.clone());
         let old_nodes = &before.entry.generation.nodes;
@@ -100,14 +103,15 @@ impl ColumnData {
         self.entry.logical_type.mark(Field::new(&self.entry.name, data_type, self.entry.nullable))
     }
 
-    /// All rows as one array over read-only mappings, shared by all who ask: O(1) in the rows. Nobody has looked at its
-    /// values: who reads some verifies their rows first, and who hands it out asks [`Snapshot::hand_out`].
+    /// All rows as one array over read-only mappings, shared by all who ask: O(1) in the rows.
+    /// Nobody has looked at its values: who reads some verifies their rows first, and who hands it
+    /// out asks [`Snapshot::hand_out`].
     ///
     /// [`Snapshot::hand_out`]: crate::Snapshot::hand_out
     ///
     /// # Errors
-    /// `Corrupt` when a file is shorter than the catalog promises, also when it has become so since it was mapped, or its
-    /// offsets leave it.
+    /// `Corrupt` when a file is shorter than the catalog promises, also when it has become so since
+    /// it was mapped, or its offsets leave it.
     pub fn array(&self) -> Result<ArrayRef> {
         if let Some(array) = self.shared.get() {
             self.check_lengths()?;
@@ -128,8 +132,8 @@ impl ColumnData {
             .map_err(|error| self.name(error))
     }
 
-    /// Looks whether all files are still as long as they were when they were mapped: reading past the end of one that was
-    /// cut from outside would end the process.
+    /// Looks whether all files are still as long as they were when they were mapped: reading past
+    /// the end of one that was cut from outside would end the process.
     fn check_lengths(&self) -> Result<()> {
         if self.files.store.path().is_none() {
             return Ok(());
@@ -253,7 +257,8 @@ impl ColumnData {
         Ok(dictionary && self.each_block(0, rows, &mut |_, _, is_verified| Ok(is_verified))?)
     }
 
-    /// Checks that the NULLs of each node are as many as its records say: who is handed all rows is told their number.
+    /// Checks that the NULLs of each node are as many as its records say: who is handed all rows is
+    /// told their number.
     ///
     /// # Errors
     /// `Corrupt` naming the column.
@@ -303,8 +308,8 @@ impl ColumnData {
         Ok(())
     }
 
-    /// Calls back for each block that some elements are made of, those of their children after their own, with whether it
-    /// is verified; until that returns false, which is then returned.
+    /// Calls back for each block that some elements are made of, those of their children after
+    /// their own, with whether it is verified; until that returns false, which is then returned.
     fn each_block(
         &self,
         node: usize,
@@ -650,8 +655,9 @@ fn read_node(
     let mut builder = ArrayDataBuilder::new(shape.data_type.clone()).len(length as usize);
     if entry.validity {
         let bits = BooleanBuffer::new(file(Role::Validity, length.div_ceil(8))?, 0, length as usize);
-        // SAFETY: the count is what the writer counted while it wrote these very bits; another one is found
-        // by `verify_counts` and with the blocks, and misleads but reads no foreign memory.
+        // SAFETY: the count is what the writer counted while it wrote these very bits; another one
+        // is found by `verify_counts` and with the blocks, and misleads but reads no foreign
+        // memory.
         let nulls = unsafe { NullBuffer::new_unchecked(bits, entry.nulls as usize) };
         builder = builder.nulls(Some(nulls));
     }

@@ -1,5 +1,6 @@
-//! Whether the elements of a block are what format.md §3 says of their type. A checksum tells that bytes are those that
-//! somebody wrote; this tells that who reads them, here or elsewhere, stays within them.
+//! Whether the elements of a block are what format.md §3 says of their type. A checksum tells that
+//! bytes are those that somebody wrote; this tells that who reads them, here or elsewhere, stays
+//! within them.
 
 use super::layout::{Buffers, Node};
 use arrow_schema::DataType;
@@ -86,7 +87,8 @@ impl Bits<'_> {
     }
 }
 
-/// Whether what lies under a NULL of the type is the missing value of others, who are not told of NULLs.
+/// Whether what lies under a NULL of the type is the missing value of others, who are not told of
+/// NULLs.
 fn has_missing_value(data_type: &DataType) -> bool {
     !matches!(data_type, DataType::Interval(_) | DataType::FixedSizeBinary(_))
 }
@@ -154,8 +156,8 @@ fn check_offsets<const N: usize>(bytes: &[u8], end: u64) -> std::result::Result<
     }
 }
 
-/// Feeds a range of a heap to a hash, and looks whether it is text, in pieces that end with the values of `offsets` or
-/// anywhere: `None` where it need not be text.
+/// Feeds a range of a heap to a hash, and looks whether it is text, in pieces that end with the
+/// values of `offsets` or anywhere: `None` where it need not be text.
 pub(super) fn hash_heap(
     hash: &mut Xxh3Default,
     file: &File,

@@ -301,14 +301,14 @@ impl Database {
         }
     }
 
-    /// Whether the directory is the one that this machine has written, and not a copy of it or one that came from elsewhere. A
-    /// database in memory is.
+    /// Whether the directory is the one that this machine has written, and not a copy of it or one
+    /// that came from elsewhere. A database in memory is.
     pub fn is_own(&self) -> bool {
         self.verifier.is_own()
     }
 
-    /// Takes a directory that came from elsewhere for this machine's own, now that [`Snapshot::check`] has found all of it
-    /// to be sound.
+    /// Takes a directory that came from elsewhere for this machine's own, now that
+    /// [`Snapshot::check`] has found all of it to be sound.
     ///
     /// # Errors
     /// `ReadOnly`, `DiskFull`, `Io`.

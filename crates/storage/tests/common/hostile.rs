@@ -1,5 +1,5 @@
-//! What a hostile author of a database can do and damage cannot: bytes with right checksums (format.md §4, §5). It is
-//! written after the format's description, without the code under test.
+//! What a hostile author of a database can do and damage cannot: bytes with right checksums
+//! (format.md §4, §5). It is written after the format's description, without the code under test.
 
 use arrow_schema::DataType;
 use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, Catalog, ColumnEntry, Encoding, TableEntry};
@@ -19,7 +19,8 @@ pub fn catalog(database: &Path) -> (PathBuf, Catalog) {
     (path, catalog)
 }
 
-/// Makes all checksums of column files those of their bytes as they are now, and `nulls` also the numbers of NULLs.
+/// Makes all checksums of column files those of their bytes as they are now, and `nulls` also the
+/// numbers of NULLs.
 pub fn seal(database: &Path, nulls: bool) {
     let (path, mut catalog) = catalog(database);
     for table in &mut catalog.tables {
