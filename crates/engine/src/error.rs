@@ -3,9 +3,11 @@
 use crate::cast::type_name;
 use crate::scan::POSITION;
 use crate::spill::LIMIT_NAME;
+use crate::statement::{NESTED_TOO_DEEPLY, too_complex};
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
 use hypostyle_types::{Error, ErrorKind, did_you_mean};
 use std::collections::HashSet;
 
@@ -49,6 +51,9 @@ fn of_datafusion(error: &DataFusionError) -> Error {
                 None => Error::invalid_input(inner.to_string()),
             },
         },
+        DataFusionError::SQL(inner, _) if matches!(**inner, ParserError::RecursionLimitExceeded) => {
+            too_complex(NESTED_TOO_DEEPLY)
+        }
         DataFusionError::SQL(inner, _) => Error::new(ErrorKind::Syntax, syntax_message(&inner.to_string())),
         DataFusionError::SchemaError(inner, _) => schema_error(inner),
         DataFusionError::Plan(message) => plan_error(message),

@@ -3,6 +3,7 @@
 
 use crate::amplifier::BoundFunctions;
 use crate::meter::Meter;
+use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, time_zone};
 use datafusion::common::DFSchema;
@@ -11,7 +12,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
 /// What may become of an expression over columns of a schema.
@@ -48,7 +49,28 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
     rules.push(Arc::new(comparison::BothZeros));
+    for place in (0..=rules.len()).rev().step_by(WANTED_EVERY) {
+        rules.insert(place, Arc::new(Wanted));
+    }
     rules
+}
+
+/// Rules of the optimizer between two looks whether the plan is still wanted.
+const WANTED_EVERY: usize = 4;
+
+/// Ends the optimizing of a plan that nobody waits for any more.
+#[derive(Debug)]
+struct Wanted;
+
+impl OptimizerRule for Wanted {
+    fn name(&self) -> &str {
+        "wanted"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        check_wanted()?;
+        Ok(Transformed::no(plan))
+    }
 }
 
 #[derive(Debug)]
@@ -65,6 +87,7 @@ impl AnalyzerRule for Rewrites {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let (mut changed, mut keys) = (false, 0);
         let plan = plan.transform_up_with_subqueries(|plan| {
+            check_wanted()?;
             let mut schema = merge_schema(&plan.inputs());
             if let LogicalPlan::TableScan(scan) = &plan {
                 let source = scan.source.schema();

@@ -13,12 +13,14 @@ use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
 use crate::pg_catalog::settings::Settings;
 use crate::pieces::InPieces;
+use crate::planner::Planners;
 use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::spill::SpillFiles;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
+use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
     aggregate, amplifier, any_equal, function, interval, operand, ranking, rules, shared, text_function,
@@ -36,7 +38,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
-use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
+use hypostyle_storage::{ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -48,7 +50,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
 /// Of a statement's text in SHOW SESSIONS.
@@ -59,14 +61,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Batches that may wait between the engine's threads and the caller's.
 const BATCHES_IN_FLIGHT: usize = 4;
 
-/// Stack of a worker thread: deep expressions recurse.
-const STACK_BYTES: usize = 16 << 20;
+/// Stack of a worker thread: expressions recurse as deep as the gate lets statements nest. What is not used takes no memory.
+const STACK_BYTES: usize = 64 << 20;
 
 /// Rows of a join's smaller side that one of a single thread would collect, those that any does, and what a row takes where only
 /// bytes are known.
 const COLLECTED_ROWS: usize = 16 << 20;
 const COLLECTED_ROWS_MIN: usize = 128 << 10;
 const COLLECTED_ROW_BYTES: usize = 64;
+
+/// The setting of how long the locks of other processes are waited for.
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -81,6 +86,8 @@ pub struct EngineOptions {
     pub temp_directory_limit: Option<u64>,
     /// ATTACH takes databases on network file systems, too.
     pub allow_network_filesystem: bool,
+    /// When columns of attached databases are verified that are handed out as they lie.
+    pub verify: Verify,
 }
 
 /// What a poll hook answers.
@@ -126,6 +133,13 @@ impl Workers {
             self.runtime.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
         Ok(runtime.spawn(future))
     }
+
+    fn handle(&self) -> Result<Handle> {
+        let runtime = self.runtime.as_ref();
+        runtime
+            .map(|runtime| runtime.handle().clone())
+            .ok_or_else(|| Error::internal("the worker threads have ended"))
+    }
 }
 
 impl Drop for Workers {
@@ -151,6 +165,7 @@ pub struct Engine {
     database: Arc<Database>,
     pub(crate) attached: RwLock<Attached>,
     runtime: Workers,
+    planners: Planners,
     environment: RwLock<Arc<RuntimeEnv>>,
     ledger: Arc<Ledger>,
     options: RwLock<EngineOptions>,
@@ -184,6 +199,7 @@ impl Engine {
             database,
             attached: RwLock::default(),
             runtime,
+            planners: Planners::default(),
             environment,
             ledger: Ledger::new(options.memory_limit),
             options: RwLock::new(options),
@@ -289,6 +305,7 @@ pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 pub(crate) struct Running<'a> {
     session: &'a Session,
     _one_at_a_time: MutexGuard<'a, ()>,
+    _patience: Patient,
 }
 
 impl Drop for Running<'_> {
@@ -301,6 +318,7 @@ impl Drop for Running<'_> {
 
 /// One conversation with a database.
 pub struct Session {
+    this: Weak<Self>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) context: SessionContext,
     pub(crate) scope: Arc<Scope>,
@@ -361,6 +379,9 @@ impl Session {
         if !identity.user.is_empty() {
             settings.force("session_authorization", &identity.user);
         }
+        if !identity.privileges.machine {
+            settings.force("is_superuser", "off");
+        }
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
@@ -393,6 +414,8 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
         let mut context = SessionContext::new_with_state(state);
+        // Before those of JSON.
+        context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
         file::register(&context)?;
         for function in aggregate::functions() {
@@ -410,7 +433,8 @@ impl Session {
         amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
-        let session = Arc::new(Self {
+        let session = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             engine,
             context,
             scope,
@@ -560,7 +584,15 @@ impl Session {
 
     /// Begins a call of the session, which runs one at a time.
     pub(crate) fn enter(&self) -> Running<'_> {
-        Running { session: self, _one_at_a_time: self.running.lock() }
+        let _one_at_a_time = self.running.lock();
+        Running { session: self, _one_at_a_time, _patience: self.patience().hold() }
+    }
+
+    /// How long statements wait for the locks of other processes.
+    fn patience(&self) -> Patience {
+        let session = self.this.clone();
+        Patience::of(self.settings.time(LOCK_TIMEOUT))
+            .unless(move || session.upgrade().map_or(Ok(()), |session| session.check_interrupt()))
     }
 
     /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshots.
@@ -721,7 +753,28 @@ impl Session {
         }
     }
 
-    /// Runs a future on this thread as far as it goes without waiting, and the rest on the engine's.
+    /// Runs a future that plans on a thread of its own and waits for it. What the future leaves to the engine's threads goes on there.
+    ///
+    /// # Errors
+    /// The future's; `Interrupted`; `Busy` (53000) when too many plans were given up and go on; `Internal` when it panics.
+    pub(crate) fn wait_apart<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let threads = self.engine.options().threads;
+        let future = self.meter.charged(future);
+        let planned = self.engine.planners.start(self.engine.runtime.handle()?, threads, future)?;
+        match self.receive(&planned.receiver) {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(Error::internal("the query panicked; please report it")),
+            Err(interrupted) => {
+                self.engine.planners.give_up(planned);
+                Err(interrupted)
+            }
+        }
+    }
+
+    /// Runs a future on this thread as far as it goes without waiting, and the rest apart from it.
     pub(crate) fn wait_here<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
@@ -730,7 +783,7 @@ impl Session {
         let first = catch_unwind(AssertUnwindSafe(|| self.meter.charge(|| (&mut future).now_or_never())));
         match first {
             Ok(Some(result)) => result,
-            Ok(None) => self.wait(future),
+            Ok(None) => self.wait_apart(future),
             Err(_) => Err(Error::internal("the query panicked; please report it")),
         }
     }
@@ -839,7 +892,19 @@ impl StoredResult {
         Arc::new(Schema::new(fields))
     }
 
-    /// Checks the checksums of rows of the result, for those who read them here: a mapping is handed
+    /// Called before some columns are handed out as they lie, for others to read: they are verified
+    /// now, or soon, as the database was opened. `proceed` is asked before each block that is.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block; those of `proceed`.
+    pub fn hand_out(&self, columns: Range<usize>, mut proceed: impl FnMut() -> Result<()>) -> Result<()> {
+        let rows = self.offset..self.offset + self.rows;
+        self.columns[columns]
+            .iter()
+            .try_for_each(|(_, column)| self.snapshot.hand_out(column, rows.clone(), &mut proceed))
+    }
+
+    /// Checks the checksums and the structure of rows of the result, for those who read them here: a mapping is handed
     /// over unread.
     ///
     /// # Errors

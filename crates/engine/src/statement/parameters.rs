@@ -1,6 +1,6 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
-use super::depth::with_room;
+use super::gate::{check_size, with_room};
 use super::given::needs_values;
 use super::names::name_columns;
 use super::query::{plan_statement, planning_error};
@@ -87,7 +87,10 @@ impl Session {
         with_room(sql, || {
             let _running = self.enter();
             self.check_killed()?;
-            self.in_transaction(sql, || self.describe_one(sql))
+            self.in_transaction(sql, || {
+                check_size(sql)?;
+                self.describe_one(sql)
+            })
         })
     }
 
@@ -160,7 +163,7 @@ impl Session {
         let state = self.context.state();
         let statement = DfStatement::Statement(Box::new(statement));
         let snapshot = self.scope.current_database()?.snapshot;
-        self.wait(async move {
+        self.wait_apart(async move {
             plan_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
         })
     }

@@ -2,7 +2,7 @@
 
 use super::parse;
 use crate::scope::TEMPORARY;
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
@@ -11,7 +11,7 @@ use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
@@ -20,6 +20,7 @@ const OWN: [&str; 8] = [
     "timezone",
     "batch_size",
     "synchronous",
+    LOCK_TIMEOUT,
 ];
 
 /// DataFusion's.
@@ -94,6 +95,7 @@ impl Session {
         match name.as_str() {
             "timezone" => return self.set_own(&name, "UTC"),
             "batch_size" => return self.set_own(&name, BATCH_SIZE),
+            LOCK_TIMEOUT => return self.set_own(&name, "0"),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
@@ -137,7 +139,7 @@ impl Session {
             })
         };
         let mut options = self.engine.options();
-        if !["timezone", "batch_size"].contains(&name) {
+        if !["timezone", "batch_size", LOCK_TIMEOUT].contains(&name) {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
@@ -155,6 +157,10 @@ impl Session {
                 return Ok(Outcome::Done { rows_affected: None });
             }
             "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
+            LOCK_TIMEOUT => {
+                self.settings.set(name, value)?;
+                return Ok(Outcome::Done { rows_affected: None });
+            }
             "batch_size" => {
                 let rows = number()?;
                 if rows > BATCH_SIZE_MAX {
@@ -219,6 +225,7 @@ impl Session {
             )),
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
+            LOCK_TIMEOUT => self.settings.get(name),
             "synchronous" => {
                 let synchronous = self.scope.current_database().ok()?.database.synchronous();
                 SYNCHRONOUS.iter().find(|(_, found)| *found == synchronous).map(|(name, _)| name.to_string())
