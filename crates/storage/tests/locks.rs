@@ -141,14 +141,13 @@ fn a_commit_whose_sync_waits_for_ever_says_that_it_is_written() {
     let path = directory.path().join("d");
     let (database, other) = (open(&path), open(&path));
     let id = create(&database, "t", &[texts(0, 3)]).unwrap();
-    let first = || [0_u64].into_iter().collect();
     let mut late = other.begin(1).unwrap();
-    late.delete(id, &first()).unwrap();
+    late.delete(id, &[0_u64].into_iter().collect()).unwrap();
     let holder = Holder::of(&path.join("HYPOSTYLE"));
     let patient = impatient().unless(|| Err(Error::new(ErrorKind::Interrupted, "too late"))).hold();
     let mut transaction = database.begin(1).unwrap();
     transaction.append(id, &texts(3, 2)).unwrap();
-    transaction.delete(id, &first()).unwrap();
+    transaction.delete(id, &[0_u64].into_iter().collect()).unwrap();
     let error = transaction.commit().unwrap_err();
     holder.check(&error);
     assert!(error.message().contains("the commit is written"), "{error}");
