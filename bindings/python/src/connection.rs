@@ -20,7 +20,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens a database directory, a server's address, or a database in memory when `target` is `None`.
 #[pyfunction]
-#[pyo3(signature = (target, read_only, threads, memory_limit, temp_directory, allow_network_filesystem))]
+#[pyo3(signature = (target, read_only, threads, memory_limit, temp_directory, allow_network_filesystem, verify))]
 pub fn connect(
     py: Python<'_>,
     target: Option<PathBuf>,
@@ -29,7 +29,9 @@ pub fn connect(
     memory_limit: Option<&Bound<'_, PyAny>>,
     temp_directory: Option<PathBuf>,
     allow_network_filesystem: bool,
+    verify: &str,
 ) -> PyResult<Connection> {
+    let verify = verify.parse().map_err(|error| to_exception(py, error))?;
     let memory_limit = memory_limit.map(memory_limit_bytes).transpose()?;
     let options = OpenOptions {
         read_only,
@@ -38,6 +40,7 @@ pub fn connect(
         temp_directory,
         allow_network_filesystem,
         patience: Some(Patience::default().unless(check_signals)),
+        verify,
         ..OpenOptions::default()
     };
     let threads = threads

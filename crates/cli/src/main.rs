@@ -23,6 +23,10 @@ mod shell;
 mod sink;
 mod token;
 
+/// Statements are held to what the process has (docs of `hypostyle_memory`).
+#[global_allocator]
+static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
+
 use failure::{Failure, Outcome};
 use interrupt::Interrupt;
 use options::{Command, Options, Source};

@@ -135,7 +135,7 @@ impl Session {
         }
         let mut writer = output::writer(&self.settings, &self.output, &result);
         let mut printed = 0;
-        while let Some(batch) = result.next_batch()? {
+        while let Some(batch) = result.next_unread()? {
             for piece in output::pieces(&batch) {
                 self.interrupt.check()?;
                 let rows = printed..printed + piece.num_rows() as u64;

@@ -2,7 +2,7 @@
 
 use crate::Connection;
 use hypostyle_engine::{Engine, EngineOptions, Identity, system_memory};
-use hypostyle_storage::{OpenMode, Patience, StorageOptions};
+use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ pub struct OpenOptions {
     pub allow_network_filesystem: bool,
     /// How long opening waits for the locks of other processes, and who may end that before.
     pub patience: Option<Patience>,
+    /// When columns are verified that are handed out as they lie.
+    pub verify: Verify,
 }
 
 /// An open database; clones are handles of the same one.
@@ -54,6 +56,7 @@ impl Database {
         let storage = StorageOptions {
             allow_network_filesystem: options.allow_network_filesystem,
             patience: options.patience.clone(),
+            verify: options.verify,
             ..StorageOptions::from(mode)
         };
         Self::over(hypostyle_storage::Database::open(&path, storage)?, Some(path), options)
@@ -78,7 +81,9 @@ impl Database {
             memory_limit: options.memory_limit.unwrap_or((system_memory() as f64 * MEMORY_SHARE) as u64),
             query_memory_limit: options.query_memory_limit,
             temp_directory: options.temp_directory,
+            temp_directory_limit: None,
             allow_network_filesystem: options.allow_network_filesystem,
+            verify: options.verify,
         };
         let engine = Engine::new(database, engine)?;
         Ok(Self { engine: Arc::new(RwLock::new(Some(engine))), path })

@@ -5,11 +5,11 @@ use crate::directory::error_of;
 use crate::observer::{Observed, Operation, tell};
 use crate::pool::Pooled;
 use hypostyle_types::{Error, ErrorKind, Result};
-use rustix::fs::{AtFlags, MemfdFlags, SealFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, FallocateFlags, MemfdFlags, Mode, SealFlags, StatxFlags, statx};
 use std::io::{self, IoSlice, Write};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// Bytes that are read and written at a time, where the kernel does not copy.
@@ -112,8 +112,7 @@ impl File {
         let read = self.descriptor().and_then(|file| file.read_exact_at(bytes, offset));
         read.map_err(|error| {
             if error.kind() == io::ErrorKind::UnexpectedEof {
-                let end = offset + bytes.len() as u64;
-                Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
+                self.truncated(offset + bytes.len() as u64)
             } else {
                 self.error("cannot read", &error)
             }
@@ -129,15 +128,31 @@ impl File {
     /// # Errors
     /// `OutOfMemory`, also of a file that says to be larger than any memory is; those of [`Self::read_at`].
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        let length = usize::try_from(self.length()?).unwrap_or(usize::MAX);
+        self.read(0..self.length()?)
+    }
+
+    /// The bytes of a range whose ends may be what a file says: neither a lie about them nor a file that is longer than
+    /// the memory ends the process.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file ends before the range does, and `OutOfMemory` when there is no memory for it.
+    pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        if self.length()? < range.end {
+            return Err(self.truncated(range.end));
+        }
+        let length = range.end.saturating_sub(range.start) as usize;
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(length).map_err(|_| {
-            let message = format!("there is no memory for the {length} bytes of \"{}\"", self.name);
+            let message = format!("there is no memory for {length} bytes of \"{}\"", self.name);
             Error::new(ErrorKind::OutOfMemory, message)
         })?;
         bytes.resize(length, 0);
-        self.read_at(0, &mut bytes)?;
+        self.read_at(range.start, &mut bytes)?;
         Ok(bytes)
+    }
+
+    fn truncated(&self, end: u64) -> Error {
+        Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
     }
 
     /// Copies a range of another file to the same place of this one. The kernel does it where it can, and then
@@ -186,11 +201,29 @@ impl File {
             .map_err(|error| self.error("cannot sync", &error))
     }
 
-    /// Cuts the file, but never below what anybody may have mapped: its page would be gone.
+    /// Bytes of the disk, or of memory, that the file takes: not those of holes.
+    pub fn allocated(&self) -> Result<u64> {
+        let metadata = self.descriptor().and_then(|file| file.metadata());
+        match metadata {
+            Ok(metadata) => Ok(metadata.blocks() * 512),
+            Err(error) => Err(self.error("cannot read the length of", &error)),
+        }
+    }
+
+    /// Cuts the file, but never below what anybody may have mapped: its page would be gone. A
+    /// memory file that is sealed against that gets a hole instead, which gives back the memory.
     pub fn truncate(&self, length: u64) -> Result<()> {
         tell(&self.observer, Operation::SetLength { file: &self.name, length })
-            .and_then(|()| self.descriptor()?.set_len(length))
+            .and_then(|()| self.cut(length))
             .map_err(|error| self.error("cannot truncate", &error))
+    }
+
+    fn cut(&self, length: u64) -> io::Result<()> {
+        let file = self.descriptor()?;
+        match rustix::fs::fcntl_get_seals(&*file) {
+            Ok(seals) if seals.contains(SealFlags::SHRINK) => cut_out_from(&file, length),
+            _ => file.set_len(length),
+        }
     }
 
     /// Maps the first `length` bytes for reading.
@@ -213,15 +246,14 @@ impl File {
         self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
-    fn check_length(&self, wanted: u64) -> Result<()> {
-        let found = self.length()?;
-        if found < wanted {
-            return Err(Error::corrupt(format!(
-                "\"{}\" is truncated: {found} bytes where the catalog promises {wanted}",
-                self.name
-            )));
-        }
-        Ok(())
+    /// A new memory file for a database in memory. Nobody to whom a descriptor of it is passed can
+    /// cut it under who has mapped it, nor seal it against being written to.
+    pub(crate) fn in_memory() -> std::io::Result<std::fs::File> {
+        let file = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        // Only its own user may open it again for writing.
+        rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
+        Ok(file.into())
     }
 
     /// A new memory file, for [`Self::sealed`].
@@ -255,9 +287,33 @@ impl File {
         fill().map_err(|error| Error::from_io(&error, "cannot fill a memory file"))
     }
 
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that, as it may be once somebody has cut it from
+    /// outside.
+    pub fn check_length(&self, wanted: u64) -> Result<()> {
+        let found = self.length()?;
+        if found < wanted {
+            return Err(Error::corrupt(format!(
+                "\"{}\" is truncated: {found} bytes where the catalog promises {wanted}",
+                self.name
+            )));
+        }
+        Ok(())
+    }
+
     fn error(&self, doing: &str, error: &io::Error) -> Error {
         error_of(error, format_args!("{doing} \"{}\"", self.name))
     }
+}
+
+/// Gives back the memory of what is behind an offset.
+fn cut_out_from(file: &std::fs::File, start: u64) -> io::Result<()> {
+    let rest = file.metadata()?.len().saturating_sub(start);
+    if rest > 0 {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(file, flags, start, rest)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -287,5 +343,26 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
             assert!(error.message().contains("truncated"), "{error}");
         }
+    }
+
+    #[test]
+    fn nobody_cuts_a_memory_file_under_its_readers() {
+        let file = Store::memory().create("a").unwrap();
+        file.write_at(0, &[7; 100_000]).unwrap();
+        let mapping = file.map(100_000).unwrap();
+        let others: std::fs::File = file.read_only_descriptor().unwrap().into();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&others));
+        // Its own user may open it for writing again.
+        let again = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        assert!(again.set_len(0).is_err());
+        assert!(rustix::fs::fcntl_add_seals(&again, rustix::fs::SealFlags::WRITE).is_err());
+        // What is rolled back gives back its memory, and keeps its length.
+        let before = file.allocated().unwrap();
+        file.truncate(50_000).unwrap();
+        assert_eq!(file.length().unwrap(), 100_000);
+        assert!(file.allocated().unwrap() < before);
+        assert_eq!(mapping.as_ref()[..50_000], [7; 50_000]);
+        file.write_at(50_000, &[8; 60_000]).unwrap();
+        assert_eq!(file.length().unwrap(), 110_000);
     }
 }

@@ -1,4 +1,5 @@
-//! Files, locks, fsync, memfd, what the kernel knows of a socket, and the only mmap: of files, and of memory for what is large.
+//! Files, locks, fsync, memfd, what the kernel knows of a socket and of the machine, and the only
+//! mmap: of files, and of memory for what is large.
 //!
 //! A [`Store`] is a flat name space of files: a directory on disk, or memfds for an in-memory
 //! database. Both run the same code above this crate. Invariants kept here:
@@ -20,6 +21,7 @@ mod arena;
 mod directory;
 mod file;
 mod lock;
+mod machine;
 mod mapping;
 mod observer;
 mod pool;
@@ -29,6 +31,7 @@ mod store;
 pub use arena::{Arena, Piece};
 pub use file::File;
 pub use lock::{Held, LOCK_TIMEOUT, Patience, Waiting};
+pub use machine::{machine_id, yield_to_others};
 pub use mapping::Mapping;
 pub use observer::{Observer, Operation};
 pub use socket::unsent_bytes;

@@ -6,7 +6,7 @@ use crate::lock::{Waiting, try_flock, wait_for};
 use crate::observer::{Observed, Observer, Operation, tell};
 use crate::pool::{Pool, Pooled};
 use hypostyle_types::{Error, ErrorKind, Result};
-use rustix::fs::{FlockOperation, MemfdFlags, Mode};
+use rustix::fs::FlockOperation;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
@@ -266,11 +266,11 @@ impl Store {
     /// Bytes of the files that are kept in memory.
     ///
     /// # Errors
-    /// Those of asking for the length of a file.
+    /// Those of asking how much memory a file takes.
     pub fn memory_bytes(&self) -> Result<u64> {
         match self {
             Self::Directory(_) => Ok(0),
-            Self::Memory(files, _) => lock(files).values().map(File::length).sum(),
+            Self::Memory(files, _) => lock(files).values().map(File::allocated).sum(),
         }
     }
 
@@ -279,11 +279,9 @@ impl Store {
         match self {
             Self::Directory(disk) => Ok(disk.kept(name, disk.create(name)?)),
             Self::Memory(files, _) => {
-                // Only its own user may open it again for writing, when a descriptor of it is passed on.
-                let descriptor = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC)
-                    .and_then(|file| rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map(|()| file))
-                    .map_err(|error| Error::from_io(&error.into(), "cannot create a memory file"))?;
-                let file = File::new(fs::File::from(descriptor), name, &None);
+                let file = File::in_memory()
+                    .map_err(|error| Error::from_io(&error, "cannot create a memory file"))?;
+                let file = File::new(file, name, &None);
                 lock(files).insert(name.to_string(), file.clone());
                 Ok(file)
             }

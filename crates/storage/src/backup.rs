@@ -12,6 +12,7 @@ use crate::leftovers::remove_files;
 use crate::names::{
     is_reader, is_table_file, is_unfinished, table_of_directory, version_of_catalog, version_of_log,
 };
+use crate::origin::ORIGIN;
 use crate::rows::{encode_deleted_file, encode_positions, encode_rows, positions_before};
 use crate::snapshot::{Snapshot, deleted_file_name};
 use hypostyle_format::{Catalog, Change, ColumnEntry, Commit, DeletedEntry, TableEntry};
@@ -77,6 +78,8 @@ impl Database {
         };
         let superblock = self.store().open(SUPERBLOCK)?.read_all()?;
         let before = previous(&store, target, &superblock)?;
+        // Whoever opens it verifies what is copied now.
+        store.remove(ORIGIN)?;
         if before.is_none() {
             begin(&store)?;
         }

@@ -3,6 +3,7 @@
 use crate::backup::MARKER;
 use crate::column::parse_file_name;
 use crate::database::{SUPERBLOCK, catalog_name, log_name};
+use crate::origin::ORIGIN;
 use hypostyle_types::{TableId, Version};
 use uuid::Uuid;
 
@@ -21,8 +22,9 @@ pub(crate) fn version_of_log(name: &str) -> Option<Version> {
 
 /// Whether something is an unfinished file of the database's own directory.
 pub(crate) fn is_unfinished(name: &str) -> bool {
-    name.strip_suffix(TEMPORARY)
-        .is_some_and(|name| [SUPERBLOCK, MARKER].contains(&name) || version_of_catalog(name).is_some())
+    name.strip_suffix(TEMPORARY).is_some_and(|name| {
+        [SUPERBLOCK, MARKER, ORIGIN].contains(&name) || version_of_catalog(name).is_some()
+    })
 }
 
 /// The table by the name of its directory in `columns/`.

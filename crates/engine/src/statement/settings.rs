@@ -11,11 +11,12 @@ use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
     "temp_directory",
+    "temp_directory_limit",
     "timezone",
     "batch_size",
     "synchronous",
@@ -114,7 +115,7 @@ impl Session {
         }
         if name.starts_with("datafusion.runtime.") {
             return Err(Error::unsupported(format!(
-                "{name} cannot be set; set memory_limit, query_memory_limit or temp_directory"
+                "{name} cannot be set; set memory_limit, query_memory_limit, temp_directory or temp_directory_limit"
             )));
         }
         self.identity.privileges.check_machine(&format!("set {name}"))
@@ -144,12 +145,8 @@ impl Session {
         match name {
             "threads" => options.threads = number()?,
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
-            "query_memory_limit" => {
-                options.query_memory_limit = match value.eq_ignore_ascii_case("none") {
-                    true => None,
-                    false => Some(parse_bytes(value)?),
-                };
-            }
+            "query_memory_limit" => options.query_memory_limit = unless_none(value)?,
+            "temp_directory_limit" => options.temp_directory_limit = unless_none(value)?,
             "temp_directory" => options.temp_directory = Some(PathBuf::from(value)),
             "synchronous" => {
                 let synchronous = SYNCHRONOUS.iter().find(|(name, _)| value.eq_ignore_ascii_case(name));
@@ -220,9 +217,8 @@ impl Session {
         let value = |name: &str| match name {
             "threads" => Some(options.threads.to_string()),
             "memory_limit" => Some(options.memory_limit.to_string()),
-            "query_memory_limit" => {
-                Some(options.query_memory_limit.map_or_else(|| "none".into(), |limit| limit.to_string()))
-            }
+            "query_memory_limit" => Some(or_none(options.query_memory_limit)),
+            "temp_directory_limit" => Some(or_none(options.temp_directory_limit)),
             "temp_directory" => Some(options.temp_directory.as_ref().map_or_else(
                 || std::env::temp_dir().display().to_string(),
                 |directory| directory.display().to_string(),
@@ -256,6 +252,18 @@ impl Session {
             other => Err(unknown(other)),
         }
     }
+}
+
+/// A number of bytes that need not be bounded.
+fn unless_none(value: &str) -> Result<Option<u64>> {
+    match value.eq_ignore_ascii_case("none") {
+        true => Ok(None),
+        false => parse_bytes(value).map(Some),
+    }
+}
+
+fn or_none(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "none".into(), |limit| limit.to_string())
 }
 
 fn unknown(name: &str) -> Error {

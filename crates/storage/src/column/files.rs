@@ -82,7 +82,13 @@ impl GenerationFiles {
     /// # Errors
     /// `Corrupt` for a file that is missing; `Io`.
     pub fn open(&self, node: usize, role: Role) -> Result<File> {
-        self.store.open(&self.name(node, role)).map_err(lost)
+        self.open_named(node, role).map_err(lost)
+    }
+
+    /// # Errors
+    /// `NotFound` for a file that is missing, which may have been removed; `Io`.
+    pub fn open_named(&self, node: usize, role: Role) -> Result<File> {
+        self.store.open(&self.name(node, role))
     }
 
     pub fn create(&self, node: usize, role: Role) -> Result<File> {

@@ -8,9 +8,11 @@ mod view;
 use crate::backup::MARKER;
 use crate::column::{GenerationFiles, table_directory};
 use crate::names::{is_table_file, is_unfinished};
+use crate::origin::record_new;
 use crate::readers::{Garbage, Readers};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
+use crate::verify::{Verifier, Verify};
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
 use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Patience, Store, Waiting, boot_id};
@@ -57,13 +59,15 @@ pub struct StorageOptions {
     pub allow_network_filesystem: bool,
     /// How long opening waits for the locks of others; as its thread does otherwise when absent.
     pub patience: Option<Patience>,
+    /// When columns are verified that are handed out as they lie.
+    pub verify: Verify,
     /// Watches what happens on disk; for tests.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl From<OpenMode> for StorageOptions {
     fn from(mode: OpenMode) -> Self {
-        Self { mode, allow_network_filesystem: false, patience: None, observer: None }
+        Self { mode, allow_network_filesystem: false, patience: None, verify: Verify::Auto, observer: None }
     }
 }
 
@@ -106,6 +110,7 @@ pub struct Database {
     /// Who may still look at rows in column files that were rolled back.
     rolled_back: Mutex<Vec<Weak<AtomicBool>>>,
     budget: OnceLock<Arc<dyn Budget>>,
+    verifier: Arc<Verifier>,
 }
 
 /// What one thread of a process works with at a time; the commit lock keeps out other processes.
@@ -124,7 +129,7 @@ impl Database {
     pub fn in_memory() -> Result<Arc<Self>> {
         let store = Store::memory();
         create_files(&store)?;
-        Self::recover(store, OpenMode::ReadWrite)
+        Self::recover(store, OpenMode::ReadWrite, Verify::Never)
     }
 
     /// [`Self::in_memory`], whose rows take no more memory than they are given.
@@ -154,7 +159,7 @@ impl Database {
     /// `Corrupt`, `Unsupported` on a network file system, `Busy` when somebody has its locks for
     /// too long, `Io`.
     pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
-        let StorageOptions { mode, allow_network_filesystem, patience, observer } = options.into();
+        let StorageOptions { mode, allow_network_filesystem, patience, verify, observer } = options.into();
         let _patient = patience.map(Patience::hold);
         let (store, missing) = match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
@@ -196,12 +201,14 @@ impl Database {
             if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
                 check_is_unfinished(&store, path, mode, missing)?;
                 create_files(&store)?;
+                record_new(&store);
             }
         }
-        Self::recover(store, mode).map_err(|error| error.context(format!("database \"{}\"", path.display())))
+        Self::recover(store, mode, verify)
+            .map_err(|error| error.context(format!("database \"{}\"", path.display())))
     }
 
-    fn recover(store: Store, mode: OpenMode) -> Result<Arc<Self>> {
+    fn recover(store: Store, mode: OpenMode, verify: Verify) -> Result<Arc<Self>> {
         check_superblock(&store, mode)?;
         let store = Arc::new(store);
         let boot = boot_id();
@@ -245,6 +252,7 @@ impl Database {
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            verifier: Arc::new(Verifier::new(verify, &store)),
             store,
         }))
     }
@@ -287,9 +295,31 @@ impl Database {
             let (pin, first) = self.readers.pin(view.snapshot.version())?;
             // A committer that looked at the pins before this one was there has published by now.
             if !first || self.refresh()?.position == view.position {
-                return Ok(Arc::new(view.snapshot.pinned(Some(pin))));
+                let snapshot = view.snapshot.pinned(Some(pin)).verified_by(self.verifier.clone());
+                return Ok(Arc::new(snapshot));
             }
         }
+    }
+
+    /// Whether the directory is the one that this machine has written, and not a copy of it or one
+    /// that came from elsewhere. A database in memory is.
+    pub fn is_own(&self) -> bool {
+        self.verifier.is_own()
+    }
+
+    /// Takes a directory that came from elsewhere for this machine's own, now that
+    /// [`Snapshot::check`] has found all of it to be sound.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `DiskFull`, `Io`.
+    pub fn adopt(&self) -> Result<()> {
+        self.check_writable()?;
+        self.verifier.adopt(&self.store)
+    }
+
+    /// Waits until all that was handed out unread is verified.
+    pub fn wait_for_verification(&self) {
+        self.verifier.wait();
     }
 
     /// Takes in what others have published.

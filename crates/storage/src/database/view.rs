@@ -116,8 +116,7 @@ fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> 
     if until > end_of_file {
         return Err(Error::corrupt(format!("the log ends before byte {until}")));
     }
-    let mut bytes = vec![0; until.saturating_sub(start) as usize];
-    view.log.read_at(start, &mut bytes)?;
+    let bytes = view.log.read(start..until)?;
     let mut state = view.snapshot.state();
     let mut reader = LogReader::new(&bytes, state.catalog.version);
     while let Some(commit) = reader.next_commit()? {
@@ -216,8 +215,7 @@ pub(super) fn recover_as_writer(
     clear_unfinished(&view.log, end)?;
     if known.is_some_and(|shared| shared.sync_failed) {
         // The system takes what it could not write for written: it has to be told once more.
-        let mut log = vec![0; end as usize];
-        view.log.read_at(0, &mut log)?;
+        let log = view.log.read(0..end)?;
         view.log.write_at(0, &log)?;
     }
     view.log.sync()?;
@@ -250,8 +248,7 @@ fn reaches(view: &View, shared: &Shared) -> bool {
 /// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
 /// taken for one that follows.
 pub(super) fn clear_unfinished(log: &File, end: u64) -> Result<()> {
-    let mut rest = vec![0; log.length()?.saturating_sub(end) as usize];
-    log.read_at(end, &mut rest)?;
+    let mut rest = log.read(end..log.length()?)?;
     if rest.iter().any(|byte| *byte != 0) {
         rest.fill(0);
         log.write_at(end, &rest)?;
