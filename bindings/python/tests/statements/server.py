@@ -42,6 +42,11 @@ class Server:
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
+    def await_end(self, seconds: float) -> None:
+        """Gives the process a moment to end, if it does."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+
     @property
     def log(self) -> str:
         return self._log.read_text(errors="replace")
