@@ -26,6 +26,7 @@ THREADS_KEPT, DESCRIPTORS_KEPT = 16, 32
 PREPARED, LEFT = 0.1, 0.02
 
 MEBIBYTE = 1 << 20
+FAILED_TRANSACTION = "25P02"
 
 # Of an internal error, by which it is told from others.
 DETAIL_CHARACTERS = 40
@@ -84,6 +85,10 @@ class Report:
                 shortest[key] = finding
         return list(shortest.values())
 
+    def harm(self) -> list[Finding]:
+        """What one statement did to more than itself."""
+        return [finding for finding in self.findings if finding.kind not in ("internal", "panicked")]
+
     def __str__(self) -> str:
         states = ", ".join(f"{state} {count}" for state, count in self.states.most_common(12))
         lines = [
@@ -98,8 +103,10 @@ class Report:
 class Campaign:
     """Statements of one seed for some time, with a new server after each that came to harm."""
 
-    def __init__(self, program: Path, directory: Path, seed: int, seconds: float) -> None:
-        self._program, self._directory = program, directory
+    def __init__(
+        self, program: Path, directory: Path, seed: int, seconds: float, most: int | None = None
+    ) -> None:
+        self._program, self._directory, self._most = program, directory, most
         self._rng = random.Random(seed)
         self._deadline = time.monotonic() + seconds
         self._server: Server | None = None
@@ -113,7 +120,7 @@ class Campaign:
         while not is_over:
             with serving(self._program, self._directory) as server:
                 self._begin(server)
-                made = made or statements(self._rng, server)
+                made = made or itertools.islice(statements(self._rng, server), self._most)
                 try:
                     is_over = self._run_on(made)
                 finally:
@@ -178,6 +185,8 @@ class Campaign:
         self.report.slowest_seconds = max(self.report.slowest_seconds, answer.seconds)
         if not answer.is_whole:
             self._client = None
+        elif answer.state == FAILED_TRANSACTION:
+            self._client.ask("ROLLBACK", STATEMENT_SECONDS + GRACE_SECONDS)
         if _is_internal(answer):
             self._find("internal", construct, sql, f"{answer.state}: {answer.message[:300]}")
 
@@ -255,10 +264,17 @@ def random_statements(rng: random.Random, server: Server) -> Statements:
 KINDS = {"repetition": repetitions, "smith": random_statements}
 
 
-def run(program: Path, directory: Path, kinds: Iterable[str], seed: int, seconds: float) -> list[Report]:
-    """Runs a campaign of each kind, each for so many seconds."""
+def run(
+    program: Path,
+    directory: Path,
+    kinds: Iterable[str],
+    seed: int,
+    seconds: float,
+    most: int | None = None,
+) -> list[Report]:
+    """Runs a campaign of each kind, each for so many seconds, or statements at most."""
     prepare(program, directory, smith.schema())
-    return [Campaign(program, directory, seed, seconds).run(KINDS[kind]) for kind in kinds]
+    return [Campaign(program, directory, seed, seconds, most).run(KINDS[kind]) for kind in kinds]
 
 
 def replay(program: Path, directory: Path, sql: str) -> Report:
