@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 
 corpus="$HYPOSTYLE_CACHE/fuzz"
-mkdir -p "$corpus"/{superblock,block,log,database,attachments,frame,message,chunk,dictionary,scram,files,transport,channel}
+mkdir -p "$corpus"/{superblock,block,log,database,columns,attachments,frame,message,chunk,dictionary,scram,files,transport,channel}
 cp tests/golden/format-v1/HYPOSTYLE "$corpus/superblock/golden"
 for name in format-v1 format-v1-transactions format-v1-sequences; do
     for file in tests/golden/$name/{log,catalog}-*; do
@@ -26,7 +26,7 @@ cargo build --release --locked --quiet -p hypostyle-cli
     --seconds "${FUZZ_SECONDS:-30}" --findings "$OLDPWD/fuzz/artifacts/statements")
 
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
-for target in superblock block log database attachments frame message chunk dictionary scram files transport channel; do
+for target in superblock block log database columns attachments frame message chunk dictionary scram files transport channel; do
     printf '\n== %s\n' "$target"
     cargo +nightly fuzz run "$target" "$corpus/$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048
 done
