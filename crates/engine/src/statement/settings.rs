@@ -11,7 +11,7 @@ use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 8] = [
+const OWN: [&str; 9] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
