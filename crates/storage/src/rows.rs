@@ -384,7 +384,7 @@ mod tests {
     use arrow_array::builder::{Int32Builder, LargeListBuilder, LargeStringBuilder, MapBuilder};
     use arrow_array::types::Int32Type;
     use arrow_array::*;
-    use arrow_buffer::NullBuffer;
+    use arrow_buffer::{NullBuffer, OffsetBuffer};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -432,6 +432,26 @@ mod tests {
         assert!(decode_deleted_file(&bytes, 2).is_err());
         bytes[3] ^= 1;
         assert!(decode_deleted_file(&bytes, 3).is_err());
+    }
+
+    #[test]
+    fn rows_of_the_log_are_what_their_types_say() {
+        let offsets = |last| OffsetBuffer::<i64>::new(vec![0, 1, last].into());
+        let flawed: [ArrayRef; 2] = [
+            // SAFETY: it is only encoded here, and nobody reads the text.
+            Arc::new(unsafe { LargeStringArray::new_unchecked(offsets(3), b"a\xff\xff".into(), None) }),
+            // SAFETY: as above; a character is in two rows.
+            Arc::new(unsafe {
+                LargeStringArray::new_unchecked(offsets(2), "\u{e9}".as_bytes().into(), None)
+            }),
+        ];
+        let sound: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+        for array in flawed {
+            let rows = RecordBatch::try_from_iter([("a", array), ("b", sound.clone())]).unwrap();
+            let bytes = encode_rows(&rows).unwrap();
+            let error = decode_rows(&bytes, &rows.schema(), 2).unwrap_err();
+            assert_eq!(error.kind(), hypostyle_types::ErrorKind::Corrupt, "{error}");
+        }
     }
 
     /// Rows of each layout that a message may have.
