@@ -276,7 +276,13 @@ fn statement((before, open, middle, close, after): Construct, count: usize) -> S
 
 /// Runs a statement that is asked to end when it takes long.
 fn run(connection: &Connection, sql: &str) -> Result<(), Error> {
-    connection.execute(sql).and_then(|result| result.row_count()).map(drop)
+    connection.set_poll(Some(std::sync::Arc::new(|progress| match progress.elapsed > PATIENCE {
+        true => Poll::Interrupt,
+        false => Poll::Continue,
+    })));
+    let answer = connection.execute(sql).and_then(|result| result.row_count()).map(drop);
+    connection.set_poll(None);
+    answer
 }
 
 /// A thread with as little room as any program's has.
@@ -287,10 +293,6 @@ fn on_small_stack(test: impl FnOnce() + Send + 'static) {
 fn connection() -> Connection {
     let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
     connection.execute("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)").unwrap();
-    connection.set_poll(Some(std::sync::Arc::new(|progress| match progress.elapsed > PATIENCE {
-        true => Poll::Interrupt,
-        false => Poll::Continue,
-    })));
     connection
 }
 
