@@ -1,7 +1,7 @@
 //! Any messages to both sides of SCRAM: an error, and never somebody let in who has another password.
 #![no_main]
 
-use hypostyle_wire::scram::{Client, Server, Verifier};
+use hypostyle_wire::scram::{Client, ITERATIONS, MECHANISM, Server, Verifier, end_point};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, arbitrary::Arbitrary)]
@@ -13,29 +13,36 @@ struct Input<'a> {
     proof: &'a [u8],
     last: &'a [u8],
     verifier: &'a str,
+    mechanism: &'a str,
+    binding: Option<Vec<u8>>,
 }
 
 /// Iterations cost time, and many of them find nothing more.
 fn is_cheap(challenge: &[u8]) -> bool {
     let Some(at) = challenge.windows(2).position(|pair| pair == b"i=") else { return true };
-    challenge[at + 2..].iter().take_while(|byte| byte.is_ascii_digit()).count() < 4
+    challenge[at + 2..].iter().take_while(|byte| byte.is_ascii_digit()).count() < 5
 }
 
 fuzz_target!(|input: Input<'_>| {
-    let verifier = Verifier::new(input.password, vec![1, 2, 3], 1);
+    let verifier = Verifier::new(input.password, vec![1, 2, 3], ITERATIONS);
+    let binding = input.binding.as_deref();
+    let _hash = end_point(input.first);
     // One who does not know it, against any client.
-    if let Ok(server) = Server::new(input.user, verifier.clone(), input.first, "server") {
+    if let Ok(server) = Server::new(input.user, verifier.clone(), (input.mechanism, input.first), "server", binding)
+    {
         assert!(server.check(input.proof).is_err());
     }
     // One who knows nothing, against any server.
-    let client = Client::new(input.user, input.password, "client");
+    let client = Client::new(input.user, input.password, "client", input.binding.clone());
     if is_cheap(input.challenge)
         && let Ok((_, signature)) = client.proof(input.challenge)
     {
         assert!(signature.check(input.last).is_err());
     }
     // Both against each other.
-    let server = Server::new(input.user, verifier, &client.first(), "server").unwrap();
+    let first = (client.mechanism(), client.first());
+    assert_eq!(first.0 == MECHANISM, binding.is_none());
+    let server = Server::new(input.user, verifier, (first.0, &first.1), "server", binding).unwrap();
     let (proof, signature) = client.proof(server.challenge()).unwrap();
     signature.check(&server.check(&proof).unwrap()).unwrap();
     if let Ok(verifier) = input.verifier.parse::<Verifier>() {

@@ -327,6 +327,21 @@ fn one_client_too_many_is_told_so() {
 }
 
 #[test]
+fn one_address_may_have_so_many_clients() {
+    let limits = Limits { clients_of_peer: Some(1), ..Limits::default() };
+    let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
+    let first = Client::new(&served);
+    assert_eq!(served.connect_tcp().err().unwrap().sqlstate(), "53300");
+    // Another peer.
+    let local = served.connect_unix().unwrap();
+    assert_eq!(served.connect_unix().err().unwrap().sqlstate(), "53300");
+    assert_eq!(local.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
+    drop((first, local));
+    served.await_nobody();
+    served.connect_tcp().unwrap();
+}
+
+#[test]
 fn a_session_that_is_killed_ends_whatever_it_does() {
     let served = serve();
     let other = served.connect_tcp().unwrap();

@@ -2,17 +2,23 @@
 
 use hypostyle::client::{Address, Options};
 use hypostyle::{Connection, Database, OpenOptions, Result};
-use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen};
+use hypostyle_server::{Addresses, Limits, Listening, Server, Tls, Users, listen};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// What runs when a server stops has so long to end.
 pub const STOP_TIME: Duration = Duration::from_secs(1);
 
+/// For what takes milliseconds on a machine that has nothing else to do.
+const DEADLINE: Duration = Duration::from_secs(20);
+
 pub struct Served {
     pub database: Database,
+    server: Weak<Server>,
     listening: Option<Listening>,
     pub tcp: SocketAddr,
     pub http: SocketAddr,
@@ -29,6 +35,8 @@ pub struct Setup {
     pub users: Option<Users>,
     pub limits: Option<Limits>,
     pub certificate: Option<(String, String)>,
+    /// Of who signs the clients' certificates.
+    pub client_authority: Option<String>,
 }
 
 impl Served {
@@ -47,11 +55,16 @@ impl Served {
             false => Database::in_memory(OpenOptions::default()),
         }
         .unwrap();
+        let client_authority = setup.client_authority.map(|certificate| {
+            let path = directory.path().join("clients.crt");
+            std::fs::write(&path, certificate).unwrap();
+            path
+        });
         let tls = setup.certificate.map(|(certificate, key)| {
             let paths = ["server.crt", "server.key"].map(|name| directory.path().join(name));
             std::fs::write(&paths[0], certificate).unwrap();
             std::fs::write(&paths[1], key).unwrap();
-            hypostyle_server::server_config(&paths[0], &paths[1]).unwrap()
+            Tls::read(&paths[0], &paths[1], client_authority.as_deref()).unwrap()
         });
         let limits = setup.limits.unwrap_or(Limits { stop_time: STOP_TIME, ..Limits::default() });
         let server = Server::new(database.clone(), setup.users, limits, tls).unwrap();
@@ -67,13 +80,37 @@ impl Served {
         let listening = listen(&server, &addresses).unwrap();
         let (tcp, http) = (listening.tcp.unwrap(), listening.http.unwrap());
         let postgres = listening.postgres.unwrap();
-        Self { database, listening: Some(listening), tcp, http, postgres, unix, directory }
+        let server = Arc::downgrade(&server);
+        Self { database, server, listening: Some(listening), tcp, http, postgres, unix, directory }
     }
 
     pub fn stop(&mut self) {
         if let Some(listening) = self.listening.take() {
             listening.stop();
         }
+    }
+
+    /// Sessions that are open now.
+    pub fn sessions(&self) -> usize {
+        self.server.upgrade().map_or(0, |server| server.sessions())
+    }
+
+    /// Connections that the server has not given back; TCP only.
+    pub fn sockets(&self) -> usize {
+        let ports = [self.tcp, self.postgres, self.http].map(|address| address.port());
+        let text = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
+        let of_server = |line: &&str| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let port = fields[1].rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
+            // Not those that listen, or that are nobody's any more.
+            port.is_some_and(|port| ports.contains(&port)) && fields[3] != "0A" && fields[9] != "0"
+        };
+        text.lines().skip(1).filter(of_server).count()
+    }
+
+    /// Waits until nothing of any client is left.
+    pub fn await_nobody(&self) {
+        until("clients have left something behind", || self.sessions() == 0 && self.sockets() == 0);
     }
 
     pub fn connect_tcp(&self) -> Result<Connection> {
@@ -94,8 +131,23 @@ impl Served {
     }
 }
 
+/// Waits for a condition.
+pub fn until(otherwise: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{otherwise}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// After every test that has a server: all threads and tasks that serve somebody have the server, and end with what they have open.
 impl Drop for Served {
     fn drop(&mut self) {
         self.stop();
+        if thread::panicking() {
+            return;
+        }
+        until("a session's thread or task has not ended", || self.server.strong_count() == 0);
+        until("a connection was not closed", || self.sockets() == 0);
     }
 }

@@ -288,7 +288,7 @@ fn wide_tables_are_mapped_too() {
 #[test]
 fn the_server_asks_for_tables_that_the_client_has() {
     let served = Served::in_memory();
-    let connection = served.connect_tcp().unwrap();
+    let connection = served.connect(&format!("hypostyle://{}/?variables=on", served.tcp), true).unwrap();
     let resolver: hypostyle::TableResolver = Arc::new(|name, _| match name {
         "mine" => {
             let reader = batches(3, None);
@@ -303,6 +303,14 @@ fn the_server_asks_for_tables_that_the_client_has() {
     assert_eq!(result.column(1).unwrap().as_primitive::<Int64Type>().value(0), 29_999);
     assert!(connection.execute("SELECT * FROM broken").err().unwrap().message().contains("it is broken"));
     assert_eq!(connection.execute("SELECT * FROM nothing").err().unwrap().kind(), ErrorKind::UnknownName);
+    // Not for a definition, and not where nobody has allowed it.
+    connection.execute("CREATE TABLE mine (id BIGINT)").unwrap();
+    connection.execute("CREATE VIEW v AS SELECT id FROM mine").unwrap();
+    connection.execute("DROP TABLE mine").unwrap();
+    assert_eq!(connection.execute("SELECT * FROM v").err().unwrap().kind(), ErrorKind::UnknownName);
+    let other = served.connect_tcp().unwrap();
+    other.set_table_resolver(Some(Arc::new(|name, _| panic!("{name} was asked for"))));
+    assert_eq!(other.execute("SELECT * FROM mine").err().unwrap().kind(), ErrorKind::UnknownName);
     assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
 }
 
@@ -405,6 +413,80 @@ fn roles_say_what_a_user_may_do() {
     assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Connection), "{error:?}");
 }
 
+/// Whoever makes a view may not read files of the server: neither may those for him who can.
+#[test]
+fn a_view_never_reads_a_file() {
+    let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let connect =
+        |login: &str| served.connect(&format!("hypostyle://{login}@{}/", served.tcp), true).unwrap();
+    let file = served.directory.path().join("secret.csv");
+    std::fs::write(&file, "a\n1\n").unwrap();
+    let file = file.display();
+    let writer = connect("will:w");
+    writer.execute(&format!("CREATE TABLE \"{file}\" (a INTEGER)")).unwrap();
+    writer.execute(&format!("CREATE VIEW trap AS SELECT * FROM \"{file}\"")).unwrap();
+    writer.execute("CREATE VIEW outer_trap AS SELECT * FROM trap").unwrap();
+    writer.execute(&format!("DROP TABLE \"{file}\"")).unwrap();
+    let admin = connect("ada:a");
+    for view in ["trap", "outer_trap"] {
+        let error = admin.execute(&format!("SELECT * FROM {view}")).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::UnknownName, "{error}");
+    }
+    assert!(admin.execute(&format!("CREATE VIEW v AS SELECT * FROM '{file}'")).is_err());
+    assert_eq!(admin.execute(&format!("SELECT * FROM '{file}'")).unwrap().row_count().unwrap(), 1);
+}
+
+#[test]
+fn only_an_admin_looks_like_a_superuser() {
+    let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    for (login, expected) in [("ada:a", true), ("will:w", false), ("rita:r", false)] {
+        let connection = served.connect(&format!("hypostyle://{login}@{}/", served.tcp), true).unwrap();
+        let result = connection
+            .execute("SELECT rolsuper OR rolcreaterole OR rolbypassrls, current_setting('is_superuser') = 'on' FROM pg_roles")
+            .unwrap();
+        for column in 0..2 {
+            assert_eq!(result.column(column).unwrap().as_boolean().value(0), expected, "{login}");
+        }
+    }
+}
+
+#[test]
+fn an_import_runs_only_what_an_export_writes() {
+    let served = Served::new(Setup { users: Some(users()), on_disk: true, ..Setup::default() });
+    let connect =
+        |login: &str| served.connect(&format!("hypostyle://{login}@{}/", served.tcp), true).unwrap();
+    let directory = served.directory.path().join("received");
+    std::fs::create_dir(&directory).unwrap();
+    let import = format!("IMPORT DATABASE '{}'", directory.display());
+    assert_eq!(connect("will:w").execute(&import).err().unwrap().kind(), ErrorKind::Denied);
+    let admin = connect("ada:a");
+    for evil in ["DROP TABLE precious", "COPY precious TO '/tmp/x.csv'", "ATTACH '/tmp/x' AS x", "KILL 1"] {
+        std::fs::write(directory.join("schema.sql"), format!("CREATE TABLE t (a INTEGER); {evil};")).unwrap();
+        std::fs::write(directory.join("load.sql"), "").unwrap();
+        let error = admin.execute(&import).err().unwrap();
+        assert!(error.message().contains("EXPORT DATABASE writes"), "{error}");
+        assert!(admin.table("t").is_err(), "all of it, or nothing");
+    }
+}
+
+#[test]
+fn who_guesses_passwords_waits_and_nobody_else_does() {
+    let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
+    let guess = || served.connect(&format!("hypostyle://rita:wrong@{}/", served.tcp), true).err().unwrap();
+    let begin = Instant::now();
+    let guesses: Vec<_> = thread::scope(|scope| {
+        let threads: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| (0..8).map(|_| guess()).collect::<Vec<_>>())).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let answered = guesses.iter().filter(|error| error.sqlstate() == "28P01").count();
+    assert!(guesses.iter().all(|error| ["28P01", "53300"].contains(&error.sqlstate())), "{guesses:?}");
+    assert!(answered < 32, "{answered} guesses in {:?}", begin.elapsed());
+    // As another user, and from elsewhere.
+    served.connect(&format!("hypostyle://ada:a@{}/", served.tcp), true).unwrap();
+    served.connect(&format!("hypostyle+unix://rita:r@{}", served.unix.display()), true).unwrap();
+}
+
 #[test]
 fn nobody_gets_in_without_the_password() {
     let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
@@ -420,6 +502,45 @@ fn nobody_gets_in_without_the_password() {
     let network = Addresses { tcp: Some("0.0.0.0:0".parse().unwrap()), ..Addresses::default() };
     let open = Server::new(served.database.clone(), None, Limits::default(), None).unwrap();
     assert_eq!(listen(&open, &network).err().unwrap().kind(), ErrorKind::Denied);
+}
+
+/// An authority, and the certificate and key of a client that it has signed.
+fn client_certificate() -> (String, String, String) {
+    let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = authority.self_signed(&key).unwrap();
+    let issuer = rcgen::Issuer::new(authority, key);
+    let own = rcgen::KeyPair::generate().unwrap();
+    let client = rcgen::CertificateParams::new(vec!["client".into()]).unwrap();
+    let signed = client.signed_by(&own, &issuer).unwrap();
+    (certificate.pem(), signed.pem(), own.serialize_pem())
+}
+
+#[test]
+fn clients_show_certificates_where_a_server_wants_to_see_them() {
+    let (authority, own, key) = client_certificate();
+    let served = Served::new(Setup {
+        certificate: Some(certificate()),
+        client_authority: Some(authority),
+        users: Some(users()),
+        ..Setup::default()
+    });
+    let path = |name: &str| served.directory.path().join(name).display().to_string();
+    std::fs::write(path("own.crt"), own).unwrap();
+    std::fs::write(path("own.key"), key).unwrap();
+    let connect = |options: &str| {
+        let address = format!(
+            "hypostyle://rita:r@127.0.0.1:{}/?tls_ca={}{options}",
+            served.tcp.port(),
+            path("server.crt")
+        );
+        served.connect(&address, true).and_then(|connection| connection.execute("SELECT 1")?.row_count())
+    };
+    assert_eq!(connect(&format!("&tls_cert={}&tls_key={}", path("own.crt"), path("own.key"))).unwrap(), 1);
+    assert!(connect("").is_err());
+    // The server's own is signed by another.
+    assert!(connect(&format!("&tls_cert={}&tls_key={}", path("server.crt"), path("server.key"))).is_err());
 }
 
 /// A certificate for this machine, and its key.

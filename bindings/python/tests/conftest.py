@@ -15,7 +15,7 @@ def con(request, tmp_path):
     with (
         hypostyle.connect() as database,
         database.serve(**places) as server,
-        hypostyle.connect(server.addresses[0]) as connection,
+        hypostyle.connect(server.addresses[0] + "?variables=on") as connection,
     ):
         yield connection
 

@@ -104,6 +104,39 @@ class Served:
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
 
+    def abandoned(self) -> int:
+        """Open TCP sockets of the server whose other end nobody has any more."""
+        ports = {urlsplit(address).port for address in self.places.values()} - {None}
+        count = 0
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+            _, own, other, state, *_, inode = line.split()[:10]
+            if state != "0A" and inode != "0":
+                count += int(own.split(":")[1], 16) in ports
+                count -= int(other.split(":")[1], 16) in ports
+        return count
+
+    def held(self) -> dict[str, int]:
+        """What the server has of its clients: threads that serve them, sockets and files that are open."""
+        process = Path("/proc") / str(self.process.pid)
+        threads = [(task / "comm").read_text().strip() for task in (process / "task").iterdir()]
+        files = [os.readlink(file) for file in (process / "fd").iterdir()]
+        return {
+            "threads": sum(name in ("hypostyle-sessi", "pgwire") for name in threads),
+            "sockets": sum(file.startswith("socket:") for file in files),
+            "memory files": sum(file.startswith("/memfd:") for file in files),
+            "deleted files": sum(file.endswith(" (deleted)") and "memfd" not in file for file in files),
+        }
+
+    def memory(self) -> int:
+        """Bytes that are the server's own."""
+        return int(re.search(r"RssAnon:\s+(\d+)", self._status())[1]) << 10
+
+    def is_running(self) -> bool:
+        return self.process.poll() is None and "State:\tT" not in self._status()
+
+    def _status(self) -> str:
+        return (Path("/proc") / str(self.process.pid) / "status").read_text()
+
     def metric(self, name: str) -> int:
         return int(re.search(rf"(?m)^hypostyle_{name} (\d+)$", self.get("/metrics")[1])[1])
 
@@ -128,7 +161,10 @@ def serve(directory: Path, *options: object, database: object = ":memory:", befo
         subprocess.Popen([*map(str, command)], stdin=subprocess.DEVNULL, stderr=errors) as process,
     ):
         try:
-            yield Served(process, log)
+            served = Served(process, log)
+            yield served
+            # After every test: whoever has gone has left no connection behind.
+            until(lambda: not served.is_running() or served.abandoned() <= 0)
         finally:
             process.kill()
 

@@ -89,6 +89,43 @@ def test_a_variable_that_cannot_be_read_says_why(con):
     assert len(broken) == 1
 
 
+def test_a_server_gets_no_variable_that_nobody_has_allowed(tmp_path):
+    secret = pd.DataFrame({"x": [1]})
+    with (
+        hypostyle.connect() as database,
+        database.serve(listen="127.0.0.1:0", unix=tmp_path / "socket") as server,
+    ):
+        tcp, unix = server.addresses
+        for address, allowed in [
+            (tcp, False),
+            (tcp + "?variables=on", True),
+            (unix, True),
+            (unix + "?variables=off", False),
+        ]:
+            with hypostyle.connect(address) as con:
+                if allowed:
+                    assert con.sql("select * from secret").fetchall() == [(1,)]
+                else:
+                    with pytest.raises(hypostyle.UnknownNameError):
+                        con.sql("select * from secret")
+    assert len(secret) == 1
+
+
+def test_a_view_never_reads_a_variable_or_a_file(con, tmp_path):
+    hidden = pd.DataFrame({"x": [1]})
+    path = tmp_path / "secret.csv"
+    path.write_text("x\n7\n")
+    for name in ["hidden", str(path)]:
+        con.execute(f'create table "{name}" (x integer)')
+        con.execute(f'create view v as select * from "{name}"')
+        con.execute(f'drop table "{name}"')
+        with pytest.raises(hypostyle.UnknownNameError):
+            con.sql("select * from v")
+        assert con.sql(f'select count(*) from "{name}"').fetchone() == (1,)
+        con.execute("drop view v")
+    assert len(hidden) == 1
+
+
 def test_frames_are_let_go(con):
     class Marker:
         pass

@@ -2,11 +2,12 @@
 
 use crate::output::Format;
 use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use hypostyle::OpenOptions;
+use hypostyle::{OpenOptions, Verify};
+use hypostyle_server::Tls;
 use std::io::{IsTerminal, stdin};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroUsize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -142,6 +143,10 @@ pub struct ServeOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
+    /// Certificates (PEM) of who signs the clients' own; clients from other machines then have to show one, beside a password
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_client_ca: Option<PathBuf>,
+
     /// Address and port for /metrics (Prometheus) and /health, which anyone may ask: they give counts and no data
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
@@ -150,6 +155,10 @@ pub struct ServeOptions {
     #[arg(long, value_name = "N", default_value = "256")]
     pub clients_max: NonZeroUsize,
 
+    /// Clients at a time from one address, or of one user of this machine [default: as many as there may be]
+    #[arg(long, value_name = "N")]
+    pub clients_per_peer_max: Option<NonZeroUsize>,
+
     /// Interrupt statements that run longer
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub statement_timeout: Option<f64>,
@@ -157,6 +166,10 @@ pub struct ServeOptions {
     /// End sessions that are idle for longer
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub idle_timeout: Option<f64>,
+
+    /// End sessions that are idle for longer with a transaction open
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    pub idle_in_transaction_timeout: Option<f64>,
 
     /// Keep the sessions of clients whose connection broke for so long; 0 ends them at once
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
@@ -179,9 +192,10 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// The files of the certificate and of its key.
-    pub fn tls(&self) -> Option<(&Path, &Path)> {
-        self.tls_cert.as_deref().zip(self.tls_key.as_deref())
+    /// What is spoken to clients that use TLS, read from its files.
+    pub fn tls(&self) -> Option<hypostyle::Result<Tls>> {
+        let (certificates, key) = self.tls_cert.as_deref().zip(self.tls_key.as_deref())?;
+        Some(Tls::read(certificates, key, self.tls_client_ca.as_deref()))
     }
 }
 
@@ -211,6 +225,10 @@ pub struct Opening {
     /// Open a database on a network file system, whose locks and mappings cannot be relied on
     #[arg(long)]
     allow_network_filesystem: bool,
+
+    /// When columns are verified that are handed out as they lie: auto, always or never
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    verify: Verify,
 }
 
 impl Opening {
@@ -222,6 +240,8 @@ impl Opening {
             query_memory_limit: self.query_memory_limit,
             temp_directory: self.temp_directory.clone(),
             allow_network_filesystem: self.allow_network_filesystem,
+            patience: None,
+            verify: self.verify,
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::options::ServeOptions;
 use hypostyle::{Database, Error, ErrorKind, Result};
-use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen, server_config};
+use hypostyle_server::{Addresses, Limits, Listening, Server, Users, listen};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -26,15 +27,17 @@ pub fn run(options: &ServeOptions) -> Result<()> {
         ));
     }
     let users = options.users.as_deref().map(Users::read).transpose()?;
-    let tls = options.tls().map(|(certificate, key)| server_config(certificate, key)).transpose()?;
+    let tls = options.tls().transpose()?;
     let database = match options.database.to_str() {
         Some(":memory:") => Database::in_memory(options.opening.options())?,
         _ => Database::open(&options.database, options.opening.options())?,
     };
     let limits = Limits {
         clients: options.clients_max.get(),
+        clients_of_peer: options.clients_per_peer_max.map(NonZeroUsize::get),
         statement_time: options.statement_timeout.map(Duration::from_secs_f64),
         idle_time: options.idle_timeout.map(Duration::from_secs_f64),
+        idle_transaction_time: options.idle_in_transaction_timeout.map(Duration::from_secs_f64),
         stop_time: Duration::from_secs(options.stop_timeout.into()),
         resume_time: Duration::from_secs(options.resume_timeout.into()),
     };
@@ -92,7 +95,7 @@ fn read_again(server: &Server, options: &ServeOptions) {
         Some(Err(error)) => tracing::error!(%error, "the users stay as they were"),
         None => {}
     }
-    match options.tls().map(|(certificate, key)| server_config(certificate, key)) {
+    match options.tls() {
         Some(Ok(tls)) => {
             server.set_tls(tls);
             tracing::info!("the certificate was read again");

@@ -10,7 +10,8 @@ use url::Url;
 /// The port when none is named.
 pub const PORT: u16 = 4953;
 
-const OPTIONS: [&str; 5] = ["tls", "tls_ca", "password", "streams", "chunk_bytes"];
+const OPTIONS: [&str; 8] =
+    ["tls", "tls_ca", "tls_cert", "tls_key", "password", "streams", "chunk_bytes", "variables"];
 
 /// The scheme of a Unix socket's address.
 const UNIX: &str = "hypostyle+unix";
@@ -50,10 +51,16 @@ pub struct Address {
     pub tls: Tls,
     /// A PEM file with the certificates to trust in place of the system's.
     pub tls_ca: Option<PathBuf>,
+    /// PEM files with the client's own certificates and their key, for a server that wants to see them.
+    pub tls_cert: Option<PathBuf>,
+    pub tls_key: Option<PathBuf>,
     /// Connections over which a result comes at once, over TCP.
     pub streams: u32,
     /// Bytes of a chunk before compression; `None` leaves it to the server.
     pub chunk_bytes: Option<u32>,
+    /// Whether the server may ask for tables of the program that a statement names; `None`: only one that runs as our own user, at the
+    /// other end of a Unix socket.
+    pub variables: Option<bool>,
 }
 
 impl Address {
@@ -108,8 +115,11 @@ impl Address {
             password: url.password().map(decoded).transpose()?,
             tls: Tls::Auto,
             tls_ca: None,
+            tls_cert: None,
+            tls_key: None,
             streams: 1,
             chunk_bytes: None,
+            variables: None,
         };
         for (name, value) in url.query_pairs() {
             match name.as_ref() {
@@ -122,12 +132,21 @@ impl Address {
                     }
                 }
                 "tls_ca" => address.tls_ca = Some(value.as_ref().into()),
+                "tls_cert" => address.tls_cert = Some(value.as_ref().into()),
+                "tls_key" => address.tls_key = Some(value.as_ref().into()),
                 "streams" => {
                     address.streams = number(&name, &value, 1..=STREAMS_MAX).map_err(wrong)?;
                 }
                 "chunk_bytes" => {
                     let range = CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX;
                     address.chunk_bytes = Some(number(&name, &value, range).map_err(wrong)?);
+                }
+                "variables" => {
+                    address.variables = match value.as_ref() {
+                        "on" => Some(true),
+                        "off" => Some(false),
+                        other => return Err(wrong(format!("variables is on or off, not \"{other}\""))),
+                    }
                 }
                 "password" => address.password = Some(value.into_owned()),
                 other => {
@@ -136,7 +155,10 @@ impl Address {
                 }
             }
         }
-        Ok(address)
+        match address.tls_cert.is_some() == address.tls_key.is_some() {
+            true => Ok(address),
+            false => Err(wrong("tls_cert and tls_key go together".into())),
+        }
     }
 }
 
@@ -196,6 +218,8 @@ mod tests {
         assert_eq!(local.to_string(), "hypostyle+unix://ada@/run/a.sock");
         assert_eq!(Address::parse(&local.to_string()).unwrap().user, "ada");
         let tuned = Address::parse("hypostyle://h?streams=4&chunk_bytes=65536").unwrap();
+        assert_eq!(tuned.variables, None);
+        assert_eq!(Address::parse("hypostyle://h?variables=on").unwrap().variables, Some(true));
         assert_eq!((tuned.streams, tuned.chunk_bytes), (4, Some(65536)));
         let six = Address::parse("hypostyle://[::1]").unwrap();
         assert_eq!(six.place, Place::Tcp { host: "::1".into(), port: PORT });
@@ -214,6 +238,8 @@ mod tests {
             ("hypostyle://h?chunk_bytes=16777217", "1024 to 16777216"),
             ("hypostyle://h?chunk_bytes=1MB", "not \"1MB\""),
             ("hypostyle://h?tls=yes", "auto, on or off"),
+            ("hypostyle://h?variables=1", "on or off"),
+            ("hypostyle://h?tls_cert=/x", "go together"),
             ("postgres://h", "\"postgres\""),
             ("hypostyle://ada:secret@h:99999/", "\"…@h:99999/\" is no address"),
         ] {

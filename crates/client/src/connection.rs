@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::again::Again;
 use crate::append;
+use crate::asked::Named;
 use crate::link::{Link, SharedHook};
 use crate::login::log_in;
 use crate::progress::{Meter, Progress};
@@ -202,6 +203,12 @@ impl Connection {
         let mut link = self.link()?;
         check_length(&link, text)?;
         let number = link.begin()?;
+        if link.resolver.is_some() {
+            link.named = match kind {
+                QueryKind::Sql => Named::of_statement(text),
+                QueryKind::Table => Named::of_table(text),
+            };
+        }
         let running = self.0.meter.begin();
         let query = wire::Query {
             query: number,
@@ -226,6 +233,8 @@ impl Connection {
         }
         let header = ResultHeader::decode(&frame.body);
         let header = link.keep_error(header)?;
+        // What is planned is not asked for any more.
+        link.named = Named::default();
         let stream = Arc::new(Stream::new(&header, running));
         stream.take_first(&mut link)?;
         *self.0.stream.lock() = Arc::downgrade(&stream);

@@ -9,6 +9,7 @@
 mod address;
 mod again;
 mod append;
+mod asked;
 mod connection;
 mod files;
 mod link;

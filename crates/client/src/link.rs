@@ -1,5 +1,6 @@
 //! The socket of a connection, and waiting on it: progress, interrupts, and what the server asks meanwhile.
 
+use crate::asked::Named;
 use crate::connection::{Hook, Resolver};
 use crate::progress::Meter;
 use crate::sending::Sending;
@@ -40,6 +41,8 @@ pub struct Link {
     pub transaction: Transaction,
     pub hook: SharedHook,
     pub resolver: Option<Resolver>,
+    /// What the server may ask for, until the running statement has a result.
+    pub named: Named,
     pub interrupted: Arc<AtomicBool>,
     interrupts: Interrupts,
     /// How long the answer to the last statement took, if there was one.
@@ -96,6 +99,7 @@ impl Link {
             transaction: Transaction::None,
             hook,
             resolver: None,
+            named: Named::default(),
             interrupted,
             interrupts: Interrupts::default(),
             answer_time: None,
@@ -120,6 +124,7 @@ impl Link {
         self.hear_farewell()?;
         self.interrupted.store(false, Ordering::Release);
         self.interrupts = Interrupts::default();
+        self.named = Named::default();
         self.last_query = self.last_query.wrapping_add(1).max(1);
         self.running = Some(self.last_query);
         Ok(self.last_query)
@@ -331,10 +336,14 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what the program has under a name.
+    /// Sends what the program has under a name, if the running statement has that name.
     fn answer(&mut self, ask: &Ask) -> Result<()> {
         let query = ask.query;
-        let found = self.resolver.as_ref().and_then(|resolver| resolver(&ask.name));
+        if !self.capabilities.has(wire::Capabilities::RESOLVE) || self.running != Some(query) {
+            return Err(Error::protocol("the server asks for a table of the program, which it may not"));
+        }
+        let resolver = self.resolver.clone().filter(|_| self.named.allow(&ask.name));
+        let found = resolver.and_then(|resolver| resolver(&ask.name));
         let table = match found {
             None => return self.send(&Answer::Nothing { query }.frame()),
             Some(Err(error)) => {

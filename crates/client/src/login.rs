@@ -9,9 +9,10 @@ use hypostyle_wire::scram::{self, ServerSignature};
 use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, Failure, FrameType, Hello, Note, Preface, Welcome};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -88,7 +89,7 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
     let is_loopback =
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|host| host.is_loopback());
     // Who names certificates wants them to be looked at.
-    let is_wanted = !is_loopback || address.tls_ca.is_some();
+    let is_wanted = !is_loopback || address.tls_ca.is_some() || address.tls_cert.is_some();
     if address.tls == Tls::Off || (address.tls == Tls::Auto && !is_wanted) {
         return Ok(None);
     }
@@ -118,11 +119,30 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
         rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| failed(error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+    let config = match (&address.tls_cert, &address.tls_key) {
+        (Some(certificates), Some(key)) => {
+            let (chain, key) = own_certificate(certificates, key)?;
+            config.with_client_auth_cert(chain, key).map_err(|error| failed(error.to_string()))?
+        }
+        _ => config.with_no_client_auth(),
+    };
     let name = ServerName::try_from(host.clone()).map_err(|error| failed(error.to_string()))?;
     let connection = rustls::ClientConnection::new(Arc::new(config), name);
     connection.map(Some).map_err(|error| failed(error.to_string()))
+}
+
+/// The certificates that the client shows, and their key.
+fn own_certificate(
+    certificates: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
+    let unreadable = |path: &Path, why: rustls_pki_types::pem::Error| {
+        Error::invalid_input(format!("cannot read \"{}\" as PEM: {why}", path.display()))
+    };
+    let chain = CertificateDer::pem_file_iter(certificates).and_then(Iterator::collect);
+    let chain = chain.map_err(|error| unreadable(certificates, error))?;
+    Ok((chain, PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, error))?))
 }
 
 fn introduce(
@@ -135,17 +155,21 @@ fn introduce(
     let password = address.password.clone().or_else(|| std::env::var(PASSWORD_VARIABLE).ok());
     let wants_password = password.is_some() || !address.user.is_empty();
     let exchange = match wants_password {
-        true => Some(scram::Client::new(&address.user, password.as_deref().unwrap_or_default(), &nonce()?)),
+        true => {
+            let password = password.as_deref().unwrap_or_default();
+            let binding = transport.peer_certificate().and_then(scram::end_point);
+            Some(scram::Client::new(&address.user, password, &nonce()?, binding))
+        }
         false => None,
     };
     let (session, key, stream) = session.unwrap_or_default();
     let hello = Hello {
-        capabilities: capabilities(transport.socket(), options),
+        capabilities: capabilities(transport.socket(), address, options),
         codecs: wire::COMPRESSIONS,
         frame_bytes_max: FRAME_BYTES_MAX,
         user: address.user.clone(),
         client: options.client.clone(),
-        mechanism: exchange.as_ref().map_or("", |_| scram::MECHANISM).into(),
+        mechanism: exchange.as_ref().map_or("", scram::Client::mechanism).into(),
         initial: exchange.as_ref().map(scram::Client::first).unwrap_or_default(),
         session,
         key: key.to_vec(),
@@ -170,6 +194,11 @@ fn introduce(
             }
             FrameType::Welcome => {
                 let welcome = Welcome::decode(&frame.body)?;
+                if !hello.capabilities.has(welcome.capabilities) {
+                    return Err(Error::protocol(
+                        "the server takes for granted what this side has not offered",
+                    ));
+                }
                 match &signature {
                     Some(signature) => signature.check(&welcome.last)?,
                     None if password.is_some() => return Err(unasked_password(address)),
@@ -192,12 +221,19 @@ fn unasked_password(address: &Address) -> Error {
     Error::new(ErrorKind::Denied, message).with_sqlstate("28000")
 }
 
-fn capabilities(socket: &Socket, options: &Options) -> Capabilities {
-    let asked = Capabilities::PROGRESS.with(Capabilities::RESOLVE);
+fn capabilities(socket: &Socket, address: &Address, options: &Options) -> Capabilities {
+    let own = rustix::process::geteuid().as_raw();
+    let peer = socket.peer_user();
+    let mut asked = Capabilities::PROGRESS;
+    // A server of our own user could read the program's memory as well; any other gets nothing that nobody has allowed.
+    if address.variables.unwrap_or(peer == Some(own)) {
+        asked = asked.with(Capabilities::RESOLVE);
+    }
     // Mappings of files that somebody else writes can end the process: only our own user's, or root's.
-    let is_trusted = |user: u32| user == 0 || user == rustix::process::geteuid().as_raw();
-    match socket.peer_user() {
-        Some(user) if options.descriptors && is_trusted(user) => asked.with(Capabilities::DESCRIPTORS),
+    match peer {
+        Some(user) if options.descriptors && (user == 0 || user == own) => {
+            asked.with(Capabilities::DESCRIPTORS)
+        }
         Some(_) => asked,
         None => asked.with(Capabilities::RESUME),
     }

@@ -22,6 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+/// Descriptors of one result: far more than a server passes, fewer than would leave a process without any for long.
+const DESCRIPTORS_AHEAD_MAX: usize = 1 << 14;
+
 /// How a result came, for those who ask why it took so long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -142,7 +145,10 @@ impl Stream {
             FrameType::Descriptors => {
                 state.ahead.0.extend(frame.descriptors);
                 state.ahead.1 += frame.descriptors_sent;
-                Ok(())
+                match state.ahead.1 > DESCRIPTORS_AHEAD_MAX {
+                    true => Err(Error::protocol("more descriptors come than a result can have")),
+                    false => Ok(()),
+                }
             }
             FrameType::Chunk => self.take_chunk(state, frame),
             FrameType::Result if state.again => {

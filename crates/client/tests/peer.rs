@@ -3,10 +3,11 @@
 mod common;
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, RecordBatchIterator};
+use arrow_schema::{DataType, Field, Schema};
 use common::*;
-use hypostyle_client::AppendOptions;
+use hypostyle_client::{AppendOptions, Table};
 use hypostyle_types::{Error, ErrorKind};
-use hypostyle_wire::{Append, Cancel, Capabilities, Credit, FrameType, Query, ResultHeader};
+use hypostyle_wire::{Answer, Append, Ask, Cancel, Capabilities, Credit, FrameType, Query, ResultHeader};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -184,7 +185,7 @@ fn a_result_that_fails_while_it_is_read_leaves_the_connection() {
 fn whoever_leaves_says_goodbye() {
     for closes in [true, false] {
         for listener in [Listener::tcp(), Listener::unix()] {
-            let (address, server) = listener.serve(|listener| {
+            let (address, server) = listener.serve(move |listener| {
                 let mut peer = listener.accept().welcome(Capabilities::RESUME);
                 let number = query(&mut peer);
                 peer.begin_rows(number);
@@ -253,4 +254,75 @@ fn a_server_that_dies_is_an_error_and_no_wait() {
     assert_eq!(error.kind(), ErrorKind::Connection, "{error}");
     assert!(connection.execute("SELECT 1", None, &[]).is_err());
     server.join().unwrap();
+}
+
+/// What a server gets when it asks for names during a statement.
+fn asked(address_options: &str, tcp: bool, sql: &'static str, names: &'static [&'static str]) -> Vec<String> {
+    let listener = if tcp { Listener::tcp() } else { Listener::unix() };
+    let (address, server) = listener.serve(move |listener| {
+        let mut peer = listener.accept().welcome_with(|offered| offered);
+        let number = query(&mut peer);
+        let mut answers = Vec::new();
+        for name in names {
+            peer.send(&Ask { query: number, name: (*name).into() }.frame());
+            let Ok(frame) = peer.next() else {
+                answers.push("closed".into());
+                return answers;
+            };
+            assert_eq!(frame.frame_type, FrameType::Answer);
+            answers.push(match Answer::decode(&frame.body).unwrap() {
+                Answer::Nothing { .. } => "nothing".into(),
+                Answer::Unreadable { why, .. } => why,
+                Answer::Table { schema, .. } => {
+                    peer.receive(FrameType::End);
+                    schema.field(0).name().clone()
+                }
+            });
+        }
+        peer.done(number);
+        peer.rest();
+        answers
+    });
+    let connection = connect(&format!("{address}{address_options}")).unwrap();
+    connection.set_resolver(Some(Arc::new(|name| {
+        let field = Field::new(format!("secret of {name}"), DataType::Int64, true);
+        Some(Ok(Table { schema: Arc::new(Schema::new(vec![field])), batches: Vec::new() }))
+    })));
+    let _failed_where_the_server_may_not_ask = connection.execute(sql, None, &[]);
+    connection.close();
+    server.join().unwrap()
+}
+
+#[test]
+fn a_server_gets_nothing_of_the_program_but_what_the_statement_names() {
+    let sql = "SELECT x.password, 'token' FROM frame x -- hidden";
+    let names = &["secret_frame", "token", "hidden", "password", "frame", "Frame", "\"frame\"", ""];
+    let given = [
+        "nothing",
+        "nothing",
+        "nothing",
+        "nothing",
+        "secret of frame",
+        "secret of Frame",
+        "nothing",
+        "nothing",
+    ];
+    assert_eq!(asked("?variables=on", true, sql, names), given);
+    assert_eq!(asked("", false, sql, names), given);
+    // One that nobody has allowed to ask is let go.
+    assert_eq!(asked("", true, sql, names), ["closed"]);
+    assert_eq!(asked("?variables=off", false, sql, names), ["closed"]);
+    // Not without end.
+    let times = asked("", false, "SELECT * FROM frame", &["frame"; 100]);
+    assert!(times.iter().filter(|answer| *answer != "nothing").count() < 50, "{times:?}");
+}
+
+#[test]
+fn a_server_that_claims_what_was_not_offered_is_left() {
+    for claimed in [Capabilities::DESCRIPTORS, Capabilities::RESOLVE, Capabilities(1 << 20)] {
+        let (address, server) = Listener::tcp()
+            .serve(move |listener| listener.accept().welcome_with(|offered| offered.with(claimed)).rest());
+        assert_eq!(connect(&address).map(drop).unwrap_err().sqlstate(), "08P01", "{claimed:?}");
+        assert_eq!(server.join().unwrap(), []);
+    }
 }

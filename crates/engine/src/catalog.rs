@@ -257,7 +257,7 @@ pub(crate) fn search_from(database: &str) -> String {
     format!("{SEARCH_FROM}{database}")
 }
 
-/// Names without a schema: also tables of the caller and files.
+/// Names without a schema: in statements also tables of the caller and files.
 #[derive(Debug)]
 struct SearchSchema {
     scope: Arc<Scope>,
@@ -291,6 +291,11 @@ impl SchemaProvider for SearchSchema {
         }
         if pg_catalog::has_relation(name) {
             return PgCatalog::new(self.scope.clone()).table(name).await;
+        }
+        // A definition means what its database has, whoever reads it: neither the caller's tables nor files of this machine, which
+        // who made it may not have been allowed to read.
+        if self.home.is_some() {
+            return Ok(None);
         }
         // DataFusion also asks for the names of table functions: an unknown name is no error here.
         let resolver = self.scope.resolver.read().clone();

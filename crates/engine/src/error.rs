@@ -2,6 +2,7 @@
 
 use crate::cast::type_name;
 use crate::scan::POSITION;
+use crate::spill::LIMIT_NAME;
 use crate::statement::{NESTED_TOO_DEEPLY, too_complex};
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
@@ -9,6 +10,11 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use hypostyle_types::{Error, ErrorKind, did_you_mean};
 use std::collections::HashSet;
+
+/// An error of our own on its way through DataFusion.
+pub(crate) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
 
 /// The kind and message of an error that came up through DataFusion; one of our own comes back whole.
 pub fn from_datafusion(error: DataFusionError) -> Error {
@@ -19,6 +25,9 @@ fn of_datafusion(error: &DataFusionError) -> Error {
     let of = |kind| Error::new(kind, error.strip_backtrace());
     match error {
         DataFusionError::External(_) => {}
+        other if other.message().contains(LIMIT_NAME) => {
+            return Error::new(ErrorKind::DiskFull, other.strip_backtrace());
+        }
         // Wherever it was met, on the way here it has become a text.
         other if is_of_full_disk(&other.message()) => {
             return Error::new(

@@ -6,6 +6,7 @@
 //! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
 mod aggregate;
+mod amplifier;
 mod any_equal;
 mod arithmetic;
 mod cast;
@@ -20,11 +21,13 @@ mod identity;
 mod information_schema;
 mod interval;
 mod memory;
+mod meter;
 mod null_keys;
 mod on;
 mod operand;
 mod pattern;
 mod pg_catalog;
+mod pieces;
 mod planner;
 mod pushdown;
 mod quantified;
@@ -36,6 +39,7 @@ mod scope;
 mod sequence;
 mod session;
 mod shared;
+mod sizes;
 mod spill;
 mod statement;
 mod text_function;

@@ -1,6 +1,8 @@
 //! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
 //! after that and before constants are folded.
 
+use crate::amplifier::BoundFunctions;
+use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, time_zone};
@@ -31,12 +33,13 @@ const AS_COERCED: &[Rewrite] =
     &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::equal_zeros];
 
 /// The analyzer rules of DataFusion with ours in their places.
-pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+pub(crate) fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let coercion = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
     rules.push(Arc::new(time_zone::InSessionZone));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
+    rules.push(Arc::new(BoundFunctions(meter.clone())));
     rules
 }
 

@@ -2,10 +2,7 @@
 //! `pgwire [ADDRESS [PATH [USERS [CERTIFICATE KEY]]]]`. An empty path is a database in memory, and empty users are everybody.
 
 use hypostyle::{Database, OpenOptions};
-use hypostyle_server::{Limits, Server, Users};
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
-use std::sync::Arc;
+use hypostyle_server::{Limits, Server, Tls, Users};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,12 +14,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let users = argument(2).map(|path| Users::read(path.as_ref())).transpose()?;
     let tls = match (argument(3), argument(4)) {
-        (Some(certificate), Some(key)) => {
-            let certificates = CertificateDer::pem_file_iter(certificate)?.collect::<Result<_, _>>()?;
-            let key = PrivateKeyDer::from_pem_file(key)?;
-            let config = rustls::ServerConfig::builder().with_no_client_auth();
-            Some(Arc::new(config.with_single_cert(certificates, key)?))
-        }
+        (Some(certificate), Some(key)) => Some(Tls::read(certificate.as_ref(), key.as_ref(), None)?),
         _ => None,
     };
     let server = Server::new(database, users, Limits::default(), tls)?;

@@ -2,17 +2,20 @@
 
 #![forbid(unsafe_code)]
 
+mod arrivals;
+mod attempts;
 mod listen;
 mod metrics;
 mod pgwire;
 mod resume;
 mod server;
 mod session;
+mod shown;
 mod tls;
 mod users;
 
 pub use hypostyle_wire::Role;
 pub use listen::{Addresses, Listening, listen};
 pub use server::{Identity, Limits, RESULT_CODEC, Server};
-pub use tls::server_config;
+pub use tls::Tls;
 pub use users::{User, Users};

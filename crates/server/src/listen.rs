@@ -1,8 +1,10 @@
 //! Sockets that clients come to, and the end of it all.
 
+use crate::arrivals::Peer;
 use crate::metrics;
 use crate::server::Server;
 use crate::session;
+use crate::shown::Shown;
 use hypostyle_transport::{Pool, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
@@ -74,6 +76,7 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
     for address in [addresses.tcp, addresses.postgres].into_iter().flatten() {
         server.check_address(address)?;
     }
+    warn_of_what_is_open(server, addresses);
     let pool = Pool::new()?;
     let mut listeners = Vec::new();
     let mut tcp = None;
@@ -127,6 +130,37 @@ impl Listening {
     }
 }
 
+/// Says what others can do who reach the server's sockets, where that may not be meant.
+fn warn_of_what_is_open(server: &Server, addresses: &Addresses) {
+    let has_users = server.users.read().is_some();
+    for address in [addresses.tcp, addresses.postgres].into_iter().flatten() {
+        if !address.ip().is_loopback() && server.tls().is_none() {
+            tracing::warn!(
+                %address,
+                "what goes over the network is not encrypted; give --tls-cert FILE and --tls-key FILE"
+            );
+        }
+        if !has_users {
+            tracing::warn!(
+                %address,
+                "there are no users: whoever has a process on this machine may do everything; give --users FILE"
+            );
+        }
+    }
+    if let Some(path) = addresses.unix.as_ref().filter(|_| !has_users)
+        && addresses.unix_mode.is_some_and(|mode| mode & 0o002 != 0)
+    {
+        let path = path.display();
+        tracing::warn!(
+            %path,
+            "there are no users: every user of this machine may do everything; give --users FILE, or --unix-mode 660"
+        );
+    }
+    if let Some(address) = addresses.http.filter(|address| !address.ip().is_loopback()) {
+        tracing::warn!(%address, "whoever reaches this address sees how much the server has to do");
+    }
+}
+
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -172,7 +206,13 @@ fn accept(server: &Arc<Server>, pool: &Arc<Pool>, listener: &Listener) {
 }
 
 fn welcome(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) {
-    let Some(arrival) = server.arrive(&server.arriving) else {
+    let peer = match &socket {
+        Socket::Tcp(stream) => {
+            stream.peer_addr().map_or(Peer::User(None), |peer| Peer::of_address(peer.ip()))
+        }
+        Socket::Unix(_) => Peer::User(socket.peer_user()),
+    };
+    let Some(arrival) = server.arrive(&server.arriving, peer) else {
         let error = Error::new(ErrorKind::Busy, "too many clients come at a time; try again later")
             .with_sqlstate("53300");
         let transaction = wire::Transaction::None;
@@ -184,7 +224,7 @@ fn welcome(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket) {
     let (server, pool) = (server.clone(), pool.clone());
     let serve = move || {
         if let Err(error) = session::serve(&server, &pool, socket, arrival) {
-            tracing::warn!(%error, "a connection broke off");
+            tracing::warn!(error = %Shown(&error), "a connection broke off");
         }
     };
     if let Err(error) = thread("hypostyle-session", serve) {

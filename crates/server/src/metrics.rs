@@ -1,5 +1,6 @@
 //! What a server counts, as Prometheus reads it, and whether it is well.
 
+use crate::arrivals::Peer;
 use crate::listen::next_connection;
 use crate::server::Server;
 use http_body_util::Full;
@@ -14,13 +15,14 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
-/// More connections wait until others have closed, or have said nothing for `SILENCE_TIME`.
-const CONNECTIONS_MAX: usize = 64;
+/// A connection that says nothing for so long is closed.
 const SILENCE_TIME: Duration = Duration::from_secs(5);
+
+/// The database is asked no more often.
+const HEALTH_TIME: Duration = Duration::from_secs(1);
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -84,12 +86,13 @@ impl Metrics {
 
 /// Answers `GET /metrics` and `GET /health` until the server stops.
 pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Ok(place) = places.clone().acquire_owned().await {
-        let (stream, _) = next_connection(&listener).await;
+    loop {
+        let (stream, peer) = next_connection(&listener).await;
+        let Some(arrival) = server.arrive(&server.http_arriving, Peer::of_address(peer.ip())) else {
+            continue;
+        };
         let server = server.clone();
         tokio::spawn(async move {
-            let _place = place;
             let service = service_fn(move |request| {
                 let server = server.clone();
                 async move { Ok::<_, Infallible>(answer(server, &request).await) }
@@ -98,8 +101,11 @@ pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
                 .timer(hyper_util::rt::TokioTimer::new())
                 .header_read_timeout(SILENCE_TIME)
                 .serve_connection(TokioIo::new(stream), service);
-            // A client that breaks off is no matter of ours.
-            let _broken = connection.await;
+            // A client that breaks off is no matter of ours; one of many of its address goes when others come.
+            tokio::select! {
+                _broken = connection => {}
+                () = arrival.given_up() => {}
+            }
         });
     }
 }
@@ -120,12 +126,24 @@ async fn answer(server: Arc<Server>, request: &Request<Incoming>) -> Response<Fu
     response
 }
 
+/// What was found last, for all who ask until then: a session is opened to find it, which costs more than it takes to ask.
+#[derive(Default)]
+pub(crate) struct Health(tokio::sync::Mutex<Option<(Instant, Result<()>)>>);
+
 /// Whether the database answers; where it has to wait for a disk, nothing else of the server does.
 async fn health(server: Arc<Server>) -> Result<()> {
     if server.is_stopping() {
         return Err(Error::internal("the server is stopping"));
     }
-    let asked = move || server.database.connect()?.execute("SELECT 1").map(drop);
+    let mut known = server.health.0.lock().await;
+    if let Some((_, found)) = known.as_ref().filter(|(since, _)| since.elapsed() < HEALTH_TIME) {
+        return found.clone();
+    }
+    let asking = server.clone();
+    let asked = move || asking.database.connect()?.execute("SELECT 1").map(drop);
     let answered = tokio::task::spawn_blocking(asked).await;
-    answered.unwrap_or_else(|error| Err(Error::internal(format!("the database was not asked: {error}"))))
+    let found =
+        answered.unwrap_or_else(|error| Err(Error::internal(format!("the database was not asked: {error}"))));
+    *known = Some((Instant::now(), found.clone()));
+    found
 }

@@ -1,6 +1,7 @@
 //! Sessions that outlive their connection (docs/protocol.md §6.2): who may take one up, and where it waits for that.
 
 use crate::server::{Guest, Server};
+use crate::shown::Shown;
 use hypostyle_transport::{Hook, Numbered, Reconnect, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Capabilities;
@@ -113,7 +114,7 @@ impl Reconnect for Awaited {
     fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport> {
         let broken = Instant::now();
         let deadline = broken + self.server.limits.resume_time;
-        tracing::info!(session = self.session, %error, "the connection broke; the session waits");
+        tracing::info!(session = self.session, error = %Shown(error), "the connection broke; the session waits");
         let mut arrived = self.slot.arrived.lock();
         loop {
             if let Some(transport) = arrived.take() {

@@ -1,15 +1,20 @@
 //! What all connections of a server share.
 
-use crate::metrics::Metrics;
+use crate::arrivals::{Arrival, Arrivals, Peer};
+use crate::attempts::Attempts;
+use crate::metrics::{Health, Metrics};
 use crate::pgwire::cancel::Cancels;
 use crate::resume::Resumable;
-use crate::users::{SALT_BYTES, Users, random};
+use crate::shown::{Shown, program};
+use crate::tls::Tls;
+use crate::users::{Users, random};
 use hypostyle::{Connection, Database, Privileges};
 use hypostyle_types::{Error, ErrorKind, Result};
-use hypostyle_wire::scram::{ITERATIONS, Verifier};
+use hypostyle_wire::scram::{self, Verifier};
 use hypostyle_wire::{Capabilities, Codec, Role};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use rustix::event::EventfdFlags;
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -21,24 +26,32 @@ pub const RESULT_CODEC: &str = "result_codec";
 
 const KEY_BYTES: usize = 16;
 
-/// Connections of one protocol that say who they are at a time, beside those that have: also of clients who come back to their session.
-const ARRIVING_MAX: usize = 256;
-
-/// For everything up to the end of the authentication.
+/// For everything up to the end of the authentication, and for the first byte of it.
 pub(crate) const LOGIN_TIME: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_BYTE_TIME: Duration = Duration::from_secs(3);
 
 /// After a wrong password.
 pub(crate) const REFUSAL_TIME: Duration = Duration::from_millis(250);
+
+/// Where it is logged who was let in, and who was not.
+const AUDIT: &str = "audit";
+
+/// Longer names of users are refused.
+const USER_BYTES_MAX: usize = 256;
 
 /// What clients may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Connections at a time, of all protocols together.
     pub clients: usize,
+    /// Of one address, or user of this machine.
+    pub clients_of_peer: Option<usize>,
     /// A statement that runs longer is interrupted.
     pub statement_time: Option<Duration>,
     /// A session that says nothing for so long is ended.
     pub idle_time: Option<Duration>,
+    /// The same of one that has a transaction open.
+    pub idle_transaction_time: Option<Duration>,
     /// What runs when the server is told to stop has so long to end before it is interrupted.
     pub stop_time: Duration,
     /// A session whose TCP connection broke is kept for so long; zero turns resuming off.
@@ -49,8 +62,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             clients: 256,
+            clients_of_peer: None,
             statement_time: None,
             idle_time: None,
+            idle_transaction_time: None,
             stop_time: Duration::from_secs(10),
             resume_time: Duration::from_secs(30),
         }
@@ -68,6 +83,27 @@ pub struct Identity {
     pub peer: String,
 }
 
+impl Identity {
+    /// What a client says of itself has its place in lists and logs.
+    pub(crate) fn new(user: String, role: Role, client: &str, peer: String) -> Self {
+        Self { user, role, client: program(client), peer }
+    }
+}
+
+/// A user's name as a client has said it, on one line: no user has one with anything else in it.
+///
+/// # Errors
+/// `28000` for one that is too long for any user.
+pub(crate) fn user_name(said: &str) -> Result<String> {
+    match said.len() <= USER_BYTES_MAX {
+        true => Ok(Shown(said).to_string()),
+        false => {
+            let message = format!("a user's name has at most {USER_BYTES_MAX} bytes");
+            Err(Error::new(ErrorKind::Denied, message).with_sqlstate("28000"))
+        }
+    }
+}
+
 /// A client that was let in.
 pub(crate) struct Guest {
     pub identity: Identity,
@@ -79,6 +115,8 @@ pub(crate) struct Guest {
     pub key: Vec<u8>,
     /// The client is on this machine, and nothing forwards the connection.
     pub is_direct: bool,
+    /// The client's process is one that may open the database's files itself: they show more than what is committed and not deleted.
+    pub may_open_files: bool,
     pub _place: Place,
 }
 
@@ -88,18 +126,23 @@ pub struct Server {
     /// `None`: whoever can connect may do everything.
     pub(crate) users: RwLock<Option<Users>>,
     pub(crate) limits: Limits,
-    tls: RwLock<Option<Arc<rustls::ServerConfig>>>,
+    tls: RwLock<Option<Tls>>,
     pub(crate) metrics: Metrics,
+    pub(crate) health: Health,
     open: AtomicUsize,
+    open_of_peers: Mutex<HashMap<Peer, usize>>,
     /// Of our own clients, and of PostgreSQL's: neither keep the others out.
     pub(crate) arriving: Arrivals,
     pub(crate) postgres_arriving: Arrivals,
+    /// Connections to `/metrics` and `/health`.
+    pub(crate) http_arriving: Arrivals,
     /// A client has found no place.
     crowded: AtomicBool,
     stopping: OnceLock<Instant>,
     /// Readable once the server stops, for threads that wait for sockets.
     pub(crate) stopped: OwnedFd,
-    decoy_key: Vec<u8>,
+    /// Passwords that were wrong.
+    pub(crate) attempts: Attempts,
     /// The sessions of PostgreSQL's clients, who may interrupt them.
     pub(crate) cancels: Cancels,
     /// The sessions of our own clients, who may come back to them.
@@ -107,35 +150,23 @@ pub struct Server {
 }
 
 /// A place among the clients, given back when it is dropped.
-pub(crate) struct Place(Arc<Server>);
+pub(crate) struct Place {
+    server: Arc<Server>,
+    peer: Peer,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
-        self.0.metrics.sessions.dec();
-    }
-}
-
-/// Connections that have not said who they are.
-#[derive(Default)]
-pub(crate) struct Arrivals(Arc<AtomicUsize>);
-
-impl Arrivals {
-    /// One more; `None` when there are too many.
-    pub fn begin(&self) -> Option<Arrival> {
-        let arrived = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, |arriving| {
-            (arriving < ARRIVING_MAX).then_some(arriving + 1)
-        });
-        arrived.is_ok().then(|| Arrival(self.0.clone()))
-    }
-}
-
-/// Given back when the connection has said who it is, or is gone.
-pub(crate) struct Arrival(Arc<AtomicUsize>);
-
-impl Drop for Arrival {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut of_peers = self.server.open_of_peers.lock();
+        if let Some(open) = of_peers.get_mut(&self.peer) {
+            *open -= 1;
+            if *open == 0 {
+                of_peers.remove(&self.peer);
+            }
+        }
+        drop(of_peers);
+        self.server.open.fetch_sub(1, Ordering::AcqRel);
+        self.server.metrics.sessions.dec();
     }
 }
 
@@ -144,7 +175,7 @@ impl Server {
         database: Database,
         users: Option<Users>,
         limits: Limits,
-        tls: Option<Arc<rustls::ServerConfig>>,
+        tls: Option<Tls>,
     ) -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
             database,
@@ -152,14 +183,17 @@ impl Server {
             limits,
             tls: RwLock::new(tls),
             metrics: Metrics::new(),
+            health: Health::default(),
             open: AtomicUsize::new(0),
+            open_of_peers: Mutex::default(),
             arriving: Arrivals::default(),
             postgres_arriving: Arrivals::default(),
+            http_arriving: Arrivals::default(),
             crowded: AtomicBool::new(false),
             stopping: OnceLock::new(),
             stopped: rustix::event::eventfd(0, EventfdFlags::CLOEXEC)
                 .map_err(|error| Error::from_io(&error.into(), "cannot start a server"))?,
-            decoy_key: random(KEY_BYTES)?,
+            attempts: Attempts::default(),
             cancels: Cancels::default(),
             resumable: Resumable::default(),
         }))
@@ -171,12 +205,12 @@ impl Server {
     }
 
     /// Another certificate for who connects from now on.
-    pub fn set_tls(&self, tls: Arc<rustls::ServerConfig>) {
+    pub fn set_tls(&self, tls: Tls) {
         *self.tls.write() = Some(tls);
     }
 
     /// What clients have to encrypt with.
-    pub(crate) fn tls(&self) -> Option<Arc<rustls::ServerConfig>> {
+    pub(crate) fn tls(&self) -> Option<Tls> {
         self.tls.read().clone()
     }
 
@@ -211,8 +245,8 @@ impl Server {
     }
 
     /// A connection that has to say who it is; `None` when too many are doing that.
-    pub(crate) fn arrive(&self, arrivals: &Arrivals) -> Option<Arrival> {
-        let arrival = arrivals.begin();
+    pub(crate) fn arrive(&self, arrivals: &Arrivals, peer: Peer) -> Option<Arrival> {
+        let arrival = arrivals.begin(peer);
         if arrival.is_none() {
             self.metrics.refused.inc();
         }
@@ -223,7 +257,14 @@ impl Server {
     ///
     /// # Errors
     /// `Busy` when all are taken.
-    pub(crate) fn enter(self: &Arc<Self>) -> Result<Place> {
+    pub(crate) fn enter(self: &Arc<Self>, peer: Peer) -> Result<Place> {
+        let mut of_peers = self.open_of_peers.lock();
+        let of_peer = of_peers.get(&peer).copied().unwrap_or(0);
+        if let Some(limit) = self.limits.clients_of_peer.filter(|limit| of_peer >= *limit) {
+            let message =
+                format!("all {limit} places for clients from one place are taken; close some connections");
+            return Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"));
+        }
         let entered = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
             (open < self.limits.clients).then_some(open + 1)
         });
@@ -231,7 +272,8 @@ impl Server {
             Ok(_) => {
                 self.metrics.accepted.inc();
                 self.metrics.sessions.inc();
-                Ok(Place(self.clone()))
+                of_peers.insert(peer, of_peer + 1);
+                Ok(Place { server: self.clone(), peer })
             }
             Err(_) => {
                 self.crowded.store(true, Ordering::Release);
@@ -281,8 +323,9 @@ impl Server {
         codecs: u32,
         frame_bytes_max: u32,
         is_direct: bool,
+        peer: Peer,
     ) -> Result<Guest> {
-        let place = self.enter()?;
+        let place = self.enter(peer)?;
         let connection = self.connect(&identity)?;
         let session = connection.id();
         Ok(Guest {
@@ -294,20 +337,66 @@ impl Server {
             session,
             key: random(KEY_BYTES)?,
             is_direct,
+            may_open_files: false,
             _place: place,
         })
     }
 
     /// What a password is checked with, and the role of who has it; `None` where everybody is let in. Nobody has a user that there
-    /// is not, but the same salt each time, so that it cannot be told from one that there is.
+    /// is not, but it is asked with the same salt each time, so that it cannot be told from one that there is.
     pub(crate) fn credentials(&self, user: &str) -> Option<(Option<Role>, Verifier)> {
         let users = self.users.read();
-        let Some(found) = users.as_ref()?.get(user) else {
-            let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &self.decoy_key);
-            let salt = ring::hmac::sign(&key, user.as_bytes()).as_ref()[..SALT_BYTES].to_vec();
-            let decoy = Verifier { iterations: ITERATIONS, salt, stored_key: [0; 32], server_key: [0; 32] };
-            return Some((None, decoy));
-        };
-        Some((Some(found.role), found.verifier.clone()))
+        let users = users.as_ref()?;
+        Some(match users.get(user) {
+            Some(found) => (Some(found.role), found.verifier.clone()),
+            None => (None, users.decoy(user)),
+        })
+    }
+}
+
+/// How somebody has said who it is, for the audit's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    /// Everybody is let in.
+    Trust,
+    /// The process at the other end of a Unix socket is the server's own user's.
+    SameUser,
+    Scram,
+    /// Bound to the server's certificate.
+    ScramPlus,
+}
+
+impl Method {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Trust => "trust",
+            Self::SameUser => "same user",
+            Self::Scram => "scram-sha-256",
+            Self::ScramPlus => "scram-sha-256-plus",
+        }
+    }
+
+    pub fn of_mechanism(mechanism: &str) -> Self {
+        if mechanism == scram::MECHANISM_PLUS { Self::ScramPlus } else { Self::Scram }
+    }
+}
+
+/// Somebody who wants to be let in.
+pub(crate) struct Login<'a> {
+    pub protocol: &'static str,
+    pub user: &'a str,
+    pub peer: &'a str,
+}
+
+impl Login<'_> {
+    pub fn allowed(&self, method: Method, role: Role) {
+        let Self { protocol, user, peer } = self;
+        let (method, role) = (method.name(), role.name());
+        tracing::info!(target: AUDIT, protocol, user, peer, method, role, "login");
+    }
+
+    pub fn refused(&self, reason: &Error) {
+        let Self { protocol, user, peer } = self;
+        tracing::warn!(target: AUDIT, protocol, user, peer, reason = %Shown(reason), "login refused");
     }
 }

@@ -10,14 +10,17 @@ mod receive;
 mod send;
 mod trial;
 
-use crate::server::{Arrival, Guest, Identity, Server};
+use crate::arrivals::Arrival;
+use crate::server::{Guest, Identity, Server};
+use crate::shown::Shown;
 use answer::answers;
 use hypostyle::{AppendOptions, Connection, Parameters, QueryResult, ScalarValue};
 use hypostyle_transport::{Frame, Pool, Socket};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;
 use hypostyle_wire::{Capabilities, FrameType, QueryKind};
-use link::{Link, Reason};
+use link::{Expected, Link, Reason};
+pub(crate) use link::{idle_in_transaction, idle_transaction_time};
 use parking_lot::Mutex;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -37,6 +40,8 @@ struct Session {
     frame_bytes_max: u32,
     /// The client is on this machine, and nothing forwards the connection.
     is_direct: bool,
+    /// The client gets the columns' own files where it takes descriptors; others get memory files.
+    may_open_files: bool,
     /// Bytes a second that the last results have shown.
     link_speed: Cell<Option<f64>>,
     /// The last result, which the client may want as chunks.
@@ -48,7 +53,7 @@ struct Session {
 /// # Errors
 /// Why it ended, unless the client said goodbye.
 pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket, arrival: Arrival) -> Result<()> {
-    let Some((channel, guest)) = handshake::shake_hands(server, socket)? else { return Ok(()) };
+    let Some((channel, guest)) = handshake::shake_hands(server, socket, &arrival)? else { return Ok(()) };
     drop(arrival);
     let Identity { user, client, peer, .. } = &guest.identity;
     tracing::info!(user, client, peer, session = guest.session, "session begins");
@@ -64,6 +69,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket, arri
         codecs: guest.codecs,
         frame_bytes_max: guest.frame_bytes_max,
         is_direct: guest.is_direct,
+        may_open_files: guest.may_open_files,
         link_speed: Cell::new(None),
         kept: None,
     };
@@ -76,7 +82,7 @@ pub(crate) fn serve(server: &Arc<Server>, pool: &Arc<Pool>, socket: Socket, arri
     session.link.lock().channel.close();
     tracing::info!(
         session = number,
-        error = result.as_ref().err().map(tracing::field::display),
+        error = result.as_ref().err().map(|error| tracing::field::display(Shown(error))),
         "session ends"
     );
     result
@@ -101,25 +107,25 @@ impl Session {
             FrameType::Query => {
                 let query = wire::Query::decode(body)?;
                 let number = query.query;
-                self.link.lock().begin(number, query.credit, query.progress);
+                self.link.lock().begin(number, query.credit, query.progress, Expected::Nothing);
                 let result = self.query(query);
                 self.conclude(number, result)
             }
             FrameType::Append => {
                 let append = wire::Append::decode(body)?;
-                self.link.lock().begin(append.query, 0, false);
+                self.link.lock().begin(append.query, 0, false, Expected::Rows { credit: 0 });
                 let (number, result) = (append.query, self.append(&append));
                 self.conclude(number, result)
             }
             FrameType::Catalog => {
                 let number = wire::Cancel::decode(body)?.0;
-                self.link.lock().begin(number, 0, false);
+                self.link.lock().begin(number, 0, false, Expected::Nothing);
                 let result = self.catalog(number);
                 self.conclude(number, result)
             }
             FrameType::Describe => {
                 let wire::Describe { query, text } = wire::Describe::decode(body)?;
-                self.link.lock().begin(query, 0, false);
+                self.link.lock().begin(query, 0, false, Expected::Nothing);
                 let result = self.describe(query, &text);
                 self.conclude(query, result)
             }
@@ -173,6 +179,7 @@ impl Session {
             link: self.link_speed.get(),
             is_direct: self.is_direct,
             descriptors: query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS),
+            may_open_files: self.may_open_files,
         })
     }
 
@@ -182,7 +189,7 @@ impl Session {
             return Err(Error::protocol(format!("the result of query {number} is not kept")));
         };
         query.descriptors = false;
-        self.link.lock().begin(number, query.credit, query.progress);
+        self.link.lock().begin(number, query.credit, query.progress, Expected::Nothing);
         self.send(&query, &result, Instant::now())
     }
 
@@ -250,7 +257,7 @@ impl Session {
     fn say_last(&self, error: &Error) {
         let transaction = wire::Transaction::None;
         let failure = wire::Failure { query: 0, error: error.clone(), fatal: true, transaction };
-        let _gone = self.link.lock().send(&failure.frame());
+        self.link.lock().send_last(&failure.frame());
     }
 }
 

@@ -1,17 +1,26 @@
 //! Who may do what: the users' file.
 //!
 //! A line is `NAME ROLE VERIFIER`, the verifier in PostgreSQL's form (`SCRAM-SHA-256$…`); `#` begins a comment. The file holds no
-//! password. It is read when the server starts and on `SIGHUP`.
+//! password. It is read when the server starts and on `SIGHUP`. Beside it stands a file whose name ends in `.secret`, made at the first
+//! start: from it is made what users that there are not are asked with, the same at every start.
 
 use hypostyle_types::{Error, Result, did_you_mean};
 use hypostyle_wire::Role;
 use hypostyle_wire::scram::{ITERATIONS, Verifier};
+use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind as IoErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-pub(crate) const SALT_BYTES: usize = 16;
+const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 18;
+const SECRET_BYTES: usize = 32;
+
+/// Permissions of everybody who is neither the owner nor of the group.
+const OTHERS: u32 = 0o007;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
@@ -20,8 +29,18 @@ pub struct User {
 }
 
 /// The users of a server.
-#[derive(Clone, Debug, Default)]
-pub struct Users(BTreeMap<String, User>);
+#[derive(Clone, Default)]
+pub struct Users {
+    users: BTreeMap<String, User>,
+    /// Makes the salts of users that there are not.
+    secret: Vec<u8>,
+}
+
+impl std::fmt::Debug for Users {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.users.keys()).finish()
+    }
+}
 
 impl Users {
     /// # Errors
@@ -31,7 +50,28 @@ impl Users {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Error::from_io(&error, format_args!("cannot read the users' file \"{shown}\""))
         })?;
-        Self::parse(&text).map_err(|error| error.context(format!("users' file \"{shown}\"")))
+        let mut users =
+            Self::parse(&text).map_err(|error| error.context(format!("users' file \"{shown}\"")))?;
+        warn_if_others_may(path, "the users' file");
+        users.secret = match kept_secret(path) {
+            Ok(secret) => secret,
+            Err(error) => {
+                tracing::info!(
+                    %error,
+                    hint = "make the directory writable for one start, or put 32 random bytes there",
+                    "no secret can be kept beside the users' file: one is made of an admin's line"
+                );
+                users.derived_secret()
+            }
+        };
+        Ok(users)
+    }
+
+    /// Of a verifier, which nobody knows who asks for names: an admin's, who stays for long, mostly.
+    fn derived_secret(&self) -> Vec<u8> {
+        let highest = self.users.values().max_by_key(|user| user.role);
+        let verifier = highest.map(|user| user.verifier.to_string()).unwrap_or_default();
+        ring::digest::digest(&ring::digest::SHA256, verifier.as_bytes()).as_ref().to_vec()
     }
 
     fn parse(text: &str) -> Result<Self> {
@@ -54,12 +94,36 @@ impl Users {
             true => {
                 Err(Error::invalid_input("there is no user in it; `hypostyle user NAME ROLE` writes a line"))
             }
-            false => Ok(Self(users)),
+            false => Ok(Self { users, secret: Vec::new() }),
         }
     }
 
     pub fn get(&self, name: &str) -> Option<&User> {
-        self.0.get(name)
+        self.users.get(name)
+    }
+
+    /// What a user that there is not is asked with: like one of those that there are, and the same each time.
+    pub(crate) fn decoy(&self, name: &str) -> Verifier {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
+        let hash = |what: &str| {
+            let mut context = hmac::Context::with_key(&key);
+            [what.as_bytes(), &[0], name.as_bytes()].iter().for_each(|part| context.update(part));
+            context.sign()
+        };
+        // Another user more or less leaves it like the same one, mostly.
+        let like = self.users.iter().max_by_key(|(other, _)| hash(other).as_ref().to_vec());
+        let like = like.map(|(_, user)| &user.verifier);
+        let iterations = like.map_or(ITERATIONS, |verifier| verifier.iterations);
+        let salt_bytes = like.map_or(SALT_BYTES, |verifier| verifier.salt.len());
+        let mut salt = Vec::new();
+        for number in 0_u32.. {
+            if salt.len() >= salt_bytes {
+                break;
+            }
+            salt.extend_from_slice(hash(&format!("salt {number}")).as_ref());
+        }
+        salt.truncate(salt_bytes);
+        Verifier { iterations, salt, stored_key: [0; 32], server_key: [0; 32] }
     }
 
     /// The line of the file for a user.
@@ -74,6 +138,42 @@ impl Users {
         }
         let verifier = Verifier::new(password, random(SALT_BYTES)?, ITERATIONS);
         Ok(format!("{name} {} {verifier}", role.name()))
+    }
+}
+
+/// The secret beside a users' file, which is made when it is not there.
+fn kept_secret(users: &Path) -> Result<Vec<u8>> {
+    let path = users.with_added_extension("secret");
+    let failed =
+        |error: std::io::Error| Error::from_io(&error, format_args!("cannot keep \"{}\"", path.display()));
+    let fresh = random(SECRET_BYTES)?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
+        Ok(mut file) => {
+            file.write_all(&fresh).and_then(|()| file.sync_all()).map_err(failed)?;
+            Ok(fresh)
+        }
+        Err(error) if error.kind() == IoErrorKind::AlreadyExists => {
+            let secret = std::fs::read(&path).map_err(failed)?;
+            warn_if_others_may(&path, "the secret beside the users' file");
+            match secret.len() >= SECRET_BYTES {
+                true => Ok(secret),
+                false => Err(Error::invalid_input(format!(
+                    "\"{}\" has fewer than {SECRET_BYTES} bytes; remove it, and it is made anew",
+                    path.display()
+                ))),
+            }
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Says so when a file that lets in, or shows who is, can be read or written by everybody on this machine.
+pub(crate) fn warn_if_others_may(path: &Path, what: &str) {
+    let Ok(metadata) = path.metadata() else { return };
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & OTHERS != 0 {
+        let file = path.display();
+        tracing::warn!(%file, mode = format!("{mode:o}"), "{what} is open to every user of this machine; chmod 600 it");
     }
 }
 
@@ -104,6 +204,37 @@ pub(crate) fn random(length: usize) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn users_that_there_are_not_look_like_those_that_there_are() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("users");
+        let line = |name: &str, iterations| {
+            format!("{name} read {}\n", Verifier::new(name, vec![iterations as u8; 20], iterations))
+        };
+        std::fs::write(&path, line("ada", 4096) + &line("bob", 5000)).unwrap();
+        let users = Users::read(&path).unwrap();
+        let names: Vec<String> = (0..64).map(|number| format!("nobody {number}")).collect();
+        let asked = |users: &Users| -> Vec<(u32, Vec<u8>)> {
+            let decoys = names.iter().map(|name| users.decoy(name));
+            decoys.map(|decoy| (decoy.iterations, decoy.salt)).collect()
+        };
+        // The same after a new start, and with other users.
+        assert_eq!(asked(&users), asked(&Users::read(&path).unwrap()));
+        std::fs::write(&path, line("ada", 4096) + &line("bob", 5000) + &line("eve", 5000)).unwrap();
+        let salts = |asked: Vec<(u32, Vec<u8>)>| asked.into_iter().map(|(_, salt)| salt).collect::<Vec<_>>();
+        assert_eq!(salts(asked(&users)), salts(asked(&Users::read(&path).unwrap())));
+        // As often as the users that there are, with as many bytes.
+        for iterations in [4096, 5000] {
+            assert!(asked(&users).iter().any(|(found, _)| *found == iterations));
+        }
+        assert!(asked(&users).iter().all(|(_, salt)| salt.len() == 20));
+        let mode = path.with_added_extension("secret").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        // Where no secret can be kept the users' file gives one.
+        std::fs::write(path.with_added_extension("secret"), "short").unwrap();
+        assert_eq!(asked(&Users::read(&path).unwrap()), asked(&Users::read(&path).unwrap()));
+    }
 
     #[test]
     fn lines_come_back_and_wrong_ones_say_where() {

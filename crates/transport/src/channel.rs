@@ -192,6 +192,18 @@ impl Channel {
         }
     }
 
+    /// Notices a peer that is gone behind more than has been read: for who does not read to the end.
+    ///
+    /// # Errors
+    /// `Connection` when it is gone, and no other socket follows.
+    pub fn notice_end(&mut self, hook: Hook<'_>) -> Result<()> {
+        if !self.transport.is_left() {
+            return Ok(());
+        }
+        self.transport.give_up();
+        self.unless_broken(Err::<(), _>(closed()), hook).map(drop)
+    }
+
     /// What has come over the connection that the next frame comes over.
     fn next_here(&mut self) -> Result<Option<Frame>> {
         let Some(resumption) = &mut self.resumption else { return self.transport.try_receive() };

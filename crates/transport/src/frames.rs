@@ -24,7 +24,7 @@ const UNIX_READ_BYTES: usize = 256 << 10;
 /// What may wait in the inbox while a write waits, and one frame beyond it: more than a peer may send by its credit (§6).
 /// Of one that sends more nothing is read until it has taken what is being written.
 const INBOX_FRAMES_MAX: usize = 1024;
-const INBOX_BYTES_MAX: usize = 64 << 20;
+const INBOX_BYTES_MAX: usize = 32 << 20;
 
 /// Slices given to the kernel at once (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -147,6 +147,11 @@ impl Transport {
 
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// The certificate that the peer has shown, as DER.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.tls.as_ref()?.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
     /// Accepts bodies of so many bytes from now on.
@@ -421,6 +426,9 @@ impl Transport {
             let message = format!("the other side has taken nothing for {} s", time.as_secs_f64());
             return Err(self.stopped(Stop::Failed(Error::new(ErrorKind::Connection, message))));
         }
+        if !self.has_room() && self.socket.is_left() {
+            return Err(self.stopped(Stop::Closed));
+        }
         while self.has_room()
             && let Some(frame) = self.take_frame()?
         {
@@ -433,6 +441,11 @@ impl Transport {
     /// Whether one more frame may wait in the inbox.
     fn has_room(&self) -> bool {
         self.inbox.len() < INBOX_FRAMES_MAX && self.inbox_bytes < INBOX_BYTES_MAX
+    }
+
+    /// Whether the peer has ended its side, or is gone, although more of what it has said may be there to be read.
+    pub(crate) fn is_left(&self) -> bool {
+        self.socket.is_left()
     }
 
     /// Completes the handshake of TLS.

@@ -17,7 +17,7 @@ mod streams;
 pub use channel::{Channel, Reconnect};
 pub use frames::{Frame, Transport};
 pub use pool::{Pending, Pool};
-pub use socket::{Socket, keep_alive};
+pub use socket::{End, Socket, end_of, keep_alive};
 pub use streams::Numbered;
 
 use std::time::Duration;

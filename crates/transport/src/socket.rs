@@ -60,6 +60,27 @@ pub fn keep_alive(stream: &impl AsFd) -> std::io::Result<()> {
     SockRef::from(stream).set_tcp_keepalive(&alive)
 }
 
+/// How a peer has gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It says no more; it may still listen.
+    Said,
+    /// The connection is of no use in either direction.
+    Cut,
+}
+
+/// Whether the peer of a socket has gone: told by the system, whatever has not been read yet.
+pub fn end_of(socket: &impl AsFd) -> Option<End> {
+    let mut watched = [PollFd::new(socket, PollFlags::RDHUP)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut watched, Some(&at_once)).ok()?;
+    let found = watched[0].revents();
+    match found.intersects(PollFlags::HUP | PollFlags::ERR) {
+        true => Some(End::Cut),
+        false => found.contains(PollFlags::RDHUP).then_some(End::Said),
+    }
+}
+
 impl Socket {
     /// A TCP socket that sends small frames at once, lets its owner feel how fast the link is, and ends when the peer is
     /// gone.
@@ -227,6 +248,11 @@ impl Socket {
             Err(Errno::INTR) => Ok(false),
             Err(errno) => Err(failed(&errno.into())),
         }
+    }
+
+    /// Whether the peer has ended its side, or is gone, although more of what it has said may be there to be read.
+    pub(crate) fn is_left(&self) -> bool {
+        end_of(self).is_some()
     }
 
     /// Waits until something of what is wanted can be done, or the interval of less than a second is over.

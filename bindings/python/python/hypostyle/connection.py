@@ -44,6 +44,7 @@ def connect(
     memory_limit: int | str | None = None,
     temp_directory: str | os.PathLike[str] | None = None,
     allow_network_filesystem: bool = False,
+    verify: str = "auto",
 ) -> "Connection":
     """Open a database, or connect to a server.
 
@@ -51,8 +52,10 @@ def connect(
         database: a directory, created if missing; `None` or ":memory:" for a database in memory; or the
             address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path", to which the other
             arguments do not apply. Its password stands in the address or in the environment variable
-            HYPOSTYLE_PASSWORD. Options follow a "?": tls=auto|on|off, tls_ca=FILE, streams=1…16,
-            connections over which a result comes at once where the network limits each, and
+            HYPOSTYLE_PASSWORD. Options follow a "?": tls=auto|on|off, tls_ca=FILE, tls_cert=FILE and
+            tls_key=FILE, the client's own certificate; variables=on|off, whether the server may ask for
+            variables that a statement names, which is on for one of the same user on a Unix socket only;
+            streams=1…16, connections over which a result comes at once where the network limits each, and
             chunk_bytes=1024…16777216, bytes that the server encodes at a time (1 MiB).
         read_only: refuse every write; the directory must exist.
         threads: threads of queries and conversions; by default, one per processor.
@@ -60,6 +63,13 @@ def connect(
         temp_directory: where operators spill what does not fit.
         allow_network_filesystem: open a database on NFS, SMB or the like, whose locks and mappings cannot
             be relied on.
+        verify: when columns are verified that come as they lie in the files, as by `arrow()`,
+            `df()`, `pl()` and `fetchnumpy()`. "auto": before they come, if the directory was copied
+            or received from elsewhere, or a result is of at most 65,536 rows; what this machine has
+            written itself comes at once, a thread verifies it meanwhile, and damage fails the next
+            use. "always": before they come. "never": not at all. `CHECK DATABASE`, once it finds no
+            damage, makes a directory this machine's own. What queries compute is verified in any
+            case.
 
     Any number of processes may open a database at the same time, each with its own `connect()`: a
     connection cannot be used on both sides of `os.fork()`.
@@ -74,7 +84,7 @@ def connect(
         raise errors.DataError(f"threads is {threads}, but must be at least 1")
     spill = None if temp_directory is None else os.fspath(temp_directory)
     return Connection(
-        _native.connect(path, read_only, threads, memory_limit, spill, allow_network_filesystem)
+        _native.connect(path, read_only, threads, memory_limit, spill, allow_network_filesystem, verify)
     )
 
 
@@ -106,7 +116,8 @@ class Connection:
 
         `FROM name` finds a table, a view, or else a variable of the caller: a pandas or Polars frame,
         an Arrow table or stream, a dict of arrays, another result. Exact spelling is looked for first,
-        then any case; in each, the innermost scope first.
+        then any case; in each, the innermost scope first. A server gets variables that the text of the query
+        names, where its address says so or it runs as the same user at a Unix socket (see `connect()`).
 
         Args:
             query: one or more statements, separated by ";".

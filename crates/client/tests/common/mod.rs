@@ -95,11 +95,16 @@ impl Peer {
     }
 
     /// Lets the client in without asking for anything.
-    pub fn welcome(mut self, capabilities: Capabilities) -> Self {
+    pub fn welcome(self, capabilities: Capabilities) -> Self {
+        self.welcome_with(|offered| offered.both(capabilities))
+    }
+
+    /// Lets the client in with what is made of the capabilities that it has offered.
+    pub fn welcome_with(mut self, capabilities: impl Fn(Capabilities) -> Capabilities) -> Self {
         let hello = self.hello();
         let welcome = Welcome {
             version: 1,
-            capabilities: hello.capabilities.both(capabilities),
+            capabilities: capabilities(hello.capabilities),
             frame_bytes_max: FRAME_BYTES_MAX,
             server: "test".into(),
             session: SESSION,

@@ -374,9 +374,11 @@ fn databases(source: &Source<'_>) -> Vec<Row> {
 }
 
 fn roles(source: &Source<'_>) -> Vec<Row> {
+    // Whoever may do what concerns the whole machine.
+    let is_super = source.settings.get("is_superuser").is_some_and(|value| value == "on");
     vec![row! {
-        oid: OWNER_OID, rolname: source.settings.user(), rolsuper: true, rolinherit: true, rolcreaterole: true,
-        rolcreatedb: true, rolcanlogin: true, rolreplication: false, rolconnlimit: -1_i64, rolbypassrls: true,
+        oid: OWNER_OID, rolname: source.settings.user(), rolsuper: is_super, rolinherit: true, rolcreaterole: is_super,
+        rolcreatedb: is_super, rolcanlogin: true, rolreplication: false, rolconnlimit: -1_i64, rolbypassrls: is_super,
     }]
 }
 

@@ -127,7 +127,7 @@ impl Session {
         Ok(())
     }
 
-    /// Runs what EXPORT DATABASE has written; all of it, or nothing. A view that did not work where it was exported
+    /// Runs what EXPORT DATABASE has written, and nothing else; all of it, or nothing. A view that did not work where it was exported
     /// does not work here either.
     pub(super) fn import_database(&self, sql: &str) -> Result<Outcome> {
         self.identity.privileges.check_machine("read files of this machine")?;
@@ -153,6 +153,7 @@ impl Session {
                     self.import_view(&view)?;
                     continue;
                 }
+                check_exported(statement)?;
                 let outcome = self.execute_one(&from_directory(statement, &path), &Parameters::None)?;
                 self.finish(outcome)?;
             }
@@ -186,6 +187,82 @@ fn exported_view(statement: &str) -> Result<Option<CreateView>> {
         Statement::CreateView(view) if view.columns.is_empty() && !view.if_not_exists => Ok(Some(view)),
         _ => Ok(None),
     }
+}
+
+/// Whoever has the directory has not therefore the database: a definition, or the rows of a file beside it, is all that is run.
+///
+/// # Errors
+/// `InvalidInput` with the beginning of what is something else.
+fn check_exported(statement: &str) -> Result<()> {
+    let tokens = Tokenizer::new(&GenericDialect {}, statement).tokenize().unwrap_or_default();
+    let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    let keyword = |token: &Token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
+        _ => String::new(),
+    };
+    let words: Vec<String> = tokens.iter().map(|token| keyword(token)).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_exported = match words.as_slice() {
+        ["SELECT", rest @ ..] => is_setval(&tokens[1..]) && !rest.contains(&"FROM"),
+        ["COPY", ..] => reads_file_beside(&tokens),
+        // Neither takes rows from anywhere.
+        words if words.contains(&"SELECT") => false,
+        ["CREATE", "SCHEMA" | "SEQUENCE", ..] | ["ALTER", "SEQUENCE", ..] | ["COMMENT", "ON", ..] => true,
+        ["ALTER", "TABLE", words @ ..] => {
+            words.windows(2).any(|pair| matches!(pair, ["ADD", "CONSTRAINT" | "GENERATED"]))
+        }
+        ["CREATE", "TABLE", ..] => match parse(statement)? {
+            DfStatement::Statement(parsed) => {
+                matches!(*parsed, Statement::CreateTable(create) if create.query.is_none())
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    if is_exported {
+        return Ok(());
+    }
+    let shown: String = statement.chars().take(80).collect();
+    Err(Error::invalid_input(format!(
+        "IMPORT DATABASE runs what EXPORT DATABASE writes; this is something else: {shown}"
+    )))
+}
+
+/// Whether tokens are `setval('s', 1, true)`.
+fn is_setval(tokens: &[&Token]) -> bool {
+    let number = |token: &Token| matches!(token, Token::Number(..) | Token::Minus);
+    match tokens {
+        [
+            Token::Word(name),
+            Token::LParen,
+            Token::SingleQuotedString(_),
+            Token::Comma,
+            state @ ..,
+            Token::RParen,
+        ] => {
+            name.value.eq_ignore_ascii_case("setval")
+                && matches!(state, [value @ .., Token::Comma, Token::Word(_)]
+                    if value.len() <= 2 && value.iter().all(|token| number(token)))
+        }
+        _ => false,
+    }
+}
+
+/// Whether tokens are `COPY t FROM 'file' (FORMAT parquet)` with a file of the same directory.
+fn reads_file_beside(tokens: &[&Token]) -> bool {
+    let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
+    let [copy, name @ .., from, Token::SingleQuotedString(file), Token::LParen, format, kind, Token::RParen] =
+        tokens
+    else {
+        return false;
+    };
+    is(copy, "COPY")
+        && is(from, "FROM")
+        && is(format, "FORMAT")
+        && is(kind, "parquet")
+        && name.iter().all(|token| matches!(token, Token::Word(_) | Token::Period))
+        && !file.contains('/')
+        && file != ".."
 }
 
 /// The name of a table's file: its own name as far as every file system can have it, and unlike all others, also
@@ -492,6 +569,45 @@ mod tests {
             Path::new("/it's"),
         );
         assert_eq!(found, "COPY \"main\".\"x FROM 'y\" FROM '/it''s/main.x.parquet' (FORMAT parquet)");
+    }
+
+    #[test]
+    fn only_what_is_exported_is_imported() {
+        for statement in [
+            "CREATE SCHEMA \"a\"",
+            "CREATE SEQUENCE \"main\".\"s\" INCREMENT BY 1 MINVALUE 1 MAXVALUE 9 START WITH 1",
+            "CREATE TABLE \"main\".\"select\" (\"a\" INTEGER DEFAULT CAST(1 AS INTEGER), CONSTRAINT \"c\" CHECK (a > 0))",
+            "COPY \"main\".\"t\" FROM 'main.t.parquet' (FORMAT parquet)",
+            "SELECT setval('\"main\".\"s\"', -5, true)",
+            "ALTER SEQUENCE \"main\".\"s\" OWNED BY \"main\".\"t\".\"a\"",
+            "ALTER TABLE \"main\".\"t\" ADD CONSTRAINT \"f\" FOREIGN KEY (\"a\") REFERENCES \"main\".\"u\" (\"b\")",
+            "ALTER TABLE \"main\".\"t\" ALTER COLUMN \"a\" ADD GENERATED ALWAYS AS IDENTITY",
+            "COMMENT ON TABLE \"main\".\"t\" IS 'SELECT'",
+        ] {
+            check_exported(statement).unwrap();
+        }
+        for statement in [
+            "ATTACH 'elsewhere' AS x",
+            "DROP TABLE t",
+            "SET memory_limit = '1TB'",
+            "SELECT 1",
+            "SELECT setval('s', (SELECT max(a) FROM 'secret.csv'), true)",
+            "SELECT setval('s', 1, true) FROM 'secret.csv'",
+            "COPY t TO 'elsewhere.csv'",
+            "COPY t FROM '/etc/passwd' (FORMAT csv)",
+            "COPY \"t\" FROM '../other/main.t.parquet' (FORMAT parquet)",
+            "COPY (SELECT 1) TO 'x.parquet' (FORMAT parquet)",
+            "CREATE TABLE t AS FROM 'secret.csv'",
+            "CREATE TABLE t AS SELECT 1",
+            "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
+            "ALTER TABLE t ALTER COLUMN a TYPE VARCHAR USING (SELECT max(a) FROM 'secret.csv')",
+            "ALTER TABLE t DROP COLUMN a",
+            "EXPORT DATABASE 'elsewhere'",
+            "CALL tpch_generate(sf => 1000)",
+            "INSERT INTO t VALUES (1)",
+        ] {
+            assert!(check_exported(statement).is_err(), "{statement}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! stack that overflows ends the whole process; some walks take time or memory that doubles with every level.
 //!
 //! What is bounded is told by the tokens alone, before anything is made of them: see [`check`]. The bounds are documented in
-//! docs/decisions/0011.
+//! docs/decisions/0013.
 
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 use hypostyle_types::{Error, ErrorKind, Result};

@@ -63,6 +63,7 @@ pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
 
 use crate::error::{from_datafusion, wrong_parameters};
+use crate::memory::for_text;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -103,7 +104,9 @@ impl Session {
     /// # Errors
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
-        with_room(sql, || self.execute_with_room(sql, parameters)).and_then(for_caller)
+        let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
+        let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
+        with_room(sql, execute).and_then(for_caller)
     }
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -460,7 +463,8 @@ impl Session {
 
     fn check_database(&self) -> Result<Outcome> {
         self.identity.privileges.check_write()?;
-        let snapshot = self.scope.current_database()?.database.snapshot()?;
+        let database = self.scope.current_database()?.database;
+        let snapshot = database.snapshot()?;
         let mut interrupted = Ok(());
         let damages = snapshot.check(|progress| {
             self.counters.done.store(progress.rows_done, Ordering::Relaxed);
@@ -469,6 +473,9 @@ impl Session {
             interrupted.is_ok()
         });
         interrupted?;
+        if damages.is_empty() && !database.is_read_only() {
+            database.adopt()?;
+        }
         let text = |value: fn(&hypostyle_storage::Damage) -> String| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(damages.iter().map(value)))
         };

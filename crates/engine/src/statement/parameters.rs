@@ -6,6 +6,7 @@ use super::names::name_columns;
 use super::query::{plan_statement, planning_error};
 use super::types::logical_type;
 use super::{leading_words, parse, parse_query};
+use crate::memory::for_text;
 use crate::session::{Parameters, Session};
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
@@ -82,6 +83,7 @@ impl Session {
     /// # Errors
     /// Those of parsing it, and of planning it if it is a query.
     pub fn describe_statement(&self, sql: &str) -> Result<Described> {
+        let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         with_room(sql, || {
             let _running = self.enter();
             self.check_killed()?;

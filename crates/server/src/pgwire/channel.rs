@@ -3,8 +3,10 @@
 
 use super::LOOK_INTERVAL;
 use super::message::Message;
+use super::presence::Presence;
 use super::reply::Replies;
 use crate::Server;
+use crate::session::{idle_in_transaction, idle_transaction_time};
 use bytes::Bytes;
 use hypostyle::Connection;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -12,6 +14,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender};
 
 /// Bytes of replies that are sent on before the client asks.
@@ -34,33 +37,53 @@ impl From<Error> for Failure {
     }
 }
 
-/// What the client says. The messages of one read come together.
+/// The messages of one read, and the room that they take.
+pub(super) struct Batch {
+    pub messages: Vec<Result<Message>>,
+    pub room: OwnedSemaphorePermit,
+}
+
+/// What the client says.
 pub(super) struct Input {
-    receiver: Receiver<Vec<Result<Message>>>,
+    receiver: Receiver<Batch>,
     waiting: VecDeque<Result<Message>>,
+    /// Of those that wait.
+    room: Option<OwnedSemaphorePermit>,
     runtime: Handle,
     server: Arc<Server>,
     connection: Connection,
+    pub presence: Arc<Presence>,
 }
 
 impl Input {
     pub fn new(
-        receiver: Receiver<Vec<Result<Message>>>,
+        receiver: Receiver<Batch>,
         runtime: Handle,
         server: Arc<Server>,
         connection: Connection,
+        presence: Arc<Presence>,
     ) -> Self {
-        Self { receiver, waiting: VecDeque::new(), runtime, server, connection }
+        Self { receiver, waiting: VecDeque::new(), room: None, runtime, server, connection, presence }
     }
 
-    /// Waits until there is a message.
-    fn fill(&mut self) -> Result<(), Failure> {
+    /// Waits until there is a message, `in_transaction` so long.
+    fn fill(&mut self, in_transaction: Option<Duration>) -> Result<(), Failure> {
         let since = Instant::now();
         while self.waiting.is_empty() {
+            self.room = None;
             let waiting = async { tokio::time::timeout(LOOK_INTERVAL, self.receiver.recv()).await };
             match self.runtime.block_on(waiting) {
-                Ok(received) => self.waiting.extend(received.ok_or(Failure::Gone)?),
-                Err(_) => self.check_end(since).map_err(Failure::Fatal)?,
+                Ok(received) => {
+                    let Batch { messages, room } = received.ok_or(Failure::Gone)?;
+                    self.waiting.extend(messages);
+                    self.room = Some(room);
+                }
+                Err(_) => {
+                    self.check_end(since).map_err(Failure::Fatal)?;
+                    if let Some(limit) = in_transaction.filter(|limit| since.elapsed() > *limit) {
+                        return Err(Failure::Fatal(idle_in_transaction(limit)));
+                    }
+                }
             }
         }
         Ok(())
@@ -83,14 +106,25 @@ impl Input {
         }
     }
 
+    /// What the client says while no statement runs.
+    pub fn next_request(&mut self) -> Result<Message, Failure> {
+        let in_transaction = idle_transaction_time(&self.server, &self.connection);
+        self.fill(in_transaction)?;
+        self.next()
+    }
+
     pub fn next(&mut self) -> Result<Message, Failure> {
-        self.fill()?;
+        self.fill(None)?;
+        // What has been sent ahead by a client that is gone is not begun any more.
+        if self.presence.is_over() {
+            return Err(Failure::Gone);
+        }
         self.waiting.pop_front().ok_or(Failure::Gone)?.map_err(Failure::Fatal)
     }
 
     /// Whether the next message ends a group of messages.
     pub fn sync_is_next(&mut self) -> Result<bool, Failure> {
-        self.fill()?;
+        self.fill(None)?;
         Ok(matches!(self.waiting.front(), Some(Ok(Message::Sync))))
     }
 }

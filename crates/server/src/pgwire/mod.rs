@@ -17,6 +17,7 @@ mod encode;
 mod fuzz;
 mod message;
 mod prepared;
+mod presence;
 mod reply;
 mod rows;
 mod session;
@@ -25,23 +26,27 @@ mod startup;
 mod words;
 
 use crate::Server;
+use crate::arrivals::{Arrival, Peer};
 use crate::listen::{STACK_BYTES, next_connection};
-use crate::server::{Arrival, Identity, LOGIN_TIME, Place, REFUSAL_TIME};
+use crate::server::{FIRST_BYTE_TIME, Identity, LOGIN_TIME, Place, REFUSAL_TIME};
+use crate::shown::Shown;
 use bytes::{Bytes, BytesMut};
 use cancel::Registered;
-use channel::{Input, Output};
+use channel::{Batch, Input, Output};
 use hypostyle::Connection;
 use hypostyle_transport::keep_alive;
 use hypostyle_types::{Error, ErrorKind, Result};
-use message::{Message, take};
+use message::take;
+use presence::Presence;
 use reply::{Replies, Severity};
 use session::Session;
 use startup::{Client, Socket, Start, authenticate, begin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
-use tokio::net::TcpListener;
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadHalf};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, channel};
 
 /// A client that takes nothing for so long is given up.
@@ -57,6 +62,12 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 const READS_IN_FLIGHT: usize = 4;
 const WRITES_IN_FLIGHT: usize = 4;
 
+/// Bytes of messages that wait for the session; one message may have more.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// What a message takes that says nothing.
+const MESSAGE_BYTES_MIN: usize = 128;
+
 /// Names in a startup that stand for the server's own database, beside the user's: those that clients take when they are
 /// told none.
 const OWN_DATABASE_NAMES: [&str; 3] = ["hypostyle", "postgres", "template1"];
@@ -70,23 +81,39 @@ impl Server {
             // One that is gone without a word would keep its place and its transaction.
             let _kept_at_worst = keep_alive(&socket);
             // One too many is let go without a word: nothing is read of it.
-            let Some(arrival) = self.arrive(&self.postgres_arriving) else { continue };
+            let Some(arrival) = self.arrive(&self.postgres_arriving, Peer::of_address(peer.ip())) else {
+                continue;
+            };
             tokio::spawn(serve(socket, peer.to_string(), self.clone(), arrival));
         }
     }
 }
 
 /// Serves one connection to its end. What goes wrong is told to the client.
-async fn serve<S>(socket: S, peer: String, server: Arc<Server>, arrival: Arrival)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let started = tokio::time::timeout(LOGIN_TIME, start(Box::new(socket), &peer, &server)).await;
+async fn serve(socket: TcpStream, peer: String, server: Arc<Server>, arrival: Arrival) {
+    let presence = match Presence::of(&socket) {
+        Ok(presence) => Arc::new(presence),
+        Err(error) => return tracing::error!(%error, "a client could not be served"),
+    };
+    let entering = async {
+        let speaks = tokio::time::timeout(FIRST_BYTE_TIME, socket.readable()).await;
+        if !matches!(speaks, Ok(Ok(()))) {
+            return None;
+        }
+        tokio::time::timeout(LOGIN_TIME, start(Box::new(socket), &peer, arrival.peer, &server)).await.ok()?
+    };
+    let entered = tokio::select! {
+        entered = entering => entered,
+        () = arrival.given_up() => {
+            server.metrics.refused.inc();
+            None
+        }
+    };
     drop(arrival);
-    if let Ok(Some((client, identity, _place))) = started {
+    if let Some((client, identity, _place)) = entered {
         let user = identity.user.clone();
         tracing::info!(peer, user, "a PostgreSQL session begins");
-        run(client, identity, &server).await;
+        run(client, identity, &server, presence).await;
         tracing::info!(peer, user, "a PostgreSQL session ends");
     }
 }
@@ -95,6 +122,7 @@ where
 async fn start(
     socket: Box<dyn Socket>,
     peer: &str,
+    counted: Peer,
     server: &Arc<Server>,
 ) -> Option<(Client, Identity, Place)> {
     // Before the startup packet, nobody is there to be told.
@@ -106,14 +134,15 @@ async fn start(
         }
         Start::Nothing => return None,
     };
-    let entered = match authenticate(&mut client, server, peer).await {
-        Ok(identity) => server.enter().map(|place| (identity, place)),
+    let entered = match authenticate(&mut client, server, peer, counted).await {
+        Ok(identity) => server.enter(counted).map(|place| (identity, place)),
         Err(error) => Err(error),
     };
     match entered {
         Ok((identity, place)) => Some((client, identity, place)),
         Err(error) => {
-            tracing::warn!(peer, user = client.user(), "a PostgreSQL client was not let in: {error}");
+            let (user, error_shown) = (Shown(client.user()).to_string(), Shown(&error));
+            tracing::warn!(peer, user, error = %error_shown, "a PostgreSQL client was not let in");
             server.metrics.refused.inc();
             if error.kind() == ErrorKind::Denied {
                 tokio::time::sleep(REFUSAL_TIME).await;
@@ -157,7 +186,7 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
     Ok((connection, registered))
 }
 
-async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
+async fn run(mut client: Client, identity: Identity, server: &Arc<Server>, presence: Arc<Presence>) {
     let opening = {
         let server = server.clone();
         let opened = tokio::task::spawn_blocking(move || {
@@ -176,7 +205,8 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
     let (reader, mut writer) = tokio::io::split(socket);
     let (message_sender, message_receiver) = channel(READS_IN_FLIGHT);
     let (reply_sender, mut reply_receiver) = channel::<Bytes>(WRITES_IN_FLIGHT);
-    let input = Input::new(message_receiver, Handle::current(), server.clone(), connection.clone());
+    let input =
+        Input::new(message_receiver, Handle::current(), server.clone(), connection.clone(), presence.clone());
     let output = Output::new(reply_sender);
     let (session_server, session_connection) = (server.clone(), connection.clone());
     let key = registered.key;
@@ -189,9 +219,9 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
         tracing::error!("no thread for a session: {error}");
         return;
     }
-    let reading = tokio::spawn(read(reader, received, message_sender, connection.clone()));
+    let reading = tokio::spawn(read(reader, received, message_sender, presence.clone()));
     while let Some(bytes) = reply_receiver.recv().await {
-        if !pass_on(&mut writer, &bytes, &connection).await {
+        if !pass_on(&mut writer, &bytes, &connection, &presence).await {
             break;
         }
     }
@@ -205,7 +235,12 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>) {
 }
 
 /// Writes to the client; false when it is gone, takes nothing for too long, or its session is ended.
-async fn pass_on(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8], connection: &Connection) -> bool {
+async fn pass_on(
+    writer: &mut (impl AsyncWrite + Unpin),
+    bytes: &[u8],
+    connection: &Connection,
+    presence: &Presence,
+) -> bool {
     let (mut left, mut since) = (bytes, Instant::now());
     while !left.is_empty() {
         match tokio::time::timeout(LOOK_INTERVAL, writer.write(left)).await {
@@ -214,40 +249,49 @@ async fn pass_on(writer: &mut (impl AsyncWrite + Unpin), bytes: &[u8], connectio
                 left = &left[length..];
                 since = Instant::now();
             }
-            Err(_) if connection.is_killed() || since.elapsed() > STALL_TIME => return false,
+            Err(_) if connection.is_killed() || presence.is_over() || since.elapsed() > STALL_TIME => {
+                return false;
+            }
             Err(_) => {}
         }
     }
     matches!(tokio::time::timeout(STALL_TIME, writer.flush()).await, Ok(Ok(())))
 }
 
-/// Cuts what the client says into messages. When it says no more, what it has asked for is of no use.
+/// Cuts what the client says into messages. When it says no more, what it has asked for is of no use after a moment.
 async fn read(
     mut reader: ReadHalf<Box<dyn Socket>>,
     mut received: BytesMut,
-    messages: Sender<Vec<Result<Message>>>,
-    connection: Connection,
+    batches: Sender<Batch>,
+    presence: Arc<Presence>,
 ) {
+    let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
     loop {
-        let mut taken = Vec::new();
+        let (mut messages, before) = (Vec::new(), received.len());
         let broken = loop {
             match take(&mut received) {
-                Ok(Some(message)) => taken.push(Ok(message)),
+                Ok(Some(message)) => messages.push(Ok(message)),
                 Ok(None) => break false,
                 Err(error) => {
-                    taken.push(Err(error));
+                    messages.push(Err(error));
                     break true;
                 }
             }
         };
-        if !taken.is_empty() && messages.send(taken).await.is_err() || broken {
+        if !messages.is_empty() {
+            // A message of few bytes takes some, too.
+            let bytes = (before - received.len()).max(messages.len() * MESSAGE_BYTES_MIN);
+            let room = room.clone().acquire_many_owned(bytes.min(WAITING_BYTES_MAX) as u32).await;
+            let Ok(room) = room else { return };
+            if batches.send(Batch { messages, room }).await.is_err() {
+                return;
+            }
+        }
+        if broken {
             return;
         }
         match reader.read_buf(&mut received).await {
-            Ok(0) | Err(_) => {
-                connection.interrupt();
-                return;
-            }
+            Ok(0) | Err(_) => return presence.leave(),
             Ok(_) => {}
         }
     }

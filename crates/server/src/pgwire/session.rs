@@ -11,6 +11,7 @@ use super::command::{Command, completion};
 use super::copy;
 use super::message::{Message, Target};
 use super::prepared::{Portal, State, Statement};
+use super::presence::Presence;
 use super::reply::{Severity, Status};
 use super::rows::Rows;
 use super::setting::{REPORTED, Setting};
@@ -67,8 +68,12 @@ enum Performed {
 }
 
 /// Has a statement interrupted that takes longer than the server or the session allows, or than a server that stops can
-/// wait; whether it took too long is told.
-fn limit_time(connection: &Connection, server: &Arc<Server>) -> Result<Arc<AtomicBool>> {
+/// wait, or whose client is gone; whether it took too long is told.
+fn limit_time(
+    connection: &Connection,
+    server: &Arc<Server>,
+    presence: Arc<Presence>,
+) -> Result<Arc<AtomicBool>> {
     let (settings, server) = (connection.postgres_settings()?, server.clone());
     let too_long = Arc::new(AtomicBool::new(false));
     let tells = too_long.clone();
@@ -77,7 +82,7 @@ fn limit_time(connection: &Connection, server: &Arc<Server>) -> Result<Arc<Atomi
         let limit = [server.limits.statement_time, own].into_iter().flatten().min();
         let is_too_long = limit.is_some_and(|limit| progress.elapsed > limit);
         tells.store(is_too_long, Ordering::Relaxed);
-        if is_too_long || server.must_end() { Poll::Interrupt } else { Poll::Continue }
+        if is_too_long || server.must_end() || presence.is_over() { Poll::Interrupt } else { Poll::Continue }
     })));
     Ok(too_long)
 }
@@ -86,7 +91,7 @@ impl Session {
     pub fn new(server: Arc<Server>, connection: Connection, input: Input, output: Output) -> Result<Self> {
         let settings = connection.postgres_settings()?;
         let zone = zone("UTC")?;
-        let too_long = limit_time(&connection, &server)?;
+        let too_long = limit_time(&connection, &server, input.presence.clone())?;
         Ok(Self {
             server,
             connection,
@@ -171,7 +176,7 @@ impl Session {
         // After an error, what was to follow it is left out, up to the client's Sync.
         let mut skipping = false;
         loop {
-            let message = self.input.lock().next()?;
+            let message = self.input.lock().next_request()?;
             let done = match message {
                 Message::Terminate => return Ok(()),
                 Message::Query(sql) => {

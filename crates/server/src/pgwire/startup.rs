@@ -5,14 +5,16 @@
 use super::message::{Body, Message, STARTUP_BYTES_MAX, take_in_startup};
 use super::reply::Replies;
 use crate::Server;
+use crate::arrivals::Peer;
 use crate::pgwire::cancel::Key;
-use crate::server::Identity;
+use crate::server::{Identity, Login, Method, user_name};
 use crate::users::nonce;
 use bytes::{Bytes, BytesMut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::Role;
-use hypostyle_wire::scram::{MECHANISM, Server as Scram, Verifier};
+use hypostyle_wire::scram::{Server as Scram, Verifier, offered};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 /// A connection's bytes, encrypted or not.
@@ -43,6 +45,8 @@ pub(super) struct Client {
     pub received: BytesMut,
     pub parameters: BTreeMap<String, String>,
     pub encrypted: bool,
+    /// What a login can be bound to.
+    end_point: Option<Arc<[u8]>>,
     /// Of the protocol, where it is one that the server does not know.
     pub newer: Option<(u32, Vec<String>)>,
 }
@@ -90,7 +94,7 @@ pub(super) async fn write(socket: &mut (impl AsyncWrite + Unpin + ?Sized), bytes
 pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<Start> {
     let mut socket = socket;
     let mut received = BytesMut::new();
-    let mut encrypted = false;
+    let (mut encrypted, mut end_point) = (false, None);
     loop {
         let Some(packet) = packet(&mut socket, &mut received).await? else { return Ok(Start::Nothing) };
         let mut body = Body(packet);
@@ -102,12 +106,12 @@ pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<St
             SSL_REQUEST => match (server.tls(), encrypted) {
                 (Some(tls), false) => {
                     write(&mut socket, b"S").await?;
-                    let acceptor = tokio_rustls::TlsAcceptor::from(tls);
+                    let acceptor = tokio_rustls::TlsAcceptor::from(tls.config);
                     let accepted = acceptor.accept(socket).await.map_err(|error| {
                         Error::new(ErrorKind::Connection, format!("no encryption was agreed upon: {error}"))
                     })?;
                     socket = Box::new(accepted);
-                    encrypted = true;
+                    (encrypted, end_point) = (true, tls.end_point);
                 }
                 _ => write(&mut socket, b"N").await?,
             },
@@ -132,6 +136,7 @@ pub(super) async fn begin(socket: Box<dyn Socket>, server: &Server) -> Result<St
                     received,
                     parameters,
                     encrypted,
+                    end_point,
                     newer,
                 })));
             }
@@ -170,8 +175,13 @@ async fn packet(socket: &mut Box<dyn Socket>, received: &mut BytesMut) -> Result
 ///
 /// # Errors
 /// `28P01`, the same whether there is no such user or the password is another.
-pub(super) async fn authenticate(client: &mut Client, server: &Server, peer: &str) -> Result<Identity> {
-    let user = client.user().to_string();
+pub(super) async fn authenticate(
+    client: &mut Client,
+    server: &Server,
+    peer: &str,
+    counted: Peer,
+) -> Result<Identity> {
+    let user = user_name(client.user())?;
     if user.is_empty() {
         return Err(
             Error::protocol("no PostgreSQL user name specified in startup packet").with_sqlstate("28000")
@@ -181,31 +191,58 @@ pub(super) async fn authenticate(client: &mut Client, server: &Server, peer: &st
         let message = "this server wants TLS; connect with sslmode=require";
         return Err(Error::protocol(message).with_sqlstate("28000"));
     }
-    let role = match server.credentials(&user) {
-        None => Role::Admin,
-        Some((role, verifier)) => prove(client, &user, role, verifier).await?,
+    let login = Login { protocol: "postgresql", user: &user, peer };
+    let (role, method) = match server.credentials(&user) {
+        None => (Role::Admin, Method::Trust),
+        Some((role, verifier)) => match prove(client, server, (&user, counted), role, verifier).await {
+            Ok(proved) => proved,
+            Err(error) => {
+                login.refused(&error);
+                return Err(error);
+            }
+        },
     };
-    let program = client.parameters.get("application_name").cloned().unwrap_or_default();
-    Ok(Identity { user, role, client: program, peer: peer.into() })
+    login.allowed(method, role);
+    let program = client.parameters.get("application_name").map_or("", String::as_str);
+    Ok(Identity::new(user, role, program, peer.into()))
 }
 
-async fn prove(client: &mut Client, user: &str, role: Option<Role>, verifier: Verifier) -> Result<Role> {
+async fn prove(
+    client: &mut Client,
+    server: &Server,
+    (user, counted): (&str, Peer),
+    role: Option<Role>,
+    verifier: Verifier,
+) -> Result<(Role, Method)> {
+    tokio::time::sleep(server.attempts.turn(user, counted)?).await;
     let mut replies = Replies::default();
-    replies.authentication(SASL, format!("{MECHANISM}\0\0").as_bytes());
+    let end_point = client.end_point.clone();
+    let mechanisms = offered(end_point.as_deref());
+    replies.authentication(SASL, format!("{}\0\0", mechanisms.join("\0")).as_bytes());
     client.send(&mut replies).await?;
     let mut first = Body(client.password().await?);
     let mechanism = first.text()?;
-    if mechanism != MECHANISM {
+    if !mechanisms.contains(&mechanism.as_str()) {
         return Err(Error::protocol(format!("the mechanism \"{mechanism}\" was not offered")));
     }
     let first = first.value()?.unwrap_or_default();
-    let scram = Scram::new(user, verifier, &first, &nonce()?)?;
+    let scram = Scram::new(user, verifier, (&mechanism, &first), &nonce()?, end_point.as_deref())?;
     replies.authentication(SASL_CONTINUE, scram.challenge());
     client.send(&mut replies).await?;
-    let last = scram.check(&client.password().await?)?;
+    let answer = client.password().await?;
     // Nobody has the password of a user that there is not.
-    let role = role.ok_or_else(|| Error::new(ErrorKind::Denied, "no such user"))?;
-    replies.authentication(SASL_FINAL, &last);
-    client.send(&mut replies).await?;
-    Ok(role)
+    let no_user = || Error::new(ErrorKind::Denied, "no such user");
+    let proved = scram.check(&answer).and_then(|last| role.map(|role| (role, last)).ok_or_else(no_user));
+    match proved {
+        Ok((role, last)) => {
+            server.attempts.succeeded(user, counted);
+            replies.authentication(SASL_FINAL, &last);
+            client.send(&mut replies).await?;
+            Ok((role, Method::of_mechanism(&mechanism)))
+        }
+        Err(error) => {
+            server.attempts.failed(user, counted);
+            Err(error)
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What the two sides tell each other of tables: the client's own (protocol.md §4.3), and the catalog (§4.4).
 
-use super::link::Link;
+use super::link::{Expected, Link};
 use super::receive;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use hypostyle::{
@@ -24,6 +24,7 @@ pub fn answers(link: &Arc<Mutex<Link>>, query: u32) -> TableResolver {
 }
 
 fn ask(link: &mut Link, query: u32, name: &str, take: TakeMemory<'_>) -> Result<Option<ExternalTable>> {
+    link.expect(Expected::Answer);
     link.send(&wire::Ask { query, name: name.into() }.frame())?;
     let frame = link.next_of_statement()?;
     if frame.frame_type != FrameType::Answer {

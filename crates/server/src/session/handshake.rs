@@ -1,7 +1,10 @@
 //! From a new socket to a session: TLS, versions, who it is (protocol.md §1, §3).
 
+use crate::arrivals::{Arrival, Peer};
 use crate::resume::{Awaited, Resumable};
-use crate::server::{Guest, Identity, LOGIN_TIME, REFUSAL_TIME, Server};
+use crate::server::{
+    FIRST_BYTE_TIME, Guest, Identity, LOGIN_TIME, Login, Method, REFUSAL_TIME, Server, user_name,
+};
 use crate::users::nonce;
 use hypostyle_transport::{Channel, Frame, Hook, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -9,10 +12,13 @@ use hypostyle_wire as wire;
 use hypostyle_wire::scram;
 use hypostyle_wire::{Capabilities, FRAME_BYTES_MAX, FrameType, Hello, Note, Role, Welcome};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The first byte of a TLS connection.
 const TLS_HANDSHAKE: u8 = 0x16;
+
+/// Between two looks whether a client that waits for its turn has to go.
+const TURN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Frames shorter than this are refused by nobody.
 const FRAME_BYTES_MIN: u32 = 1 << 20;
@@ -21,27 +27,41 @@ const FRAME_BYTES_MIN: u32 = 1 << 20;
 ///
 /// # Errors
 /// Why not; the client has been told.
-pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Channel, Guest)>> {
-    let deadline = Instant::now() + LOGIN_TIME;
-    let mut hook = || {
-        if Instant::now() > deadline || server.is_stopping() {
-            let message = format!("nobody has logged in within {} s", LOGIN_TIME.as_secs());
+pub fn shake_hands(
+    server: &Arc<Server>,
+    socket: Socket,
+    arrival: &Arrival,
+) -> Result<Option<(Channel, Guest)>> {
+    let begin = Instant::now();
+    let within = |time: Duration| {
+        if begin.elapsed() > time || server.is_stopping() {
+            let message = format!("nobody has logged in within {} s", time.as_secs());
             return Err(Error::new(ErrorKind::Connection, message));
+        }
+        if arrival.is_given_up() {
+            let message =
+                "too many clients come at a time, of which this one has waited longest; try again later";
+            return Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"));
         }
         Ok(())
     };
-    let hook: Hook<'_> = &mut hook;
     let mut transport = Transport::new(socket);
-    if transport.first_byte(hook)? == TLS_HANDSHAKE {
+    let mut end_point = None;
+    let first = transport.first_byte(&mut || within(FIRST_BYTE_TIME))?;
+    let mut hook = || within(LOGIN_TIME);
+    let hook: Hook<'_> = &mut hook;
+    if first == TLS_HANDSHAKE {
         let Some(tls) = server.tls() else {
             return Err(Error::protocol("a client began with TLS, which this server has no certificate for"));
         };
-        let connection = rustls::ServerConnection::new(tls)
+        end_point = tls.end_point;
+        let connection = rustls::ServerConnection::new(tls.config)
             .map_err(|error| Error::internal(format!("TLS cannot begin: {error}")))?;
         transport = transport.with_tls(connection);
         transport.shake_hands(hook)?;
     }
-    let result = let_in(server, &mut transport, hook);
+    let from = Origin { peer: arrival.peer, end_point };
+    let result = let_in(server, &mut transport, &from, hook);
     if let Err(error) = &result {
         server.metrics.refused.inc();
         let refused = error.kind() == ErrorKind::Denied;
@@ -65,6 +85,13 @@ pub fn shake_hands(server: &Arc<Server>, socket: Socket) -> Result<Option<(Chann
     }
 }
 
+/// Where a client comes from.
+struct Origin {
+    peer: Peer,
+    /// What its login can be bound to.
+    end_point: Option<Arc<[u8]>>,
+}
+
 /// Who has come.
 enum Entry {
     New(Box<Guest>, Option<Awaited>),
@@ -77,13 +104,25 @@ enum Entry {
     },
 }
 
-fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Result<Entry> {
+fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: Hook<'_>) -> Result<Entry> {
     let version = transport.receive_preface(hook)?.agree(wire::VERSION)?;
     if server.tls().is_some() && !transport.has_tls() && !transport.socket().is_unix() {
         return Err(Error::protocol("this server wants TLS; connect with tls=on"));
     }
-    let hello = Hello::decode(&expect(transport, FrameType::Hello, hook)?.body)?;
-    let (role, last) = authenticate(server, transport, &hello, hook)?;
+    let mut hello = Hello::decode(&expect(transport, FrameType::Hello, hook)?.body)?;
+    hello.user = user_name(&hello.user)?;
+    let place = transport.socket().peer();
+    let login = Login { protocol: "hypostyle", user: &hello.user, peer: &place };
+    let (role, last) = match authenticate(server, transport, &hello, from, hook) {
+        Ok((role, last, method)) => {
+            login.allowed(method, role);
+            (role, last)
+        }
+        Err(error) => {
+            login.refused(&error);
+            return Err(error);
+        }
+    };
     let mut welcome = Welcome {
         version,
         capabilities: Capabilities::default(),
@@ -107,20 +146,23 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, hook: Hook<'_>) -> Re
         });
     }
     let is_direct = transport.socket().is_direct(&hello.origin);
-    let identity = Identity { user: hello.user, role, client: hello.client, peer: transport.socket().peer() };
+    let identity = Identity::new(hello.user, role, &hello.client, place);
     let by_socket = match transport.socket().is_unix() {
         true => Capabilities::DESCRIPTORS,
         false if server.limits.resume_time.is_zero() => Capabilities::default(),
         false => Capabilities::RESUME,
     };
     let served = Capabilities::PROGRESS.with(Capabilities::RESOLVE).with(by_socket);
-    let guest = server.open(
+    let mut guest = server.open(
         identity,
         hello.capabilities.both(served),
         hello.codecs,
         hello.frame_bytes_max.max(FRAME_BYTES_MIN),
         is_direct,
+        from.peer,
     )?;
+    let own = rustix::process::geteuid().as_raw();
+    guest.may_open_files = transport.socket().peer_user().is_some_and(|user| user == own || user == 0);
     welcome.capabilities = guest.capabilities;
     welcome.session = guest.session;
     welcome.key.clone_from(&guest.key);
@@ -138,36 +180,55 @@ fn expect(transport: &mut Transport, wanted: FrameType, hook: Hook<'_>) -> Resul
     Ok(frame)
 }
 
-/// The role of the user, and the mechanism's last message.
+/// The role of the user, the mechanism's last message, and how the user has said who it is.
 fn authenticate(
     server: &Arc<Server>,
     transport: &mut Transport,
     hello: &Hello,
+    from: &Origin,
     hook: Hook<'_>,
-) -> Result<(Role, Vec<u8>)> {
+) -> Result<(Role, Vec<u8>, Method)> {
     // A user that is not there is answered as one whose password is wrong, and as slowly.
     let Some((role, verifier)) = server.credentials(&hello.user) else {
-        return Ok((Role::Admin, Vec::new()));
+        return Ok((Role::Admin, Vec::new(), Method::Trust));
     };
     // Who may open the database's files may also ask for what is in them.
     if transport.socket().peer_user().is_some_and(|user| user == rustix::process::geteuid().as_raw())
         && hello.mechanism.is_empty()
     {
-        return Ok((Role::Admin, Vec::new()));
+        return Ok((Role::Admin, Vec::new(), Method::SameUser));
     }
-    if hello.mechanism != scram::MECHANISM {
+    let end_point = from.end_point.as_deref();
+    if !scram::offered(end_point).contains(&hello.mechanism.as_str()) {
         let message = match hello.mechanism.as_str() {
             "" => "this server wants a user and a password".to_string(),
-            other => format!("this server knows no mechanism \"{other}\", but {}", scram::MECHANISM),
+            other => format!(
+                "this server knows no mechanism \"{other}\" here, but {}",
+                scram::offered(end_point).join(", ")
+            ),
         };
         return Err(Error::new(ErrorKind::Denied, message).with_sqlstate("28000"));
     }
-    let exchange = scram::Server::new(&hello.user, verifier, &hello.initial, &nonce()?)?;
+    let turn = Instant::now() + server.attempts.turn(&hello.user, from.peer)?;
+    while let Some(left) = turn.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        hook()?;
+        std::thread::sleep(left.min(TURN_INTERVAL));
+    }
+    let first = (hello.mechanism.as_str(), hello.initial.as_slice());
+    let exchange = scram::Server::new(&hello.user, verifier, first, &nonce()?, end_point)?;
     transport.send(&Note(exchange.challenge().to_vec()).frame(FrameType::Challenge), hook)?;
     let response = Note::decode(&expect(transport, FrameType::Response, hook)?.body)?;
-    let last = exchange.check(&response.0)?;
-    match role {
-        Some(role) => Ok((role, last)),
-        None => Err(Error::new(ErrorKind::Denied, "there is no such user").with_sqlstate("28P01")),
+    let no_user = || Error::new(ErrorKind::Denied, "there is no such user").with_sqlstate("28P01");
+    let proved =
+        exchange.check(&response.0).and_then(|last| role.map(|role| (role, last)).ok_or_else(no_user));
+    match proved {
+        Ok((role, last)) => {
+            server.attempts.succeeded(&hello.user, from.peer);
+            Ok((role, last, Method::of_mechanism(&hello.mechanism)))
+        }
+        Err(error) => {
+            server.attempts.failed(&hello.user, from.peer);
+            Err(error)
+        }
     }
 }

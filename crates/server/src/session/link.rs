@@ -15,15 +15,21 @@ use std::time::{Duration, Instant};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What a client may have sent ahead of the running statement's end: more than its window of rows.
-const WAITING_BYTES_MAX: usize = 64 << 20;
-const WAITING_FRAMES_MAX: usize = 1024;
+/// Requests that a client may have sent ahead of the running statement's end; the last of them may be of any size.
+const AHEAD_BYTES_MAX: usize = 1 << 20;
+const AHEAD_MAX: usize = 64;
 
 /// For a client when the server stops.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Frames that are taken before the statement goes on.
 const FRAMES_AT_ONCE: usize = 64;
+
+/// Frames that a statement has not taken up, before more are read.
+const ARRIVED_MAX: usize = 1024;
+
+/// For the last words to a client that may not listen.
+const GOODBYE_TIME: Duration = Duration::from_secs(1);
 
 /// Why a running statement has to end.
 #[derive(Clone, Debug)]
@@ -36,15 +42,29 @@ pub enum Reason {
     Gone(Error),
 }
 
+/// What the client is to send by itself while its statement runs; who sends anything else is cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    Nothing,
+    /// One frame, which may say that rows follow.
+    Answer,
+    /// Rows within a credit, and their end.
+    Rows {
+        credit: i64,
+    },
+}
+
 pub struct Link {
     server: Arc<Server>,
     pub channel: Channel,
     /// The session's, which KILL and KILL QUERY act upon.
     connection: Option<Connection>,
-    /// Frames for the running statement that came before they were asked for, and requests sent ahead.
-    waiting: VecDeque<Frame>,
-    /// Bytes of their bodies.
-    waiting_bytes: usize,
+    /// What the running statement expects, and has not taken up.
+    arrived: VecDeque<Frame>,
+    expected: Expected,
+    /// Requests that were sent ahead, and the bytes of their bodies.
+    ahead: VecDeque<Frame>,
+    ahead_bytes: usize,
     /// The running statement.
     query: u32,
     credit: i64,
@@ -77,8 +97,10 @@ impl Link {
             server,
             channel,
             connection: None,
-            waiting: VecDeque::new(),
-            waiting_bytes: 0,
+            arrived: VecDeque::new(),
+            expected: Expected::Nothing,
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
             query: 0,
             credit: 0,
             reason: None,
@@ -91,16 +113,22 @@ impl Link {
 
     /// The client's next request; waits as long as a session may be idle.
     pub fn next_request(&mut self) -> Result<Frame> {
-        if let Some(frame) = self.next_waiting() {
+        if let Some(frame) = self.ahead.pop_front() {
+            self.ahead_bytes -= frame.body.len();
             return Ok(frame);
         }
         let (server, since, connection) = (self.server.clone(), Instant::now(), self.connection.clone());
+        let in_transaction =
+            connection.as_ref().and_then(|connection| idle_transaction_time(&server, connection));
         self.channel.receive(&mut || {
             if server.is_stopping() {
                 return Err(stopping());
             }
             if connection.as_ref().is_some_and(Connection::is_killed) {
                 return Err(killed());
+            }
+            if let Some(limit) = in_transaction.filter(|limit| since.elapsed() > *limit) {
+                return Err(idle_in_transaction(limit));
             }
             match server.limits.idle_time.filter(|limit| since.elapsed() > *limit) {
                 Some(limit) => Err(Error::new(
@@ -114,8 +142,9 @@ impl Link {
     }
 
     /// A statement begins.
-    pub fn begin(&mut self, query: u32, credit: u64, progress: bool) {
+    pub fn begin(&mut self, query: u32, credit: u64, progress: bool, expected: Expected) {
         self.query = query;
+        self.expected = expected;
         self.credit = i64::try_from(credit).unwrap_or(i64::MAX);
         self.reason = None;
         self.started = Instant::now();
@@ -125,6 +154,21 @@ impl Link {
 
     pub fn end(&mut self) {
         self.query = 0;
+        self.expected = Expected::Nothing;
+        self.arrived.clear();
+    }
+
+    /// The client is about to be asked for something.
+    pub fn expect(&mut self, expected: Expected) {
+        self.expected = expected;
+    }
+
+    /// Lets the client send so many bytes of rows, or more of them.
+    pub fn grant(&mut self, query: u32, bytes: u64) -> Result<()> {
+        if let Expected::Rows { credit } = &mut self.expected {
+            *credit = credit.saturating_add_unsigned(bytes);
+        }
+        self.send(&wire::Credit { query, bytes }.frame())
     }
 
     pub fn reason(&self) -> Option<Reason> {
@@ -203,32 +247,30 @@ impl Link {
         }
     }
 
-    fn next_waiting(&mut self) -> Option<Frame> {
-        let frame = self.waiting.pop_front()?;
-        self.waiting_bytes -= frame.body.len();
-        Some(frame)
-    }
-
     /// Takes what has come; not for ever, when ever more comes.
     pub fn look(&mut self) -> Result<()> {
         let mut hook = self.hook();
         for _ in 0..FRAMES_AT_ONCE {
-            if self.is_full() {
-                // The rest waits in the socket, which the client feels.
+            if self.arrived.len() >= ARRIVED_MAX {
                 break;
             }
-            let Some(frame) = self.channel.try_receive(&mut hook)? else { break };
+            let Some(frame) = self.channel.try_receive(&mut hook)? else { return Ok(()) };
             self.take(frame)?;
         }
-        Ok(())
+        // Its end stands behind what has not been read.
+        self.channel.notice_end(&mut hook)
     }
 
-    /// Whether so much waits that no more is taken. The last of it may be of any size: a row, or a request.
-    fn is_full(&self) -> bool {
-        self.waiting_bytes > WAITING_BYTES_MAX || self.waiting.len() >= WAITING_FRAMES_MAX
-    }
-
+    /// Whoever sends what cannot be is let go.
     fn take(&mut self, frame: Frame) -> Result<()> {
+        let taken = self.take_frame(frame);
+        if let Err(error) = &taken {
+            self.reason = Some(Reason::Gone(error.clone()));
+        }
+        taken
+    }
+
+    fn take_frame(&mut self, frame: Frame) -> Result<()> {
         match frame.frame_type {
             FrameType::Cancel => {
                 if wire::Cancel::decode(&frame.body)?.0 == self.query {
@@ -246,15 +288,40 @@ impl Link {
                     self.credit = self.credit.saturating_add_unsigned(credit.bytes);
                 }
             }
-            _ if self.is_full() => {
-                return Err(Error::protocol("the client sends more than it may while a statement runs"));
+            FrameType::Answer | FrameType::Chunk | FrameType::Dictionary | FrameType::End => {
+                self.expected = self.after(&frame)?;
+                self.arrived.push_back(frame);
             }
-            _ => {
-                self.waiting_bytes += frame.body.len();
-                self.waiting.push_back(frame);
+            FrameType::Query
+            | FrameType::Append
+            | FrameType::Catalog
+            | FrameType::Describe
+            | FrameType::Chunks => {
+                if self.ahead.len() >= AHEAD_MAX || self.ahead_bytes > AHEAD_BYTES_MAX {
+                    let message = "the client sends more requests than may wait while a statement runs";
+                    return Err(Error::protocol(message));
+                }
+                self.ahead_bytes += frame.body.len();
+                self.ahead.push_back(frame);
             }
+            other => return Err(Error::protocol(format!("a {other:?} frame while a statement runs"))),
         }
         Ok(())
+    }
+
+    /// What is expected behind a frame.
+    ///
+    /// # Errors
+    /// That nobody has asked for it.
+    fn after(&self, frame: &Frame) -> Result<Expected> {
+        match (self.expected, frame.frame_type) {
+            (Expected::Answer, FrameType::Answer) => Ok(Expected::Rows { credit: 0 }),
+            (Expected::Rows { credit: credit @ 1.. }, FrameType::Chunk | FrameType::Dictionary) => {
+                Ok(Expected::Rows { credit: credit - frame.body.len() as i64 })
+            }
+            (Expected::Rows { .. }, FrameType::End) => Ok(Expected::Nothing),
+            (_, other) => Err(Error::protocol(format!("a {other:?} frame that nobody has asked for"))),
+        }
     }
 
     fn tell(&mut self, progress: &Progress) -> Result<()> {
@@ -275,7 +342,7 @@ impl Link {
     pub fn next_of_statement(&mut self) -> Result<Frame> {
         loop {
             self.interrupted()?;
-            if let Some(frame) = self.next_waiting() {
+            if let Some(frame) = self.arrived.pop_front() {
                 return Ok(frame);
             }
             let mut hook = self.statement_hook();
@@ -313,6 +380,15 @@ impl Link {
         self.interrupted()?;
         self.credit -= i64::try_from(bytes).unwrap_or(i64::MAX);
         Ok(())
+    }
+
+    /// Sends the last frame, to a client that may take nothing.
+    pub fn send_last(&mut self, bytes: &[u8]) {
+        let since = Instant::now();
+        let _gone = self.channel.send(bytes, &mut || match since.elapsed() < GOODBYE_TIME {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Connection, "the client takes nothing")),
+        });
     }
 
     /// Sends whole frames.
@@ -353,6 +429,24 @@ impl Link {
         }
         result
     }
+}
+
+/// How long a session may be idle that has a transaction open, as the server and the session itself have it.
+pub fn idle_transaction_time(server: &Server, connection: &Connection) -> Option<Duration> {
+    if !connection.is_in_transaction() {
+        return None;
+    }
+    let own = connection.postgres_settings().ok();
+    let own = own.and_then(|settings| settings.time("idle_in_transaction_session_timeout"));
+    [server.limits.idle_transaction_time, own].into_iter().flatten().min()
+}
+
+pub fn idle_in_transaction(limit: Duration) -> Error {
+    let message = format!(
+        "the session has been idle for {} s with a transaction open, which is rolled back",
+        limit.as_secs_f64()
+    );
+    Error::new(ErrorKind::Closed, message).with_sqlstate("25P03")
 }
 
 fn too_long(limit: Duration) -> Error {

@@ -44,7 +44,7 @@ struct Arriving {
 
 impl Arriving {
     fn begin(link: &mut Link, query: u32, schema: &SchemaRef) -> Result<Self> {
-        link.send(&wire::Credit { query, bytes: WINDOW_BYTES }.frame())?;
+        link.grant(query, WINDOW_BYTES)?;
         Ok(Self { query, decoder: StreamDecoder::new(query, schema.clone()) })
     }
 
@@ -52,7 +52,7 @@ impl Arriving {
     fn next(&mut self, link: &mut Link) -> Result<Option<RecordBatch>> {
         loop {
             let frame = link.next_of_statement()?;
-            let credit = wire::Credit { query: self.query, bytes: frame.body.len() as u64 };
+            let bytes = frame.body.len() as u64;
             let batch = match frame.frame_type {
                 FrameType::Dictionary => {
                     self.decoder.dictionary(frame.body)?;
@@ -66,7 +66,7 @@ impl Arriving {
                 }
                 other => return Err(Error::protocol(format!("a {other:?} frame among rows"))),
             };
-            link.send(&credit.frame())?;
+            link.grant(self.query, bytes)?;
             if batch.is_some() {
                 return Ok(batch);
             }

@@ -121,7 +121,7 @@ impl Session {
     pub(super) fn send(&self, query: &wire::Query, result: &QueryResult, started: Instant) -> Result<()> {
         let schema = wire::canonical_schema(&result.schema())?;
         let descriptors = query.descriptors && self.capabilities.has(Capabilities::DESCRIPTORS);
-        let files = if descriptors { mapped_files(result)? } else { None };
+        let files = if descriptors && self.may_open_files { mapped_files(result)? } else { None };
         let files = files.map(|files| Opened::new(&files)).transpose().unwrap_or_else(|error| {
             tracing::warn!(%error, "stored columns go as bytes");
             None
@@ -216,7 +216,7 @@ impl Sending<'_> {
         let mut held: Option<EncodeJob> = None;
         let mut position = 0;
         loop {
-            let batch = self.link_explained(result.next_batch())?;
+            let batch = self.link_explained(result.next_unread())?;
             let Some(batch) = batch else { break };
             let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
             let mut start = 0;

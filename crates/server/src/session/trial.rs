@@ -21,11 +21,13 @@ pub struct Trials {
     pub is_direct: bool,
     /// Whether the client takes descriptors.
     pub descriptors: bool,
+    /// Whether they may be those of the columns' own files.
+    pub may_open_files: bool,
 }
 
 impl Transfer for Trials {
     fn begin(&self, schema: SchemaRef, is_stored: bool) -> Result<Box<dyn TransferTrial>> {
-        if is_stored && self.descriptors {
+        if is_stored && self.descriptors && self.may_open_files {
             return Ok(Box::new(Mapped));
         }
         let canonical = wire::canonical_schema(&schema)?;
