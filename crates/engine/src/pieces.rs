@@ -8,17 +8,20 @@
 use crate::error::external;
 use crate::meter::Meter;
 use crate::sizes::{ELEMENT_BYTES, bytes_of, leaves_of, length_of_list, scalar_bytes};
-use arrow::array::{Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch};
+use arrow::array::{
+    Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
+};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::Literal;
+use datafusion::logical_expr::{ColumnarValue, Volatility};
+use datafusion::physical_expr::expressions::{CastExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -42,6 +45,29 @@ const LONG_CONSTANT: u64 = 1 << 10;
 
 pub(crate) fn is_long(constant: &ScalarValue) -> bool {
     scalar_bytes(constant) >= LONG_CONSTANT
+}
+
+/// Whether an expression calls a function whose result is the same in all rows, and was not made a constant.
+fn is_constant_call(expression: &Arc<dyn PhysicalExpr>) -> bool {
+    let is_call = |expression: &Arc<dyn PhysicalExpr>| expression.is::<ScalarFunctionExpr>();
+    let varies = |expression: &Arc<dyn PhysicalExpr>| {
+        let call = expression.downcast_ref::<ScalarFunctionExpr>();
+        let is_volatile = call.is_some_and(|call| call.fun().signature().volatility == Volatility::Volatile);
+        Ok(is_volatile || !(call.is_some() || expression.is::<Literal>() || expression.is::<CastExpr>()))
+    };
+    is_call(expression) && !expression.exists(varies).unwrap_or(true)
+}
+
+/// The bytes of such a result; 0 where it is short, or an error, which is the operator's.
+fn bytes_of_constant(expression: &Arc<dyn PhysicalExpr>) -> u64 {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
+    let bytes = match row.map(|row| expression.evaluate(&row)) {
+        Ok(Ok(ColumnarValue::Scalar(value))) => scalar_bytes(&value),
+        Ok(Ok(ColumnarValue::Array(values))) => bytes_of(values.as_ref(), 0..values.len()),
+        _ => 0,
+    };
+    if bytes < LONG_CONSTANT { 0 } else { bytes }
 }
 
 /// Puts a [`PiecesExec`] below the operators that need it.
@@ -121,6 +147,10 @@ impl How {
             expression.apply(|expression| {
                 if let Some(constant) = expression.downcast_ref::<Literal>() {
                     constants += if is_long(constant.value()) { scalar_bytes(constant.value()) } else { 0 };
+                }
+                if is_constant_call(expression) {
+                    constants += bytes_of_constant(expression);
+                    return Ok(TreeNodeRecursion::Jump);
                 }
                 Ok(TreeNodeRecursion::Continue)
             })
