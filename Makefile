@@ -8,9 +8,11 @@ export RUNS ?= 5
 
 # How much longer than in `make test` the campaigns of `make test-long` run.
 ROUNDS ?= 20
-BENCHES ?= export append tpch open transactions
+SBOM ?= hypostyle.cdx.json
+BENCHES ?= export append tpch open transactions updates
 
-.PHONY: help setup build demo test test-long test-drivers bench bench-protocol bench-design-space fuzz lint format clean
+.PHONY: help setup build demo test test-long test-drivers bench bench-protocol bench-design-space fuzz sanitize \
+	coverage lint deny sbom format clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 28
@@ -42,24 +44,40 @@ bench-design-space: SF := 0.1
 bench-design-space: build ## Measure what the protocol could have been: the chapter's Tables 3.3 to 3.9 (SF=0.1)
 	@. scripts/env.sh && "$$VENV/bin/python" bench/design_space.py --sf $(SF) --runs $(RUNS)
 
-test-long: build ## Crash, fault, isolation, damage, hostile-client and model campaigns, ROUNDS (20) times as long; HYPOSTYLE_TEST_SEED repeats one
-	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) cargo test --locked -p hypostyle-storage \
-		--test crash --test images --test faults --test isolation --test model -- --nocapture --test-threads 1
+test-long: build ## All campaigns ROUNDS (20) times as long, each allocation refused, sanitizers, cargo-deny; HYPOSTYLE_TEST_SEED repeats a campaign
+	@. scripts/env.sh && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) HYPOSTYLE_TEST_ALLOCATIONS=all \
+		cargo test --locked -p hypostyle-storage \
+		--test crash --test images --test faults --test isolation --test model --test allocation \
+		-- --nocapture --test-threads 1
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
 		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py \
-		tests/test_against_duckdb.py tests/test_against_sqlite.py
+		tests/test_against_duckdb.py tests/test_against_sqlite.py tests/test_statement_fuzz.py
 	@. scripts/env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
 		&& HYPOSTYLE_PGWIRE="$$CARGO_TARGET_DIR/release/examples/pgwire" HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		"$$VENV/bin/python" -m pytest -q -s tests/test_pgwire_hostile.py
+	@scripts/sanitize.sh
+	@scripts/deny.sh
 
 test-drivers: setup ## psql, pgbench, and PostgreSQL's JDBC and ODBC drivers against the server
 	@scripts/pg_drivers.sh
 
-fuzz: setup ## Fuzz what parses bytes, each target for FUZZ_SECONDS (30)
+fuzz: setup ## Fuzz what parses bytes, and a server with statements, each target for FUZZ_SECONDS (30)
 	@scripts/fuzz.sh
+
+sanitize: setup ## Run the tests of what has `unsafe` under AddressSanitizer, Valgrind and Miri, as far as they are there
+	@scripts/sanitize.sh
+
+coverage: setup ## Measure which lines the tests below DataFusion reach
+	@scripts/sanitize.sh coverage
 
 lint: setup ## Check formatting and lints of Rust and Python
 	@scripts/lint.sh
+
+deny: setup ## Check licences, sources, bans and advisories of all dependencies with cargo-deny
+	@scripts/deny.sh
+
+sbom: setup ## Write what the build consists of as a CycloneDX bill of materials: SBOM=FILE (hypostyle.cdx.json)
+	@. scripts/env.sh && "$$VENV/bin/python" scripts/dependencies.py sbom $(SBOM)
 
 format: setup ## Format Rust and Python
 	@cargo fmt --all

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes what parses bytes, each target for FUZZ_SECONDS (30). What is found stays under
-# fuzz/artifacts, and cargo-fuzz says how to run it again. Needs a nightly compiler.
+# Fuzzes what parses bytes, and a server with statements, each target for FUZZ_SECONDS (30). What is found stays
+# under fuzz/artifacts, and cargo-fuzz, or `python -m statements --replay`, runs it again. Needs a nightly compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 cargo +nightly fuzz --version >/dev/null 2>&1 || cargo install --locked --quiet cargo-fuzz
 
 corpus="$HYPOSTYLE_CACHE/fuzz"
-mkdir -p "$corpus"/{superblock,block,log,database,attachments,frame,message,chunk,dictionary,scram,files,transport,channel}
+mkdir -p "$corpus"/{superblock,block,log,database,columns,attachments,frame,message,chunk,dictionary,scram,files,transport,channel}
 cp tests/golden/format-v1/HYPOSTYLE "$corpus/superblock/golden"
 for name in format-v1 format-v1-transactions format-v1-sequences; do
     for file in tests/golden/$name/{log,catalog}-*; do
@@ -20,8 +20,13 @@ HYPOSTYLE_FUZZ_SEEDS="$corpus" cargo test --locked --quiet -p hypostyle-wire --t
 printf '\n== what PostgreSQL'"'"'s clients send\n'
 FUZZ_SECONDS="${FUZZ_SECONDS:-30}" cargo test --release --locked --quiet -p hypostyle-server fuzz::
 
+printf '\n== statements of a reader\n'
+cargo build --release --locked --quiet -p hypostyle-cli
+(cd bindings/python/tests && "$VENV/bin/python" -m statements --program "$CARGO_TARGET_DIR/release/hypostyle" \
+    --seconds "${FUZZ_SECONDS:-30}" --findings "$OLDPWD/fuzz/artifacts/statements")
+
 export CARGO_TARGET_DIR="$CARGO_TARGET_DIR/fuzz"
-for target in superblock block log database attachments frame message chunk dictionary scram files transport channel; do
+for target in superblock block log database columns attachments frame message chunk dictionary scram files transport channel; do
     printf '\n== %s\n' "$target"
     cargo +nightly fuzz run "$target" "$corpus/$target" -- -max_total_time="${FUZZ_SECONDS:-30}" -timeout=10 -rss_limit_mb=2048
 done

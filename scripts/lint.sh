@@ -16,6 +16,9 @@ cargo fmt --manifest-path fuzz/Cargo.toml --check
 "${ruff[@]}" format --quiet --config scripts/ruff.toml --check "${python_code[@]}"
 "${ruff[@]}" check --quiet --config scripts/ruff.toml "${python_code[@]}"
 
+# Licences and sources; `make deny` has all of deny.toml checked.
+"$VENV/bin/python" scripts/dependencies.py check
+
 # Whoever only asks a server links no query engine.
 if cargo tree --locked -p hypostyle-client -e normal --prefix none | grep -E '^(datafusion|hypostyle-engine|hypostyle-storage)'; then
     echo "hypostyle-client depends on what is above" >&2

@@ -19,7 +19,7 @@ stage() {
     return $status
 }
 
-below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-io -p hypostyle-storage
+below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-memory -p hypostyle-io -p hypostyle-storage
     -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
 # Together, so that one feature set is resolved and DataFusion is the build that all else uses.
 above_datafusion=(-p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli -p hypostyle-tests -p hypostyle-bench
@@ -27,6 +27,7 @@ above_datafusion=(-p hypostyle-engine -p hypostyle -p hypostyle-server -p hypost
 # For the Python package's tests of PostgreSQL's protocol; built with the server's tests.
 export HYPOSTYLE_PGWIRE=${CARGO_TARGET_DIR:-$PWD/target}/release/examples/pgwire
 
+stage "scripts" "$VENV/bin/python" -m pytest -q -p no:cacheprovider scripts
 stage "storage and below" cargo test --locked --no-fail-fast "${below_datafusion[@]}"
 stage "engine and above" cargo test --locked --no-fail-fast --release "${above_datafusion[@]}"
 stage "wheel" scripts/wheel.sh &&

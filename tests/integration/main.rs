@@ -1,9 +1,17 @@
 //! The one test binary that links the engine.
 
+/// As in the programs: statements are held to what the process has allocated.
+#[global_allocator]
+static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
+
 mod backup;
 mod bad_input;
 mod completion;
+mod complexity;
+mod conflict;
+mod exhaustion;
 mod interrupt;
+mod locks;
 mod memory;
 mod no_file_is_forgotten;
 mod pgwire;

@@ -16,9 +16,19 @@ const THREADS: &str = "hypostyle.threads";
 const MEMORY_LIMIT: &str = "hypostyle.memory_limit";
 const TEMP_DIRECTORY: &str = "hypostyle.temp_directory";
 const NETWORK_FILESYSTEM: &str = "hypostyle.allow_network_filesystem";
+const VERIFY: &str = "hypostyle.verify";
 
-const KNOWN: [&str; 8] =
-    ["uri", "username", "password", READ_ONLY, THREADS, MEMORY_LIMIT, TEMP_DIRECTORY, NETWORK_FILESYSTEM];
+const KNOWN: [&str; 9] = [
+    "uri",
+    "username",
+    "password",
+    READ_ONLY,
+    THREADS,
+    MEMORY_LIMIT,
+    TEMP_DIRECTORY,
+    NETWORK_FILESYSTEM,
+    VERIFY,
+];
 
 /// A database; its connections keep it open.
 pub struct Database {
@@ -51,6 +61,10 @@ impl Database {
                 MEMORY_LIMIT => open.memory_limit = Some(option::size(&key, value)?),
                 TEMP_DIRECTORY => open.temp_directory = Some(option::text(&key, value)?.into()),
                 NETWORK_FILESYSTEM => open.allow_network_filesystem = option::boolean(&key, value)?,
+                VERIFY => {
+                    let verify = option::text(&key, value)?.parse();
+                    open.verify = verify.map_err(from_database)?;
+                }
                 _ => return Err(option::unknown("database", &key, &KNOWN)),
             }
         }

@@ -24,6 +24,10 @@ mod session;
 mod statement;
 mod statistics;
 
+/// Statements are held to what this driver has allocated.
+#[global_allocator]
+static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
+
 pub use connection::Connection;
 pub use database::Database;
 pub use driver::Driver;

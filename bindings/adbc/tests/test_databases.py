@@ -60,6 +60,7 @@ def test_options(tmp_path):
         "hypostyle.memory_limit": "100MB",
         "hypostyle.temp_directory": str(tmp_path),
         "hypostyle.allow_network_filesystem": "true",
+        "hypostyle.verify": "always",
     }
     with connect(str(path), **options) as con:
         assert rows(con, "show threads") == [("threads", "1")]
@@ -74,6 +75,8 @@ def test_options(tmp_path):
             con.adbc_database.set_options(**{"hypostyle.threads": "2"})
         with pytest.raises(Error, match="no option"):
             con.adbc_database.set_options(nothing="2")
+    with pytest.raises(Error, match="auto, always or never"):
+        connect(str(path), **{"hypostyle.verify": "sometimes"})
     with connect(str(path), **{"hypostyle.read_only": "true"}) as con:
         with pytest.raises(Error) as error:
             rows(con, "create table t (a integer)")

@@ -7,7 +7,7 @@ use crate::poll;
 use crate::result::QueryResult;
 use crate::server::{self, Server};
 use arrow::array::RecordBatch;
-use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, TableKind};
+use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, Patience, TableKind};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens a database directory, a server's address, or a database in memory when `target` is `None`.
 #[pyfunction]
-#[pyo3(signature = (target, read_only, threads, memory_limit, temp_directory, allow_network_filesystem))]
+#[pyo3(signature = (target, read_only, threads, memory_limit, temp_directory, allow_network_filesystem, verify))]
 pub fn connect(
     py: Python<'_>,
     target: Option<PathBuf>,
@@ -29,7 +29,9 @@ pub fn connect(
     memory_limit: Option<&Bound<'_, PyAny>>,
     temp_directory: Option<PathBuf>,
     allow_network_filesystem: bool,
+    verify: &str,
 ) -> PyResult<Connection> {
+    let verify = verify.parse().map_err(|error| to_exception(py, error))?;
     let memory_limit = memory_limit.map(memory_limit_bytes).transpose()?;
     let options = OpenOptions {
         read_only,
@@ -37,6 +39,8 @@ pub fn connect(
         memory_limit,
         temp_directory,
         allow_network_filesystem,
+        patience: Some(Patience::default().unless(check_signals)),
+        verify,
         ..OpenOptions::default()
     };
     let threads = threads
@@ -46,6 +50,16 @@ pub fn connect(
         .detach(|| hypostyle::Connection::open(target.as_deref(), options))
         .map_err(|error| to_exception(py, error))?;
     Ok(Connection::new(inner, threads, Arc::new(AtomicUsize::new(0))))
+}
+
+/// Ends the opening of a database when a signal handler raises.
+fn check_signals() -> Result<(), Error> {
+    match poll::poll() {
+        hypostyle::Poll::Continue => Ok(()),
+        hypostyle::Poll::Interrupt => {
+            Err(Error::new(ErrorKind::Interrupted, "interrupted while the database was opened"))
+        }
+    }
 }
 
 fn memory_limit_bytes(limit: &Bound<'_, PyAny>) -> PyResult<u64> {

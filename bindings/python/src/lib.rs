@@ -18,6 +18,10 @@ mod table;
 
 use pyo3::prelude::*;
 
+/// Statements are held to what this module has allocated.
+#[global_allocator]
+static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
+
 #[pymodule]
 mod _native {
     use super::*;

@@ -51,13 +51,13 @@ impl QueryResult {
             position.row = 0;
             position.batch = if keep || position.kept.is_some() {
                 if position.kept.is_none() {
-                    let mut batches = self.inner.record_batches()?;
+                    let mut batches = self.inner.unread_batches()?;
                     batches.reverse();
                     position.kept = Some(batches);
                 }
                 position.kept.as_mut().and_then(Vec::pop)
             } else {
-                self.inner.next_batch()?
+                self.inner.next_unread()?
             };
             if position.batch.is_none() {
                 return Ok(None);
@@ -159,7 +159,7 @@ impl QueryResult {
 
     /// Rows `start..start + count` of the kept result; does not move `fetch`.
     fn slice<'py>(&self, py: Python<'py>, start: usize, count: usize) -> PyResult<Bound<'py, PyList>> {
-        let batches = py.detach(|| self.inner.record_batches()).map_err(|error| to_exception(py, error))?;
+        let batches = py.detach(|| self.inner.unread_batches()).map_err(|error| to_exception(py, error))?;
         let rows = PyList::empty(py);
         let (mut skip, mut left) = (start, count);
         for batch in batches {

@@ -246,6 +246,42 @@ def test_control_c_raises_keyboard_interrupt_and_leaves_the_connection_usable():
     assert done.stdout.strip() == "interrupted [(1,)]", done.stderr
 
 
+def test_control_c_ends_the_wait_for_a_lock_of_another_process(tmp_path):
+    with hypostyle.connect(tmp_path / "d") as con:
+        con.execute("create table t (a int)")
+    program = f"""
+        import os, signal, sys, threading, hypostyle
+
+        def interrupted(doing):
+            timer = threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT))
+            timer.start()
+            try:
+                doing()
+            except KeyboardInterrupt:
+                print("interrupted")
+            timer.join()
+
+        path = {str(tmp_path / "d")!r}
+        locked = open(path + "/shared")
+        con = hypostyle.connect(path)
+        # As another process would.
+        import fcntl
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        interrupted(lambda: hypostyle.connect(path))
+        interrupted(lambda: con.execute("insert into t values (1)"))
+        con.execute("set lock_timeout = '50ms'")
+        try:
+            con.execute("insert into t values (1)")
+        except hypostyle.BusyError as error:
+            print(error.sqlstate)
+        fcntl.flock(locked, fcntl.LOCK_UN)
+        con.execute("insert into t values (2)")
+        print(con.sql("select a from t").fetchall())
+    """
+    done = run(program)
+    assert done.stdout.splitlines() == ["interrupted", "interrupted", "55P03", "[(2,)]"], done.stderr
+
+
 def test_a_signal_handler_that_raises_something_else(con):
     def handler(number, frame):
         raise TimeoutError("too long")

@@ -1,6 +1,7 @@
 """Damaged files: CHECK DATABASE lists them, and who reads damaged rows gets an error, never other rows."""
 
 import random
+import time
 
 import hypostyle
 import pyarrow
@@ -174,6 +175,113 @@ def test_a_conversion_reads_no_damaged_strings(place, column, role, conversion):
     with start(program, place) as child:
         output, errors = child.communicate(timeout=DEADLINE)
     assert (child.returncode, output, errors) == (0, "XX001\n", "")
+
+
+# All ways in which a column is handed over, and how each is read.
+WAYS = {
+    "arrow": "con.sql(query).arrow().combine_chunks().to_pylist()",
+    "stream": "pyarrow.table(con.sql(query)).validate(full=True)",
+    "df": "str(con.sql(query).df())",
+    "pl": "str(con.sql(query).pl().sum())",
+    "fetchnumpy": "[str(values) for values in con.sql(query).fetchnumpy().values()]",
+    "fetchall": "con.sql(query).fetchall()",
+}
+
+# Says for each way whether it was refused, over a connection of each kind.
+EVERY_WAY = f"""
+    import sys, hypostyle, pyarrow
+    query = "select " + sys.argv[2] + " from t"
+    with hypostyle.connect(sys.argv[1], read_only=True) as own, own.serve(unix=sys.argv[3]) as server:
+        for con in (own, hypostyle.connect(server.addresses[0])):
+            for way, code in {WAYS!r}.items():
+                try:
+                    eval(code)
+                    print(way, "came")
+                except hypostyle.CorruptionError as error:
+                    print(way, error.sqlstate)
+"""
+
+
+@pytest.mark.parametrize(("column", "role"), FILES)
+def test_nothing_damaged_of_what_came_from_elsewhere_is_handed_over(place, column, role, tmp_path):
+    file = file_of(place, column, role)
+    # A high byte of an offset, to which no memory belongs; or a bit of a value that is like others.
+    flip(file, file.stat().st_size // 2 // 8 * 8 + 4)
+    with start(EVERY_WAY, place, column, tmp_path / "socket") as child:
+        output, errors = child.communicate(timeout=DEADLINE)
+    assert (child.returncode, errors) == (0, "")
+    assert output.splitlines() == [f"{way} XX001" for way in WAYS] * 2
+
+
+def make_own(directory):
+    """A database that this machine has written, and not put there."""
+    with hypostyle.connect(directory) as con:
+        con.append("t", pyarrow.table(CONTENT), create=True)
+
+
+def until_refused(con, query):
+    end = time.monotonic() + DEADLINE
+    while time.monotonic() < end:
+        try:
+            con.sql(query).arrow()
+        except hypostyle.CorruptionError as error:
+            return str(error)
+        time.sleep(0.01)
+    raise AssertionError("the damage was not found")
+
+
+def test_damage_of_what_was_written_here_fails_the_next_use(directory):
+    make_own(directory)
+    flip(file_of(directory, "n", "values"), 800_000)
+    with hypostyle.connect(directory, verify="always") as con, pytest.raises(hypostyle.CorruptionError):
+        con.sql("select n from t").fetchnumpy()
+    with hypostyle.connect(directory, verify="never") as con:
+        for _ in range(3):
+            assert len(con.sql("select n from t").fetchnumpy()["n"]) == ROWS
+            time.sleep(0.05)
+    with hypostyle.connect(directory) as con:
+        assert con.sql("select text from t").arrow().num_rows == ROWS
+        assert 'column "n"' in until_refused(con, "select n from t")
+        # Few rows are verified before they come.
+        with pytest.raises(hypostyle.CorruptionError):
+            con.sql("select n from t limit 10 offset 100000").arrow()
+        assert con.sql("select n from t limit 10").arrow().num_rows == 10
+        assert con.sql("select text from t").arrow().num_rows == ROWS
+    with pytest.raises(hypostyle.DataError, match="auto, always or never"):
+        hypostyle.connect(directory, verify="sometimes")
+
+
+def test_a_check_makes_a_directory_this_machines_own(place):
+    with hypostyle.connect(place) as con:
+        assert con.sql("check database").fetchall() == []
+    flip(file_of(place, "n", "values"), 800_000)
+    with hypostyle.connect(place) as con:
+        # It comes at once now.
+        assert con.sql("select n from t").arrow().num_rows == ROWS
+        assert 'column "n"' in until_refused(con, "select n from t")
+        assert len(con.sql("check database").fetchall()) == 1
+
+
+def test_a_child_process_verifies_what_its_parent_had_no_time_for(directory):
+    make_own(directory)
+    flip(file_of(directory, "n", "values"), 800_000)
+    program = """
+        import os, sys, warnings, hypostyle
+        warnings.simplefilter("ignore", DeprecationWarning)
+        con = hypostyle.connect(sys.argv[1])
+        result = con.sql("select n from t")
+        child = os.fork()
+        if child == 0:
+            try:
+                result.fetchnumpy()
+            except hypostyle.CorruptionError:
+                os._exit(7)
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    """
+    with start(program, directory) as child:
+        output, errors = child.communicate(timeout=DEADLINE)
+    assert (child.returncode, output, errors) == (0, "7\n", "")
 
 
 def test_damage_is_an_error_of_the_same_class_behind_a_server(place):

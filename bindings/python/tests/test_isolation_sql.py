@@ -10,6 +10,7 @@ BALANCE = 100
 TRANSFERS = 25
 PARENTS = 30
 CLAIMS = 20
+CHANGES = 25
 ATTEMPTS = 1000
 COUNTERS = 5
 COUNTS = 25
@@ -229,3 +230,36 @@ def test_each_upsert_and_merge_counts_once(directory):
         (found,) = in_a_fresh_process(place, "select k, n from counter order by k")
         assert found == [each for each in expected if each[1]]
         assert sum(n for _, n in found) == WORKERS * COUNTS
+
+
+def change_own_rows(con, decide, worker):
+    """How many conflicts there were, though nobody else touches these keys."""
+    conflicts = 0
+    for number in range(CHANGES):
+        own, neighbour = WORKERS * (number + 1) + worker, decide.randrange(WORKERS)
+        try:
+            with con.transaction():
+                con.execute("update item set n = n + 1 where id = ?", [worker])
+                con.execute("insert into item values (?, 0, ?)", [own, neighbour])
+        except hypostyle.ConflictError:
+            conflicts += 1
+    return conflicts
+
+
+def test_who_touches_different_keys_is_never_in_conflict(directory):
+    for seed in seeds():
+        place = directory / str(seed)
+        with hypostyle.connect(place) as con:
+            con.execute(
+                "create table item (id integer primary key, n integer, neighbour integer references item)"
+            )
+            con.executemany("insert into item values (?, 0, null)", [(id,) for id in range(WORKERS)])
+        twice = "select count(*) - count(distinct id) from item"
+        assert work_and_watch(place, change_own_rows, seed, twice, [(0,)]) == [0] * WORKERS
+        counters, whole = in_a_fresh_process(
+            place,
+            f"select n from item where id < {WORKERS}",
+            "select count(*), sum(n) from item",
+        )
+        assert counters == [(CHANGES,)] * WORKERS
+        assert whole == [(WORKERS * (CHANGES + 1), WORKERS * CHANGES)]

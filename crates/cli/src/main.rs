@@ -23,14 +23,20 @@ mod shell;
 mod sink;
 mod token;
 
+/// Statements are held to what the process has (docs of `hypostyle_memory`).
+#[global_allocator]
+static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
+
 use failure::{Failure, Outcome};
 use interrupt::Interrupt;
 use options::{Command, Options, Source};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use session::Session;
 use std::io::{BufReader, Write, stdin};
 
 fn main() -> ! {
     let options = Options::read();
+    allow_many_files();
     if let Some(command) = &options.command {
         std::process::exit(run_command(command));
     }
@@ -49,6 +55,13 @@ fn main() -> ! {
         }
     };
     std::process::exit(status)
+}
+
+/// Raises the soft limit of open files to the hard one: each file of a database in memory is one.
+fn allow_many_files() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    // Where that is refused, the statement that needs more says so.
+    let _kept = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
 fn run_command(command: &Command) -> i32 {

@@ -2,7 +2,7 @@
 
 use crate::output::Format;
 use clap::{ArgGroup, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use hypostyle::OpenOptions;
+use hypostyle::{OpenOptions, Verify};
 use hypostyle_server::Tls;
 use std::io::{IsTerminal, stdin};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -225,6 +225,10 @@ pub struct Opening {
     /// Open a database on a network file system, whose locks and mappings cannot be relied on
     #[arg(long)]
     allow_network_filesystem: bool,
+
+    /// When columns are verified that are handed out as they lie: auto, always or never
+    #[arg(long, value_name = "WHEN", default_value = "auto")]
+    verify: Verify,
 }
 
 impl Opening {
@@ -236,6 +240,8 @@ impl Opening {
             query_memory_limit: self.query_memory_limit,
             temp_directory: self.temp_directory.clone(),
             allow_network_filesystem: self.allow_network_filesystem,
+            patience: None,
+            verify: self.verify,
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::output::{self, Settings};
 use crate::progress::Display;
 use crate::sink::Sink;
 use crate::token::first_keyword;
-use hypostyle::{Connection, Error, OpenOptions, Poll, QueryResult};
+use hypostyle::{Connection, Error, OpenOptions, Patience, Poll, QueryResult};
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -36,9 +36,14 @@ enum Parquet {
 
 impl Session {
     pub fn open(options: &Options, interrupt: Arc<Interrupt>) -> hypostyle::Result<Self> {
-        let open_options = options.opening.options();
+        let asked = interrupt.clone();
+        let patience = Patience::default().unless(move || asked.check());
+        let open_options = OpenOptions { patience: Some(patience), ..options.opening.options() };
         let progress = Arc::new(Display::default());
-        let connection = Connection::open(options.database.as_deref(), open_options.clone())?;
+        let connection = {
+            let _running = interrupt.begin();
+            Connection::open(options.database.as_deref(), open_options.clone())?
+        };
         let session = Self {
             connection,
             settings: Settings {
@@ -64,6 +69,7 @@ impl Session {
     pub fn reopen(&mut self, target: Option<&Path>) -> hypostyle::Result<()> {
         // The old one goes first: it may be the same directory.
         self.close()?;
+        let _running = self.interrupt.begin();
         self.connection = Connection::open(target, self.open_options.clone())?;
         self.listen_to_connection();
         Ok(())
@@ -129,7 +135,7 @@ impl Session {
         }
         let mut writer = output::writer(&self.settings, &self.output, &result);
         let mut printed = 0;
-        while let Some(batch) = result.next_batch()? {
+        while let Some(batch) = result.next_unread()? {
             for piece in output::pieces(&batch) {
                 self.interrupt.check()?;
                 let rows = printed..printed + piece.num_rows() as u64;

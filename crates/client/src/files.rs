@@ -11,8 +11,10 @@ use arrow_schema::{DataType, SchemaRef};
 use hypostyle_io::File;
 use hypostyle_types::{Error, Result};
 use hypostyle_wire::{ChunkHeader, FileNode, Region, read_file_nodes};
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::slice::Iter;
+use std::sync::OnceLock;
 
 /// A result that is a mapping of the server's column files.
 #[derive(Debug)]
@@ -20,9 +22,21 @@ pub struct MappedColumns {
     schema: SchemaRef,
     files: Vec<File>,
     columns: Vec<Vec<FileNode>>,
+    /// The columns of which rows were read here.
+    read: Vec<OnceLock<Read>>,
     pub skip: usize,
     pub rows: usize,
 }
+
+/// A column, and whether the values of its dictionary were looked at.
+#[derive(Debug)]
+struct Read {
+    data: ArrayData,
+    dictionary: OnceLock<()>,
+}
+
+/// What is wrong with rows.
+type Flaw = &'static str;
 
 impl MappedColumns {
     /// # Errors
@@ -40,7 +54,42 @@ impl MappedColumns {
             |(index, descriptor)| File::from_descriptor(descriptor, &format!("file {index} of the result"));
         let files = descriptors.into_iter().enumerate().map(name).collect();
         let (skip, rows) = (header.skip as usize, header.rows as usize);
-        Ok(Self { schema, files, columns, skip, rows })
+        let read = columns.iter().map(|_| OnceLock::new()).collect();
+        Ok(Self { schema, files, columns, read, skip, rows })
+    }
+
+    /// Looks whether rows of a column are what its type says, for those who read them here: files
+    /// that the server has not verified yet may be damaged. Checksums are the server's.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column.
+    pub fn verify(&self, index: usize, rows: Range<usize>) -> Result<()> {
+        let field = self.schema.field(index);
+        let rows = self.skip + rows.start..self.skip + rows.end.min(self.rows);
+        if rows.is_empty() || field.data_type().is_primitive() {
+            return Ok(());
+        }
+        let read = match self.read[index].get() {
+            Some(read) => read,
+            None => {
+                let data = self.read(field.data_type(), &mut self.columns[index].iter(), false)?;
+                self.read[index].get_or_init(|| Read { data, dictionary: OnceLock::new() })
+            }
+        };
+        let verified = check(&read.data, rows.clone()).and_then(|()| match read.data.data_type() {
+            DataType::Dictionary(..) if read.dictionary.get().is_none() => {
+                let values = &read.data.child_data()[0];
+                check(values, 0..values.len()).map(|()| *read.dictionary.get_or_init(|| ()))
+            }
+            _ => Ok(()),
+        });
+        verified.map_err(|flaw| {
+            let (name, last) = (field.name(), rows.end - 1);
+            Error::corrupt(format!(
+                "column \"{name}\": rows {} to {last} of the server's files are damaged: {flaw}",
+                rows.start
+            ))
+        })
     }
 
     /// A column over mappings of its own, which are copy-on-write when `private`. O(1) in the rows.
@@ -119,9 +168,65 @@ impl MappedColumns {
         }
         // SAFETY: `read_file_nodes` has checked that the buffers have the lengths that the type and the elements demand, and
         // mapping them that the files are as long; they begin on a page, so they are aligned. Offsets ascend, text is UTF-8 and codes
-        // are below the number of values because the server's storage wrote them from valid arrays; the server is one
-        // that could as well have written into this process.
+        // are below the number of values because the server's storage wrote them from valid arrays; rows that are read here
+        // are looked at first (`verify`), and of what others read, the server is one that could as well have written into
+        // this process.
         Ok(unsafe { builder.build_unchecked() })
+    }
+}
+
+/// Looks at some elements, and at those within them.
+fn check(data: &ArrayData, rows: Range<usize>) -> std::result::Result<(), Flaw> {
+    let buffer = |index: usize| &data.buffers()[index];
+    match data.data_type() {
+        DataType::LargeUtf8 | DataType::LargeBinary => {
+            let offsets = &buffer(0).typed_data::<i64>()[rows.start..=rows.end];
+            let within = ascending(offsets, buffer(1).len())?;
+            if *data.data_type() == DataType::LargeBinary {
+                return Ok(());
+            }
+            let (first, bytes) = (within.start, &buffer(1)[within]);
+            let text = std::str::from_utf8(bytes).map_err(|_| "text is not UTF-8")?;
+            let begins = |offset: &i64| text.is_char_boundary(*offset as usize - first);
+            offsets.iter().all(begins).then_some(()).ok_or("text is not UTF-8")
+        }
+        DataType::LargeList(_) => {
+            let child = &data.child_data()[0];
+            check(child, ascending(&buffer(0).typed_data::<i64>()[rows.start..=rows.end], child.len())?)
+        }
+        DataType::Map(..) => {
+            let child = &data.child_data()[0];
+            let offsets = &buffer(0).typed_data::<i32>()[rows.start..=rows.end];
+            let offsets: Vec<i64> = offsets.iter().map(|offset| (*offset).into()).collect();
+            check(child, ascending(&offsets, child.len())?)
+        }
+        DataType::FixedSizeList(_, length) => {
+            let length = *length as usize;
+            check(&data.child_data()[0], rows.start * length..rows.end * length)
+        }
+        DataType::Struct(_) => data.child_data().iter().try_for_each(|child| check(child, rows.clone())),
+        DataType::Dictionary(key, _) => {
+            let distinct = data.child_data()[0].len();
+            let has_value = |row: usize| {
+                let code = match key.as_ref() {
+                    DataType::Int8 => buffer(0).typed_data::<i8>()[row].into(),
+                    DataType::Int16 => buffer(0).typed_data::<i16>()[row].into(),
+                    _ => buffer(0).typed_data::<i32>()[row],
+                };
+                usize::try_from(code).is_ok_and(|code| code < distinct) || data.is_null(row)
+            };
+            rows.into_iter().all(has_value).then_some(()).ok_or("a code has no value")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the offsets span.
+fn ascending(offsets: &[i64], end: usize) -> std::result::Result<Range<usize>, Flaw> {
+    let place = |offset: Option<&i64>| offset.and_then(|offset| usize::try_from(*offset).ok());
+    match (place(offsets.first()), place(offsets.last())) {
+        (Some(first), Some(last)) if last <= end && offsets.is_sorted() => Ok(first..last),
+        _ => Err("offsets do not ascend, or leave what they point into"),
     }
 }
 
@@ -138,6 +243,45 @@ mod tests {
     use arrow_schema::{Field, Schema};
     use hypostyle_wire::{Place, write_file_nodes};
     use std::sync::Arc;
+
+    /// A column of texts over memory files.
+    fn texts(offsets: &[i64], heap: &[u8]) -> MappedColumns {
+        let file = |bytes: &[u8]| File::sealed(File::unsealed().unwrap(), &[bytes]).unwrap();
+        let bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
+        let region = |bytes: &[u8], descriptor| Region { length: bytes.len() as u64, descriptor };
+        let node = FileNode {
+            elements: offsets.len() as u64 - 1,
+            nulls: 0,
+            validity: None,
+            buffers: vec![region(&bytes, 0), region(heap, 1)],
+            dictionary: None,
+        };
+        let head = write_file_nodes([&node].into_iter());
+        let (rows, place) = (node.elements, Place::Columns);
+        let header = ChunkHeader { query: 1, place, number: 0, rows, checksum: 0, skip: 0, head };
+        let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::LargeUtf8, false)]));
+        MappedColumns::new(schema, &header, vec![file(&bytes), file(heap)]).unwrap()
+    }
+
+    #[test]
+    fn rows_that_are_read_here_are_what_their_type_says() {
+        texts(&[0, 1, 3, 4], "a\u{e9}b".as_bytes()).verify(0, 0..3).unwrap();
+        for (offsets, heap) in [
+            (&[0, 5, 3, 4][..], &b"abcd"[..]),
+            (&[0, 1 << 40, 3, 4], b"abcd"),
+            (&[-1, 1, 3, 4], b"abcd"),
+            (&[0, 1, 3, 4], b"a\xff\xffb"),
+            (&[0, 2, 3, 4], "a\u{e9}b".as_bytes()),
+        ] {
+            let columns = texts(offsets, heap);
+            let error = columns.verify(0, 0..3).unwrap_err();
+            assert_eq!(error.kind(), hypostyle_types::ErrorKind::Corrupt, "{offsets:?}: {error}");
+            assert!(error.message().contains("column \"s\""), "{error}");
+            columns.verify(0, 3..3).unwrap();
+        }
+        // Rows of which nothing is damaged can be read.
+        texts(&[0, 5, 3, 4], b"abcd").verify(0, 2..3).unwrap();
+    }
 
     #[test]
     fn files_must_have_the_rows_of_the_result() {

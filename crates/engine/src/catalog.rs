@@ -7,9 +7,10 @@ use crate::file::table_from_path;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::memory::Held;
 use crate::pg_catalog::{self, PG_CATALOG, PgCatalog};
+use crate::planner::check_wanted;
 use crate::scan::StoredTable;
 use crate::scope::{Name, Scope};
-use crate::statement::{default_of, plan_statement, planning_error};
+use crate::statement::{default_of, parse_stored, plan_statement, planning_error, too_complex};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -27,6 +28,9 @@ use std::sync::atomic::Ordering;
 
 /// Views within each other: planning one recurses.
 const VIEWS_MAX: usize = 64;
+
+/// Views that a view may read, those within views among them, each as often as it is read.
+const VIEWS_READ_MAX: usize = 4096;
 
 /// The catalog and the schema of names that have none.
 pub(crate) const SEARCH: &str = "search_path";
@@ -204,15 +208,16 @@ async fn relation(
         return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
     }
     let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
+    check_wanted()?;
     let _one_more = Nesting::new(scope, &name.name)?;
     let mut state = scope.state()?;
     let search = &mut state.config_mut().options_mut().catalog;
     search.default_catalog = search_from(&name.database);
-    let dialect = state.config().options().sql_parser.dialect;
-    let statement = state.sql_to_statement(&view.sql, &dialect)?;
-    let plan = Box::pin(async move { plan_statement(&state, statement).await }).await.map_err(|error| {
-        external(planning_error(error, &snapshot).context(format!("view \"{}\"", name.name)))
-    })?;
+    let of_view = |error: hypostyle_types::Error| external(error.context(format!("view \"{}\"", name.name)));
+    let statement = parse_stored(&view.sql).map_err(of_view)?;
+    let plan = Box::pin(async move { plan_statement(&state, statement).await })
+        .await
+        .map_err(|error| of_view(planning_error(error, &snapshot)))?;
     Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
 }
 
@@ -223,6 +228,14 @@ impl<'a> Nesting<'a> {
     /// # Errors
     /// When there are too many: a view may have been replaced by one that reads it.
     fn new(scope: &'a Scope, view: &str) -> Result<Self> {
+        if scope.views.load(Ordering::Relaxed) == 0 {
+            scope.views_read.store(0, Ordering::Relaxed);
+        }
+        if scope.views_read.fetch_add(1, Ordering::Relaxed) >= VIEWS_READ_MAX {
+            return Err(external(too_complex(format!(
+                "view \"{view}\" is one of more than {VIEWS_READ_MAX} within another one; store some of them in a table"
+            ))));
+        }
         if scope.views.fetch_add(1, Ordering::Relaxed) < VIEWS_MAX {
             return Ok(Self(scope));
         }

@@ -2,11 +2,19 @@
 
 use crate::cast::type_name;
 use crate::scan::POSITION;
+use crate::spill::LIMIT_NAME;
+use crate::statement::{NESTED_TOO_DEEPLY, too_complex};
 use arrow::error::ArrowError;
 use datafusion::common::SchemaError;
 use datafusion::error::DataFusionError;
+use datafusion::sql::sqlparser::parser::ParserError;
 use hypostyle_types::{Error, ErrorKind, did_you_mean};
 use std::collections::HashSet;
+
+/// An error of our own on its way through DataFusion.
+pub(crate) fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
 
 /// The kind and message of an error that came up through DataFusion; one of our own comes back whole.
 pub fn from_datafusion(error: DataFusionError) -> Error {
@@ -17,6 +25,9 @@ fn of_datafusion(error: &DataFusionError) -> Error {
     let of = |kind| Error::new(kind, error.strip_backtrace());
     match error {
         DataFusionError::External(_) => {}
+        other if other.message().contains(LIMIT_NAME) => {
+            return Error::new(ErrorKind::DiskFull, other.strip_backtrace());
+        }
         // Wherever it was met, on the way here it has become a text.
         other if is_of_full_disk(&other.message()) => {
             return Error::new(
@@ -40,6 +51,9 @@ fn of_datafusion(error: &DataFusionError) -> Error {
                 None => Error::invalid_input(inner.to_string()),
             },
         },
+        DataFusionError::SQL(inner, _) if matches!(**inner, ParserError::RecursionLimitExceeded) => {
+            too_complex(NESTED_TOO_DEEPLY)
+        }
         DataFusionError::SQL(inner, _) => Error::new(ErrorKind::Syntax, syntax_message(&inner.to_string())),
         DataFusionError::SchemaError(inner, _) => schema_error(inner),
         DataFusionError::Plan(message) => plan_error(message),

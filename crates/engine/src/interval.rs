@@ -1,6 +1,7 @@
 //! Intervals: the forms in which they are written, and their order.
 
 use crate::comparison::{is_text, operands};
+use crate::planner::check_wanted;
 use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray, Time64MicrosecondArray};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
@@ -89,6 +90,7 @@ pub(crate) struct Scaling;
 
 impl ExprPlanner for Scaling {
     fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        check_wanted()?;
         let is_factor = |expr: &Expr| {
             matches!(expr, Expr::Placeholder(_)) || expr.get_type(schema).is_ok_and(|of| of.is_numeric())
         };

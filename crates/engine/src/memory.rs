@@ -29,6 +29,57 @@ impl Budget for Held {
     }
 }
 
+/// Of a token while its statement is parsed and planned, as measured, and the statements for which nobody asks.
+const TOKEN_BYTES: u64 = 1 << 10;
+const TOKENS_FREE: usize = 4 << 10;
+
+/// The memory to parse and plan a text in, which is held until the statement has begun.
+///
+/// # Errors
+/// `OutOfMemory` when there is not so much.
+pub(crate) fn for_text(sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_types::Result<Option<Held>> {
+    // A token has a byte at least.
+    let tokens = if sql.len() <= TOKENS_FREE { 0 } else { tokens_at_most(sql) };
+    if tokens <= TOKENS_FREE {
+        return Ok(None);
+    }
+    let held = Held::new("parsing and planning the statement", pool);
+    held.take(tokens as u64 * TOKEN_BYTES)?;
+    Ok(Some(held))
+}
+
+/// The memory of a statement that is kept as it was parsed.
+///
+/// # Errors
+/// `OutOfMemory` when there is not so much.
+pub(crate) fn for_kept(what: &str, sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_types::Result<Held> {
+    let held = Held::new(what, pool);
+    held.take(tokens_at_most(sql) as u64 * TOKEN_BYTES)?;
+    Ok(held)
+}
+
+/// The tokens of a text but for space, or more.
+fn tokens_at_most(sql: &str) -> usize {
+    let (mut tokens, mut within_word, mut quote) = (0, false, None);
+    for byte in sql.bytes() {
+        if quote.is_some() {
+            if quote == Some(byte) {
+                quote = None;
+            }
+            continue;
+        }
+        let is_word = byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"_.$".contains(&byte);
+        if !byte.is_ascii_whitespace() && !(is_word && within_word) {
+            tokens += 1;
+        }
+        within_word = is_word;
+        if b"'\"`".contains(&byte) {
+            quote = Some(byte);
+        }
+    }
+    tokens
+}
+
 /// A pool within another one, that lets no more than `limit` bytes be reserved. A session runs one statement at a
 /// time, so that a pool for each session is one for each statement.
 #[derive(Debug)]
@@ -97,5 +148,37 @@ impl MemoryPool for QueryPool {
 
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(self.limit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    #[test]
+    fn tokens_are_counted_and_what_is_quoted_is_one() {
+        for (sql, tokens) in [
+            ("", 0),
+            ("SELECT 1", 2),
+            ("select a.b+1.5, 'it, (is) text' from \"t, u\"", 7),
+            ("VALUES (1),(2) , (30)", 12),
+        ] {
+            assert_eq!(tokens_at_most(sql), tokens, "{sql}");
+        }
+    }
+
+    #[test]
+    fn long_texts_need_memory_and_long_values_do_not() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(32 << 20));
+        assert!(for_text("SELECT 1", &pool).unwrap().is_none());
+        assert!(for_text(&format!("SELECT '{}'", "x, ".repeat(1 << 20)), &pool).unwrap().is_none());
+        let of_rows = |rows: usize| format!("VALUES {}(1)", "(1), ".repeat(rows));
+        let held = for_text(&of_rows(5_000), &pool).unwrap();
+        assert_eq!(pool.reserved(), (5_000 * 4 + 4) * 1024);
+        drop(held);
+        assert_eq!(pool.reserved(), 0);
+        let error = for_text(&of_rows(10_000), &pool).unwrap_err();
+        assert_eq!(error.sqlstate(), "53200", "{error}");
     }
 }

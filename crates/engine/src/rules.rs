@@ -1,6 +1,9 @@
 //! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
 //! after that and before constants are folded.
 
+use crate::amplifier::BoundFunctions;
+use crate::meter::Meter;
+use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, time_zone};
 use datafusion::common::DFSchema;
@@ -9,7 +12,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, OptimizerRule};
 use std::sync::Arc;
 
 /// What may become of an expression over columns of a schema.
@@ -30,12 +33,13 @@ const AS_COERCED: &[Rewrite] =
     &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::equal_zeros];
 
 /// The analyzer rules of DataFusion with ours in their places.
-pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+pub(crate) fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let coercion = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
     rules.insert(coercion, Arc::new(Rewrites { name: "rewrites_as_written", rewrites: AS_WRITTEN }));
     rules.push(Arc::new(time_zone::InSessionZone));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
+    rules.push(Arc::new(BoundFunctions(meter.clone())));
     rules
 }
 
@@ -45,7 +49,28 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
     rules.push(Arc::new(comparison::BothZeros));
+    for place in (0..=rules.len()).rev().step_by(WANTED_EVERY) {
+        rules.insert(place, Arc::new(Wanted));
+    }
     rules
+}
+
+/// Rules of the optimizer between two looks whether the plan is still wanted.
+const WANTED_EVERY: usize = 4;
+
+/// Ends the optimizing of a plan that nobody waits for any more.
+#[derive(Debug)]
+struct Wanted;
+
+impl OptimizerRule for Wanted {
+    fn name(&self) -> &str {
+        "wanted"
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        check_wanted()?;
+        Ok(Transformed::no(plan))
+    }
 }
 
 #[derive(Debug)]
@@ -62,6 +87,7 @@ impl AnalyzerRule for Rewrites {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let (mut changed, mut keys) = (false, 0);
         let plan = plan.transform_up_with_subqueries(|plan| {
+            check_wanted()?;
             let mut schema = merge_schema(&plan.inputs());
             if let LogicalPlan::TableScan(scan) = &plan {
                 let source = scan.source.schema();

@@ -56,6 +56,8 @@ pub(crate) struct Scope {
     pub held: Mutex<Vec<Held>>,
     /// Views whose queries are being planned, each for the one before.
     pub views: AtomicUsize,
+    /// Those that the first of them has read, each as often as it has.
+    pub views_read: AtomicUsize,
     /// The running statement is of a transaction that is to change nothing.
     pub read_only: AtomicBool,
     state: OnceLock<Weak<RwLock<SessionState>>>,
@@ -76,6 +78,7 @@ impl Scope {
             given: RwLock::default(),
             held: Mutex::default(),
             views: AtomicUsize::new(0),
+            views_read: AtomicUsize::new(0),
             read_only: AtomicBool::new(false),
             state: OnceLock::new(),
         })

@@ -10,16 +10,21 @@ use crate::error::from_datafusion;
 use crate::file;
 use crate::identity::Identity;
 use crate::memory::{Held, QueryPool};
+use crate::meter::{Ledger, Meter};
 use crate::pg_catalog::settings::Settings;
+use crate::pieces::InPieces;
+use crate::planner::Planners;
 use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::spill::SpillFiles;
 use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
+use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
-    aggregate, any_equal, function, interval, operand, ranking, rules, shared, text_function, time_zone,
+    aggregate, amplifier, any_equal, function, interval, operand, ranking, rules, shared, text_function,
+    time_zone,
 };
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -33,7 +38,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
-use hypostyle_storage::{ColumnData, Database, SCHEMA_MAIN, Snapshot};
+use hypostyle_storage::{ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -45,7 +50,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
-use tokio::runtime::Runtime;
+use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
 /// Of a statement's text in SHOW SESSIONS.
@@ -56,14 +61,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Batches that may wait between the engine's threads and the caller's.
 const BATCHES_IN_FLIGHT: usize = 4;
 
-/// Stack of a worker thread: deep expressions recurse.
-const STACK_BYTES: usize = 16 << 20;
+/// Stack of a worker thread: expressions recurse as deep as the gate lets statements nest. What is not used takes no memory.
+const STACK_BYTES: usize = 64 << 20;
 
 /// Rows of a join's smaller side that one of a single thread would collect, those that any does, and what a row takes where only
 /// bytes are known.
 const COLLECTED_ROWS: usize = 16 << 20;
 const COLLECTED_ROWS_MIN: usize = 128 << 10;
 const COLLECTED_ROW_BYTES: usize = 64;
+
+/// The setting of how long the locks of other processes are waited for.
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
 
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -74,8 +82,12 @@ pub struct EngineOptions {
     pub query_memory_limit: Option<u64>,
     /// Where operators spill; the system's temporary directory when absent.
     pub temp_directory: Option<PathBuf>,
+    /// Bytes that spilled rows may take; half of what is free when absent.
+    pub temp_directory_limit: Option<u64>,
     /// ATTACH takes databases on network file systems, too.
     pub allow_network_filesystem: bool,
+    /// When columns of attached databases are verified that are handed out as they lie.
+    pub verify: Verify,
 }
 
 /// What a poll hook answers.
@@ -121,6 +133,13 @@ impl Workers {
             self.runtime.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
         Ok(runtime.spawn(future))
     }
+
+    fn handle(&self) -> Result<Handle> {
+        let runtime = self.runtime.as_ref();
+        runtime
+            .map(|runtime| runtime.handle().clone())
+            .ok_or_else(|| Error::internal("the worker threads have ended"))
+    }
 }
 
 impl Drop for Workers {
@@ -146,7 +165,9 @@ pub struct Engine {
     database: Arc<Database>,
     pub(crate) attached: RwLock<Attached>,
     runtime: Workers,
+    planners: Planners,
     environment: RwLock<Arc<RuntimeEnv>>,
+    ledger: Arc<Ledger>,
     options: RwLock<EngineOptions>,
     sessions: Mutex<Vec<Weak<Session>>>,
     sessions_opened: AtomicU64,
@@ -178,7 +199,9 @@ impl Engine {
             database,
             attached: RwLock::default(),
             runtime,
+            planners: Planners::default(),
             environment,
+            ledger: Ledger::new(options.memory_limit),
             options: RwLock::new(options),
             sessions: Mutex::default(),
             sessions_opened: AtomicU64::new(0),
@@ -223,6 +246,7 @@ impl Engine {
     /// Sessions opened after this have the new limits; the one that changes them takes them at once.
     pub(crate) fn set_options(&self, options: EngineOptions) -> Result<()> {
         *self.environment.write() = environment(&options)?;
+        self.ledger.set_limit(options.memory_limit);
         *self.options.write() = options;
         Ok(())
     }
@@ -231,7 +255,7 @@ impl Engine {
 fn environment(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
     let pool = FairSpillPool::new(usize::try_from(options.memory_limit).unwrap_or(usize::MAX));
     let consumers_shown = NonZeroUsize::MIN.saturating_add(4);
-    let files = SpillFiles::within(options.temp_directory.clone());
+    let files = SpillFiles::within(options.temp_directory.clone(), options.temp_directory_limit);
     let disk = DiskManagerBuilder::default().with_temp_file_factory(files);
     RuntimeEnvBuilder::new()
         .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, consumers_shown)))
@@ -281,6 +305,7 @@ pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 pub(crate) struct Running<'a> {
     session: &'a Session,
     _one_at_a_time: MutexGuard<'a, ()>,
+    _patience: Patient,
 }
 
 impl Drop for Running<'_> {
@@ -293,6 +318,7 @@ impl Drop for Running<'_> {
 
 /// One conversation with a database.
 pub struct Session {
+    this: Weak<Self>,
     pub(crate) engine: Arc<Engine>,
     pub(crate) context: SessionContext,
     pub(crate) scope: Arc<Scope>,
@@ -307,7 +333,7 @@ pub struct Session {
     pub(crate) transactions_begun: AtomicU64,
     /// The changes of the engine's attached databases that `scope` has.
     attached_changes: AtomicU64,
-    interrupted: AtomicBool,
+    pub(crate) meter: Arc<Meter>,
     killed: AtomicBool,
     poll: RwLock<Option<PollHook>>,
     /// The state of an earlier statement, as good as a new copy of the context's.
@@ -349,6 +375,7 @@ impl Session {
     pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
         let counters = Arc::new(Counters::default());
         let settings = Arc::new(Settings::default());
+        let meter = Meter::new(&engine.ledger);
         if !identity.user.is_empty() {
             settings.force("session_authorization", &identity.user);
         }
@@ -363,6 +390,7 @@ impl Session {
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(SEARCH, SEARCH)
             .with_extension(counters.clone())
+            .with_extension(meter.clone())
             .with_extension(Arc::new(identity.privileges))
             .with_extension(settings.clone());
         share_work(config.options_mut(), engine.options().threads);
@@ -377,14 +405,17 @@ impl Session {
             .with_catalog_list(Arc::new(Databases(scope.clone())))
             .with_runtime_env(engine.environment())
             .with_default_features()
-            .with_analyzer_rules(rules::analyzer_rules())
+            .with_analyzer_rules(rules::analyzer_rules(&meter))
             .with_optimizer_rules(rules::optimizer_rules())
             .with_type_planner(Arc::new(TypeNames))
             .with_query_planner(Arc::new(shared::Planner))
             .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rule(Arc::new(InPieces))
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
         let mut context = SessionContext::new_with_state(state);
+        // Before those of JSON.
+        context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
         file::register(&context)?;
         for function in aggregate::functions() {
@@ -399,9 +430,11 @@ impl Session {
         any_equal::register(&context);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);
+        amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
-        let session = Arc::new(Self {
+        let session = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
             engine,
             context,
             scope,
@@ -413,7 +446,7 @@ impl Session {
             transaction: Mutex::default(),
             transactions_begun: AtomicU64::new(0),
             attached_changes: AtomicU64::new(0),
-            interrupted: AtomicBool::new(false),
+            meter,
             killed: AtomicBool::new(false),
             poll: RwLock::new(None),
             temporary: OnceLock::new(),
@@ -541,17 +574,25 @@ impl Session {
 
     /// Makes the running statement, or the fetch of its rows, fail with `Interrupted`.
     pub fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::Release);
+        self.meter.interrupted.store(true, Ordering::Release);
     }
 
     /// Whether something has asked for the running statement, or the last one, to end.
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Acquire)
+        self.meter.interrupted.load(Ordering::Acquire)
     }
 
     /// Begins a call of the session, which runs one at a time.
     pub(crate) fn enter(&self) -> Running<'_> {
-        Running { session: self, _one_at_a_time: self.running.lock() }
+        let _one_at_a_time = self.running.lock();
+        Running { session: self, _one_at_a_time, _patience: self.patience().hold() }
+    }
+
+    /// How long statements wait for the locks of other processes.
+    fn patience(&self) -> Patience {
+        let session = self.this.clone();
+        Patience::of(self.settings.time(LOCK_TIMEOUT))
+            .unless(move || session.upgrade().map_or(Ok(()), |session| session.check_interrupt()))
     }
 
     /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshots.
@@ -563,7 +604,7 @@ impl Session {
     fn start_counting(&self) -> Result<()> {
         self.check_killed()?;
         self.scope.held.lock().clear();
-        self.interrupted.store(false, Ordering::Release);
+        self.meter.begin();
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
         *self.started.lock() = Instant::now();
@@ -576,7 +617,7 @@ impl Session {
     /// `Closed` after KILL.
     pub fn go_on(&self) -> Result<()> {
         self.check_killed()?;
-        self.interrupted.store(false, Ordering::Release);
+        self.meter.interrupted.store(false, Ordering::Release);
         *self.started.lock() = Instant::now();
         Ok(())
     }
@@ -672,7 +713,7 @@ impl Session {
         if hook.is_some_and(|hook| hook(&progress) == Poll::Interrupt) {
             self.interrupt();
         }
-        if self.interrupted.load(Ordering::Acquire) {
+        if self.is_interrupted() {
             return Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted"));
         }
         Ok(())
@@ -698,10 +739,10 @@ impl Session {
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let (sender, receiver) = sync_channel(1);
-        let task = self.engine.runtime.spawn(async move {
+        let task = self.engine.runtime.spawn(self.meter.charged(async move {
             // The receiver is gone when the caller was interrupted: nobody wants the value.
             let _unwanted = sender.send(future.await);
-        })?;
+        }))?;
         match self.receive(&receiver) {
             Ok(Some(result)) => result,
             Ok(None) => Err(Error::internal("the query panicked; please report it")),
@@ -712,16 +753,37 @@ impl Session {
         }
     }
 
-    /// Runs a future on this thread as far as it goes without waiting, and the rest on the engine's.
+    /// Runs a future that plans on a thread of its own and waits for it. What the future leaves to the engine's threads goes on there.
+    ///
+    /// # Errors
+    /// The future's; `Interrupted`; `Busy` (53000) when too many plans were given up and go on; `Internal` when it panics.
+    pub(crate) fn wait_apart<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let threads = self.engine.options().threads;
+        let future = self.meter.charged(future);
+        let planned = self.engine.planners.start(self.engine.runtime.handle()?, threads, future)?;
+        match self.receive(&planned.receiver) {
+            Ok(Some(result)) => result,
+            Ok(None) => Err(Error::internal("the query panicked; please report it")),
+            Err(interrupted) => {
+                self.engine.planners.give_up(planned);
+                Err(interrupted)
+            }
+        }
+    }
+
+    /// Runs a future on this thread as far as it goes without waiting, and the rest apart from it.
     pub(crate) fn wait_here<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
         let mut future = Box::pin(future);
-        let first = catch_unwind(AssertUnwindSafe(|| (&mut future).now_or_never()));
+        let first = catch_unwind(AssertUnwindSafe(|| self.meter.charge(|| (&mut future).now_or_never())));
         match first {
             Ok(Some(result)) => result,
-            Ok(None) => self.wait(future),
+            Ok(None) => self.wait_apart(future),
             Err(_) => Err(Error::internal("the query panicked; please report it")),
         }
     }
@@ -733,15 +795,17 @@ impl Session {
         mut each: impl FnMut(RecordBatch) -> Result<()>,
     ) -> Result<()> {
         let (sender, receiver) = sync_channel(BATCHES_IN_FLIGHT);
-        let task = self.engine.runtime.spawn(async move {
+        let meter = self.meter.clone();
+        let task = self.engine.runtime.spawn(self.meter.charged(async move {
             while let Some(batch) = stream.next().await {
                 let batch = batch.map(Some).map_err(from_datafusion);
+                let batch = batch.and_then(|batch| meter.check().map(|()| batch));
                 if tokio::task::block_in_place(|| sender.send(batch)).is_err() {
                     return;
                 }
             }
             let _unwanted = tokio::task::block_in_place(|| sender.send(Ok(None)));
-        })?;
+        }))?;
         let result = loop {
             match self.receive(&receiver) {
                 Ok(Some(Ok(Some(batch)))) => {
@@ -773,8 +837,13 @@ impl Session {
         self.engine.database.check_process()?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
         let stream = rows.stream.clone();
-        let next =
-            self.wait(async move { stream.lock().await.next().await.transpose().map_err(from_datafusion) });
+        let meter = self.meter.clone();
+        let next = self.wait(async move {
+            let batch = stream.lock().await.next().await.transpose().map_err(from_datafusion)?;
+            meter.check()?;
+            batch.iter().for_each(|batch| meter.hand_over(batch));
+            Ok(batch)
+        });
         self.fetches.fetch_sub(1, Ordering::Relaxed);
         next.inspect_err(|error| {
             if let Some(explicit) = self.transaction.lock().as_mut()
@@ -823,7 +892,19 @@ impl StoredResult {
         Arc::new(Schema::new(fields))
     }
 
-    /// Checks the checksums of rows of the result, for those who read them here: a mapping is handed
+    /// Called before some columns are handed out as they lie, for others to read: they are verified
+    /// now, or soon, as the database was opened. `proceed` is asked before each block that is.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block; those of `proceed`.
+    pub fn hand_out(&self, columns: Range<usize>, mut proceed: impl FnMut() -> Result<()>) -> Result<()> {
+        let rows = self.offset..self.offset + self.rows;
+        self.columns[columns]
+            .iter()
+            .try_for_each(|(_, column)| self.snapshot.hand_out(column, rows.clone(), &mut proceed))
+    }
+
+    /// Checks the checksums and the structure of rows of the result, for those who read them here: a mapping is handed
     /// over unread.
     ///
     /// # Errors

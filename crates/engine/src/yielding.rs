@@ -1,6 +1,8 @@
 //! Plans that let go of their thread: a join may compute for hours between two rows of its scans, where alone a task
 //! yields, and only then is one that was interrupted dropped.
 
+use crate::error::external;
+use crate::meter::Meter;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
@@ -111,10 +113,12 @@ impl ExecutionPlan for YieldExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
+        let input = self.input.execute(partition, context.clone())?;
         let schema = input.schema();
+        let meter = context.session_config().get_extension::<Meter>();
         let mut last = Instant::now();
         let passed = input.then(move |batch| {
+            let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
             let is_due = last.elapsed() > YIELD_TIME;
             if is_due {
                 last = Instant::now();
@@ -123,7 +127,7 @@ impl ExecutionPlan for YieldExec {
                 if is_due {
                     tokio::task::yield_now().await;
                 }
-                batch
+                checked.and(batch)
             }
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, passed)))

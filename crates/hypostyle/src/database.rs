@@ -2,7 +2,7 @@
 
 use crate::Connection;
 use hypostyle_engine::{Engine, EngineOptions, Identity, system_memory};
-use hypostyle_storage::{OpenMode, StorageOptions};
+use hypostyle_storage::{OpenMode, Patience, StorageOptions, Verify};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,10 @@ pub struct OpenOptions {
     pub temp_directory: Option<PathBuf>,
     /// Open a database on a network file system, whose locks and mappings cannot be relied on.
     pub allow_network_filesystem: bool,
+    /// How long opening waits for the locks of other processes, and who may end that before.
+    pub patience: Option<Patience>,
+    /// When columns are verified that are handed out as they lie.
+    pub verify: Verify,
 }
 
 /// An open database; clones are handles of the same one.
@@ -38,7 +42,7 @@ impl Database {
     ///
     /// # Errors
     /// `NotFound`, `InvalidInput` when it is not a database, `Version`, `Corrupt`, `Io`; `Unsupported` on a
-    /// network file system.
+    /// network file system; `Busy` when another process has a lock of it for too long.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         if let Some(text) = path.as_ref().to_str().filter(|text| text.contains("://")) {
@@ -51,6 +55,8 @@ impl Database {
         })?;
         let storage = StorageOptions {
             allow_network_filesystem: options.allow_network_filesystem,
+            patience: options.patience.clone(),
+            verify: options.verify,
             ..StorageOptions::from(mode)
         };
         Self::over(hypostyle_storage::Database::open(&path, storage)?, Some(path), options)
@@ -75,7 +81,9 @@ impl Database {
             memory_limit: options.memory_limit.unwrap_or((system_memory() as f64 * MEMORY_SHARE) as u64),
             query_memory_limit: options.query_memory_limit,
             temp_directory: options.temp_directory,
+            temp_directory_limit: None,
             allow_network_filesystem: options.allow_network_filesystem,
+            verify: options.verify,
         };
         let engine = Engine::new(database, engine)?;
         Ok(Self { engine: Arc::new(RwLock::new(Some(engine))), path })

@@ -34,6 +34,6 @@ pub use hypostyle_engine::{
     TransferTrial, interval_texts, parse_bytes, split_statements, statement_is_complete,
 };
 pub use hypostyle_engine::{postgres, tpch};
-pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles};
+pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles, Patience, Verify};
 pub use hypostyle_types::{Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 pub use result::{QueryResult, StoredFiles};

@@ -15,6 +15,10 @@ use hypostyle_types::{Error, Result};
 use parking_lot::Mutex;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long rows that are handed out are verified before the poll hook is called.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// What a statement gave. Rows of a computed result are computed as they are asked for; a result
 /// that only picks stored columns costs nothing, whatever its rows.
@@ -157,11 +161,21 @@ impl QueryResult {
         }
     }
 
-    /// The next rows; a batch that was given is not kept, unless the result was materialized.
+    /// The next rows; a batch that was given is not kept, unless the result was materialized. Those
+    /// of a stored result are verified as the database was opened.
+    ///
+    /// # Errors
+    /// Those of the query; `Corrupt`, naming the column and the block; `Interrupted`.
+    pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
+        self.hand_out(0..self.columns.len())?;
+        self.next_unread()
+    }
+
+    /// [`Self::next_batch`] for those who read the rows here, some at a time, and [`Self::verify_rows`] before they do.
     ///
     /// # Errors
     /// Those of the query; `Interrupted`.
-    pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
+    pub fn next_unread(&self) -> Result<Option<RecordBatch>> {
         let (session, rows) = match &self.source {
             Source::Embedded { session, rows, .. } => (session, rows),
             Source::Remote(result) => return result.next_batch(),
@@ -182,14 +196,33 @@ impl QueryResult {
         next.inspect_err(|error| *rows = Rows::Failed(error.clone()))
     }
 
-    /// Checks the checksums of these rows of a stored result. Its arrays are mappings that nobody has
+    /// Before columns of a stored result are handed out.
+    fn hand_out(&self, columns: Range<usize>) -> Result<()> {
+        match &self.source {
+            Source::Embedded { session, stored: Some(stored), .. } => {
+                // Older interrupts were of statements.
+                let may_be_interrupted = !session.is_interrupted();
+                let mut looked = Instant::now();
+                stored.hand_out(columns, || {
+                    if may_be_interrupted && looked.elapsed() >= POLL_INTERVAL {
+                        looked = Instant::now();
+                        session.check_interrupt()?;
+                    }
+                    Ok(())
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the checksums and the structure of these rows of a stored result. Its arrays are mappings that nobody has
     /// read: who reads values out of them here checks them first, or damage on disk may be taken for
     /// values. Computed results have been checked while they were computed.
     ///
     /// # Errors
     /// `Corrupt`, naming the column and the block.
     pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
-        self.stored().map_or(Ok(()), |stored| stored.verify_rows(rows))
+        (0..self.columns.len()).try_for_each(|column| self.verify_column(column, rows.clone()))
     }
 
     /// [`Self::verify_rows`] of one column.
@@ -197,12 +230,25 @@ impl QueryResult {
     /// # Errors
     /// `Corrupt`, naming the column and the block.
     pub fn verify_column(&self, column: usize, rows: Range<u64>) -> Result<()> {
-        self.stored().map_or(Ok(()), |stored| stored.verify_column(column, rows))
+        match &self.source {
+            Source::Embedded { stored: Some(stored), .. } => stored.verify_column(column, rows),
+            Source::Embedded { .. } => Ok(()),
+            // The checksums of a server's files are the server's.
+            Source::Remote(result) => result
+                .mapped()
+                .map_or(Ok(()), |mapped| mapped.verify(column, rows.start as usize..rows.end as usize)),
+        }
     }
 
     /// The files of a result that is a mapping of stored columns; `None` of a computed one.
+    ///
+    /// # Errors
+    /// `Corrupt`, naming the column and the block.
     pub fn stored_files(&self) -> Option<Result<StoredFiles>> {
         let stored = self.stored()?;
+        if let Err(error) = self.hand_out(0..self.columns.len()) {
+            return Some(Err(error));
+        }
         let columns = stored.columns.iter().map(|(_, column)| column.files()).collect::<Result<_>>();
         Some(columns.map(|columns| StoredFiles { skip: stored.offset, rows: stored.rows, columns }))
     }
@@ -269,12 +315,25 @@ impl QueryResult {
         match (&self.source, self.stored()) {
             (Source::Remote(result), _) => result.row_count(),
             (_, Some(stored)) => Ok(stored.rows),
-            (_, None) => Ok(self.record_batches()?.iter().map(|batch| batch.num_rows() as u64).sum()),
+            (_, None) => Ok(self.unread_batches()?.iter().map(|batch| batch.num_rows() as u64).sum()),
         }
     }
 
-    /// All rows, materialized; a stored result is one batch over its mappings.
+    /// All rows, materialized; a stored result is one batch over its mappings, verified as the
+    /// database was opened.
+    ///
+    /// # Errors
+    /// Those of the query; `Corrupt`, naming the column and the block.
     pub fn record_batches(&self) -> Result<Vec<RecordBatch>> {
+        self.hand_out(0..self.columns.len())?;
+        self.unread_batches()
+    }
+
+    /// [`Self::record_batches`] for those who read the rows here, some at a time, and [`Self::verify_rows`] before they do.
+    ///
+    /// # Errors
+    /// Those of the query.
+    pub fn unread_batches(&self) -> Result<Vec<RecordBatch>> {
         let rows = match &self.source {
             Source::Embedded { rows, .. } => rows,
             Source::Remote(result) => return result.record_batches(),
@@ -294,7 +353,8 @@ impl QueryResult {
     /// One column, and whether it was joined of several batches.
     fn joined(&self, index: usize) -> Result<(ArrayRef, bool)> {
         self.check_index(index)?;
-        let batches = self.record_batches()?;
+        self.hand_out(index..index + 1)?;
+        let batches = self.unread_batches()?;
         let arrays: Vec<&dyn Array> = batches.iter().map(|batch| batch.column(index).as_ref()).collect();
         match arrays.as_slice() {
             [] => Ok((new_empty_array(self.schema.field(index).data_type()), false)),
@@ -318,6 +378,7 @@ impl QueryResult {
         }
         match self.stored() {
             Some(stored) => {
+                self.hand_out(index..index + 1)?;
                 let array = stored.columns[index].1.private_array()?;
                 Ok(array.slice(stored.offset as usize, stored.rows as usize))
             }

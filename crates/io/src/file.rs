@@ -1,12 +1,15 @@
 //! One file of a store: positioned reads and writes, sync, and mappings.
 
 use crate::Mapping;
+use crate::directory::error_of;
 use crate::observer::{Observed, Operation, tell};
-use hypostyle_types::{Error, Result};
-use rustix::fs::{AtFlags, MemfdFlags, SealFlags, StatxFlags, statx};
-use std::io::{IoSlice, Write};
+use crate::pool::Pooled;
+use hypostyle_types::{Error, ErrorKind, Result};
+use rustix::fs::{AtFlags, FallocateFlags, MemfdFlags, Mode, SealFlags, StatxFlags, statx};
+use std::io::{self, IoSlice, Write};
+use std::ops::{Deref, Range};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 /// Bytes that are read and written at a time, where the kernel does not copy.
@@ -15,14 +18,48 @@ const COPY_BYTES: u64 = 256 << 10;
 /// An open file. Clones share the descriptor; no operation uses a cursor, so threads may share it.
 #[derive(Clone, Debug)]
 pub struct File {
-    inner: Arc<std::fs::File>,
+    inner: Inner,
     name: Arc<str>,
     observer: Observed,
 }
 
+#[derive(Clone, Debug)]
+enum Inner {
+    Open(Arc<std::fs::File>),
+    Pooled(Arc<Pooled>),
+}
+
+/// A descriptor for one operation.
+enum Descriptor<'a> {
+    Kept(&'a std::fs::File),
+    Pooled(Arc<std::fs::File>),
+}
+
+impl Deref for Descriptor<'_> {
+    type Target = std::fs::File;
+
+    fn deref(&self) -> &std::fs::File {
+        match self {
+            Self::Kept(file) => file,
+            Self::Pooled(file) => file,
+        }
+    }
+}
+
 impl File {
     pub(crate) fn new(inner: std::fs::File, name: &str, observer: &Observed) -> Self {
-        Self { inner: Arc::new(inner), name: name.into(), observer: observer.clone() }
+        Self { inner: Inner::Open(Arc::new(inner)), name: name.into(), observer: observer.clone() }
+    }
+
+    pub(crate) fn pooled(inner: Arc<Pooled>, name: &str, observer: &Observed) -> Self {
+        Self { inner: Inner::Pooled(inner), name: name.into(), observer: observer.clone() }
+    }
+
+    fn descriptor(&self) -> io::Result<Descriptor<'_>> {
+        Ok(match &self.inner {
+            Inner::Open(file) => Descriptor::Kept(file),
+            Inner::Pooled(file) => Descriptor::Pooled(file.open()?),
+        })
     }
 
     /// A file that somebody else has opened and passed on.
@@ -32,11 +69,11 @@ impl File {
 
     /// A descriptor of the same file for others, who can only read through it.
     pub fn read_only_descriptor(&self) -> Result<OwnedFd> {
-        let path = format!("/proc/self/fd/{}", self.inner.as_raw_fd());
-        match std::fs::File::open(path) {
-            Ok(file) => Ok(file.into()),
-            Err(error) => Err(self.error("cannot open for others", &error)),
-        }
+        let open = || {
+            let own = self.descriptor()?;
+            std::fs::File::open(format!("/proc/self/fd/{}", own.as_raw_fd()))
+        };
+        open().map(Into::into).map_err(|error| self.error("cannot open for others", &error))
     }
 
     /// The path on disk, or the name within a database in memory; for messages.
@@ -46,7 +83,7 @@ impl File {
 
     /// The length in bytes now.
     pub fn length(&self) -> Result<u64> {
-        match self.inner.metadata() {
+        match self.descriptor().and_then(|file| file.metadata()) {
             Ok(metadata) => Ok(metadata.len()),
             Err(error) => Err(self.error("cannot read the length of", &error)),
         }
@@ -56,24 +93,26 @@ impl File {
     pub fn is_removed(&self) -> Result<bool> {
         // Nothing else is asked for: Linux writes anew, with the next write, and makes durable with every sync, what
         // times of a file somebody has asked for, those of its neighbours on disk, too.
-        match statx(&self.inner, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK) {
-            Ok(answer) => Ok(answer.stx_nlink == 0),
-            Err(error) => Err(self.error("cannot read the links of", &error.into())),
+        let links =
+            |file: Descriptor<'_>| Ok(statx(&*file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK)?.stx_nlink);
+        match self.descriptor().and_then(links) {
+            Ok(links) => Ok(links == 0),
+            Err(error) => Err(self.error("cannot read the links of", &error)),
         }
     }
 
     pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         tell(&self.observer, Operation::Write { file: &self.name, offset, bytes })
-            .and_then(|()| self.inner.write_all_at(bytes, offset))
+            .and_then(|()| self.descriptor()?.write_all_at(bytes, offset))
             .map_err(|error| self.error("cannot write to", &error))
     }
 
     /// Fills `bytes` from `offset`; a file that ends before is an error.
     pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
-        self.inner.read_exact_at(bytes, offset).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::UnexpectedEof {
-                let end = offset + bytes.len() as u64;
-                Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
+        let read = self.descriptor().and_then(|file| file.read_exact_at(bytes, offset));
+        read.map_err(|error| {
+            if error.kind() == io::ErrorKind::UnexpectedEof {
+                self.truncated(offset + bytes.len() as u64)
             } else {
                 self.error("cannot read", &error)
             }
@@ -82,13 +121,38 @@ impl File {
 
     /// Reads what there is from `offset`, at most as much as `bytes` takes; how much that was.
     pub fn read_up_to(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-        self.inner.read_at(bytes, offset).map_err(|error| self.error("cannot read", &error))
+        let read = self.descriptor().and_then(|file| file.read_at(bytes, offset));
+        read.map_err(|error| self.error("cannot read", &error))
     }
 
+    /// # Errors
+    /// `OutOfMemory`, also of a file that says to be larger than any memory is; those of [`Self::read_at`].
     pub fn read_all(&self) -> Result<Vec<u8>> {
-        let mut bytes = vec![0; self.length()? as usize];
-        self.read_at(0, &mut bytes)?;
+        self.read(0..self.length()?)
+    }
+
+    /// The bytes of a range whose ends may be what a file says: neither a lie about them nor a file that is longer than
+    /// the memory ends the process.
+    ///
+    /// # Errors
+    /// `Corrupt` when the file ends before the range does, and `OutOfMemory` when there is no memory for it.
+    pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
+        if self.length()? < range.end {
+            return Err(self.truncated(range.end));
+        }
+        let length = range.end.saturating_sub(range.start) as usize;
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(length).map_err(|_| {
+            let message = format!("there is no memory for {length} bytes of \"{}\"", self.name);
+            Error::new(ErrorKind::OutOfMemory, message)
+        })?;
+        bytes.resize(length, 0);
+        self.read_at(range.start, &mut bytes)?;
         Ok(bytes)
+    }
+
+    fn truncated(&self, end: u64) -> Error {
+        Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
     }
 
     /// Copies a range of another file to the same place of this one. The kernel does it where it can, and then
@@ -97,23 +161,24 @@ impl File {
         let operation = Operation::Copy { from: &from.name, file: &self.name, offset, length };
         tell(&self.observer, operation).map_err(|error| self.error("cannot write to", &error))?;
         let end = offset + length;
-        let copied = self.copy_by_kernel(from, offset, end);
+        let copied =
+            self.copy_by_kernel(from, offset, end).map_err(|error| self.error("cannot write to", &error))?;
         self.copy_by_hand(from, copied, end)
     }
 
     /// Up to where the kernel has copied: to the end, unless it cannot between these two files. Other errors are
     /// met again by who goes on.
-    fn copy_by_kernel(&self, from: &Self, offset: u64, end: u64) -> u64 {
+    fn copy_by_kernel(&self, from: &Self, offset: u64, end: u64) -> io::Result<u64> {
+        let (source, copy) = (from.descriptor()?, self.descriptor()?);
         let (mut at_from, mut at) = (offset, offset);
         while at < end {
             let left = usize::try_from(end - at).unwrap_or(usize::MAX);
-            let (source, copy) = (&*from.inner, &*self.inner);
-            match rustix::fs::copy_file_range(source, Some(&mut at_from), copy, Some(&mut at), left) {
+            match rustix::fs::copy_file_range(&*source, Some(&mut at_from), &*copy, Some(&mut at), left) {
                 Ok(1..) => {}
                 _ => break,
             }
         }
-        at
+        Ok(at)
     }
 
     fn copy_by_hand(&self, from: &Self, mut at: u64, end: u64) -> Result<()> {
@@ -121,7 +186,9 @@ impl File {
         while at < end {
             let piece = &mut buffer[..(end - at).min(COPY_BYTES) as usize];
             from.read_at(at, piece)?;
-            self.inner.write_all_at(piece, at).map_err(|error| self.error("cannot write to", &error))?;
+            self.descriptor()
+                .and_then(|file| file.write_all_at(piece, at))
+                .map_err(|error| self.error("cannot write to", &error))?;
             at += piece.len() as u64;
         }
         Ok(())
@@ -130,15 +197,33 @@ impl File {
     /// Makes everything written so far durable.
     pub fn sync(&self) -> Result<()> {
         tell(&self.observer, Operation::Sync { file: &self.name })
-            .and_then(|()| self.inner.sync_data())
+            .and_then(|()| self.descriptor()?.sync_data())
             .map_err(|error| self.error("cannot sync", &error))
     }
 
-    /// Cuts the file, but never below what anybody may have mapped: its page would be gone.
+    /// Bytes of the disk, or of memory, that the file takes: not those of holes.
+    pub fn allocated(&self) -> Result<u64> {
+        let metadata = self.descriptor().and_then(|file| file.metadata());
+        match metadata {
+            Ok(metadata) => Ok(metadata.blocks() * 512),
+            Err(error) => Err(self.error("cannot read the length of", &error)),
+        }
+    }
+
+    /// Cuts the file, but never below what anybody may have mapped: its page would be gone. A
+    /// memory file that is sealed against that gets a hole instead, which gives back the memory.
     pub fn truncate(&self, length: u64) -> Result<()> {
         tell(&self.observer, Operation::SetLength { file: &self.name, length })
-            .and_then(|()| self.inner.set_len(length))
+            .and_then(|()| self.cut(length))
             .map_err(|error| self.error("cannot truncate", &error))
+    }
+
+    fn cut(&self, length: u64) -> io::Result<()> {
+        let file = self.descriptor()?;
+        match rustix::fs::fcntl_get_seals(&*file) {
+            Ok(seals) if seals.contains(SealFlags::SHRINK) => cut_out_from(&file, length),
+            _ => file.set_len(length),
+        }
     }
 
     /// Maps the first `length` bytes for reading.
@@ -147,7 +232,8 @@ impl File {
     /// `Corrupt` when the file is shorter than that.
     pub fn map(&self, length: u64) -> Result<Mapping> {
         self.check_length(length)?;
-        Mapping::read_only(&self.inner, length as usize).map_err(|error| self.error("cannot map", &error))
+        let map = |file: Descriptor<'_>| Mapping::read_only(&file, length as usize);
+        self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
     /// Maps the first `length` bytes copy-on-write: the owner may write, the file never changes.
@@ -156,18 +242,18 @@ impl File {
     /// `Corrupt` when the file is shorter than that.
     pub fn map_private(&self, length: u64) -> Result<Mapping> {
         self.check_length(length)?;
-        Mapping::private(&self.inner, length as usize).map_err(|error| self.error("cannot map", &error))
+        let map = |file: Descriptor<'_>| Mapping::private(&file, length as usize);
+        self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
-    fn check_length(&self, wanted: u64) -> Result<()> {
-        let found = self.length()?;
-        if found < wanted {
-            return Err(Error::corrupt(format!(
-                "\"{}\" is truncated: {found} bytes where the catalog promises {wanted}",
-                self.name
-            )));
-        }
-        Ok(())
+    /// A new memory file for a database in memory. Nobody to whom a descriptor of it is passed can
+    /// cut it under who has mapped it, nor seal it against being written to.
+    pub(crate) fn in_memory() -> std::io::Result<std::fs::File> {
+        let file = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        // Only its own user may open it again for writing.
+        rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
+        Ok(file.into())
     }
 
     /// A new memory file, for [`Self::sealed`].
@@ -185,7 +271,7 @@ impl File {
     /// # Errors
     /// `OutOfMemory` or `DiskFull`: there is no room for them.
     pub fn sealed(file: OwnedFd, pieces: &[&[u8]]) -> Result<OwnedFd> {
-        let fill = || -> std::io::Result<OwnedFd> {
+        let fill = || -> io::Result<OwnedFd> {
             let mut file = std::fs::File::from(file);
             let mut slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
             let mut left = slices.as_mut_slice();
@@ -201,9 +287,33 @@ impl File {
         fill().map_err(|error| Error::from_io(&error, "cannot fill a memory file"))
     }
 
-    fn error(&self, doing: &str, error: &std::io::Error) -> Error {
-        Error::from_io(error, format_args!("{doing} \"{}\"", self.name))
+    /// # Errors
+    /// `Corrupt` when the file is shorter than that, as it may be once somebody has cut it from
+    /// outside.
+    pub fn check_length(&self, wanted: u64) -> Result<()> {
+        let found = self.length()?;
+        if found < wanted {
+            return Err(Error::corrupt(format!(
+                "\"{}\" is truncated: {found} bytes where the catalog promises {wanted}",
+                self.name
+            )));
+        }
+        Ok(())
     }
+
+    fn error(&self, doing: &str, error: &io::Error) -> Error {
+        error_of(error, format_args!("{doing} \"{}\"", self.name))
+    }
+}
+
+/// Gives back the memory of what is behind an offset.
+fn cut_out_from(file: &std::fs::File, start: u64) -> io::Result<()> {
+    let rest = file.metadata()?.len().saturating_sub(start);
+    if rest > 0 {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        rustix::fs::fallocate(file, flags, start, rest)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -214,7 +324,7 @@ mod tests {
     #[test]
     fn a_range_is_copied_by_the_kernel_by_hand_and_from_memory() {
         let directory = tempfile::tempdir().unwrap();
-        let disk = Store::directory(directory.path(), false);
+        let disk = Store::directory(directory.path(), false, None).unwrap();
         let bytes: Vec<u8> =
             (0..700_001_u32).map(|number| (number.wrapping_mul(number) >> 7) as u8).collect();
         for source in [&disk, &Store::memory()] {
@@ -233,5 +343,26 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
             assert!(error.message().contains("truncated"), "{error}");
         }
+    }
+
+    #[test]
+    fn nobody_cuts_a_memory_file_under_its_readers() {
+        let file = Store::memory().create("a").unwrap();
+        file.write_at(0, &[7; 100_000]).unwrap();
+        let mapping = file.map(100_000).unwrap();
+        let others: std::fs::File = file.read_only_descriptor().unwrap().into();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&others));
+        // Its own user may open it for writing again.
+        let again = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+        assert!(again.set_len(0).is_err());
+        assert!(rustix::fs::fcntl_add_seals(&again, rustix::fs::SealFlags::WRITE).is_err());
+        // What is rolled back gives back its memory, and keeps its length.
+        let before = file.allocated().unwrap();
+        file.truncate(50_000).unwrap();
+        assert_eq!(file.length().unwrap(), 100_000);
+        assert!(file.allocated().unwrap() < before);
+        assert_eq!(mapping.as_ref()[..50_000], [7; 50_000]);
+        file.write_at(50_000, &[8; 60_000]).unwrap();
+        assert_eq!(file.length().unwrap(), 110_000);
     }
 }

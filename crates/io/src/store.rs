@@ -1,45 +1,35 @@
 //! A flat name space of files: a directory on disk or memfds.
 
 use crate::File;
+use crate::directory::{Access, Directory, Identity, error_of, write_error};
+use crate::lock::{Waiting, try_flock, wait_for};
 use crate::observer::{Observed, Observer, Operation, tell};
+use crate::pool::{Pool, Pooled};
 use hypostyle_types::{Error, ErrorKind, Result};
-use rustix::fs::{FlockOperation, MemfdFlags, Mode};
+use rustix::fs::FlockOperation;
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where a database keeps its files.
 #[derive(Debug)]
 pub enum Store {
-    Directory {
-        path: PathBuf,
-        /// The directory that was there at first; another may have taken its name since.
-        held: OnceLock<Directory>,
-        read_only: bool,
-        observer: Observed,
-    },
+    Directory(OnDisk),
     /// Each file is a memfd; unlinking drops it, mappings live on.
     Memory(Mutex<HashMap<String, File>>, Arc<MemoryLocks>),
 }
 
-/// An open directory, and a path to it that renaming it does not change.
+/// A directory on disk: the one that was opened, whatever has its name by now.
 #[derive(Debug)]
-pub struct Directory {
-    _open: fs::File,
+pub struct OnDisk {
+    /// For messages, and for who opens it anew.
     path: PathBuf,
-}
-
-impl Directory {
-    /// `None` where there is no directory, or no `/proc`.
-    fn of(path: &Path) -> Option<Self> {
-        let open = fs::File::open(path).ok()?;
-        let path = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-        path.is_dir().then_some(Self { _open: open, path })
-    }
+    directory: Arc<Directory>,
+    pool: Arc<Pool>,
+    read_only: bool,
+    observer: Observed,
 }
 
 /// The locks of a store in memory, by name.
@@ -47,7 +37,10 @@ type MemoryLocks = Mutex<HashSet<String>>;
 
 /// A file whose exclusive lock is taken again and again, by one thread of the process at a time.
 #[derive(Debug)]
-pub struct LockFile(fs::File);
+pub struct LockFile {
+    file: fs::File,
+    name: String,
+}
 
 /// The lock of a [`LockFile`], held until dropped or until the process dies.
 #[derive(Debug)]
@@ -55,37 +48,40 @@ pub struct LockFileGuard<'a>(&'a LockFile);
 
 impl LockFile {
     /// Waits for the lock.
-    pub fn lock(&self) -> Result<LockFileGuard<'_>> {
-        self.flock(FlockOperation::LockExclusive).map(|_| LockFileGuard(self))
+    ///
+    /// # Errors
+    /// `Busy` when the wait has been too long, naming who has the lock; the error of who ended it.
+    pub fn lock(&self, waiting: &mut Waiting) -> Result<LockFileGuard<'_>> {
+        wait_for(&self.file, FlockOperation::NonBlockingLockExclusive, &self.name, waiting)?;
+        Ok(LockFileGuard(self))
     }
 
     /// `None` when someone has the lock.
     pub fn try_lock(&self) -> Result<Option<LockFileGuard<'_>>> {
-        let locked = self.flock(FlockOperation::NonBlockingLockExclusive)?;
+        let locked = try_flock(&self.file, FlockOperation::NonBlockingLockExclusive, &self.name)?;
         Ok(locked.then_some(LockFileGuard(self)))
     }
 
-    /// Waits until nobody has the lock. All that wait so wake at once, and not one after the other.
-    pub fn wait(&self) -> Result<()> {
-        self.flock(FlockOperation::LockShared).map(|_| drop(LockFileGuard(self)))
+    /// Waits until nobody has the lock.
+    ///
+    /// # Errors
+    /// As [`Self::lock`].
+    pub fn wait(&self, waiting: &mut Waiting) -> Result<()> {
+        wait_for(&self.file, FlockOperation::NonBlockingLockShared, &self.name, waiting)?;
+        drop(LockFileGuard(self));
+        Ok(())
     }
 
-    fn flock(&self, operation: FlockOperation) -> Result<bool> {
-        loop {
-            match rustix::fs::flock(&self.0, operation) {
-                Ok(()) => return Ok(true),
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(Error::from_io(&error.into(), "cannot take a lock")),
-            }
-        }
+    /// Who has the lock, as far as the system tells; for messages.
+    pub fn holder(&self) -> String {
+        crate::lock::holder_of(&self.file)
     }
 }
 
 impl Drop for LockFileGuard<'_> {
     fn drop(&mut self) {
         // Fails only for a descriptor that is none.
-        let _unlocked = rustix::fs::flock(&self.0.0, FlockOperation::Unlock);
+        let _unlocked = rustix::fs::flock(&self.0.file, FlockOperation::Unlock);
     }
 }
 
@@ -110,101 +106,204 @@ impl Drop for Lock {
     }
 }
 
+impl OnDisk {
+    /// What messages and observers call a file or directory.
+    fn shown(&self, name: &str) -> String {
+        self.path.join(name).to_string_lossy().into_owned()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    fn access(&self) -> Access {
+        if self.read_only { Access::Read } else { Access::Write }
+    }
+
+    fn create(&self, name: &str) -> Result<fs::File> {
+        let path = self.shown(name);
+        let create = || {
+            tell(&self.observer, Operation::Create { file: &path })?;
+            match self.directory.remove_file(name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            self.directory.create_file(name)
+        };
+        create().map_err(|error| write_error(&error, format_args!("cannot create \"{path}\"")))
+    }
+
+    fn open(&self, name: &str) -> Result<fs::File> {
+        self.directory
+            .open_file(name, self.access())
+            .map_err(|error| error_of(&error, format_args!("cannot open \"{}\"", self.shown(name))))
+    }
+
+    fn open_or_create(&self, name: &str) -> Result<fs::File> {
+        let path = self.shown(name);
+        let open = || self.directory.open_file(name, Access::Write);
+        let create = || {
+            tell(&self.observer, Operation::Create { file: &path })?;
+            match self.directory.create_file(name) {
+                // Another process was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(),
+                created => created,
+            }
+        };
+        let file = open().or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => create(),
+            _ => Err(error),
+        });
+        file.map_err(|error| write_error(&error, format_args!("cannot open \"{path}\" for writing")))
+    }
+
+    /// A file that keeps its descriptor.
+    fn kept(&self, name: &str, file: fs::File) -> File {
+        File::new(file, &self.shown(name), &self.observer)
+    }
+
+    /// A file whose descriptor may be closed and opened again.
+    fn pooled(&self, name: &str, access: Access, file: fs::File) -> Result<File> {
+        let path = self.shown(name);
+        match Pooled::new(&self.directory, &self.pool, name, access, file) {
+            Ok(file) => Ok(File::pooled(file, &path, &self.observer)),
+            Err(error) => Err(error_of(&error, format_args!("cannot open \"{path}\""))),
+        }
+    }
+
+    fn open_for_lock(&self, name: &str) -> Result<fs::File> {
+        self.directory
+            .open_for_lock(name)
+            .map_err(|error| error_of(&error, format_args!("cannot open \"{}\"", self.shown(name))))
+    }
+
+    fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
+        loop {
+            let file = self.open_for_lock(name)?;
+            if !try_flock(&file, FlockOperation::NonBlockingLockExclusive, &self.shown(name))? {
+                return Ok(None);
+            }
+            if self.is_named(&file, name)? {
+                return Ok(Some(Lock(Held::File { _file: file })));
+            }
+            // It was removed before it was locked.
+        }
+    }
+
+    fn is_named(&self, file: &fs::File, name: &str) -> Result<bool> {
+        let found = self.directory.identity(name).and_then(|named| Ok(named == Identity::of(file)?));
+        match found {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => found
+                .map_err(|error| error_of(&error, format_args!("cannot look at \"{}\"", self.shown(name)))),
+        }
+    }
+}
+
 impl Store {
     pub fn memory() -> Self {
         Self::Memory(Mutex::new(HashMap::new()), Arc::default())
     }
 
-    pub fn directory(path: impl Into<PathBuf>, read_only: bool) -> Self {
-        Self::Directory { path: path.into(), held: OnceLock::new(), read_only, observer: None }
+    /// A directory that is there. Its path may lead through symbolic links, what is in it may not.
+    /// Tests let an observer watch what happens on disk.
+    ///
+    /// # Errors
+    /// `NotFound`, `Io`.
+    pub fn directory(
+        path: impl Into<PathBuf>,
+        read_only: bool,
+        observer: Option<Arc<dyn Observer>>,
+    ) -> Result<Self> {
+        let path = path.into();
+        let directory = Directory::open(&path).map_err(|error| {
+            Error::from_io(&error, format_args!("cannot open the directory \"{}\"", path.display()))
+        })?;
+        let (directory, pool) = (Arc::new(directory), Arc::default());
+        Ok(Self::Directory(OnDisk { path, directory, pool, read_only, observer }))
     }
 
-    /// Lets a test watch what happens on disk.
-    pub fn observed(mut self, by: Option<Arc<dyn Observer>>) -> Self {
-        if let Self::Directory { observer, .. } = &mut self {
-            *observer = by;
-        }
-        self
+    /// [`Self::directory`] for writing, which is made where there is none, with those above it.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `DiskFull`, `Io`.
+    pub fn new_directory(path: impl Into<PathBuf>, observer: Option<Arc<dyn Observer>>) -> Result<Self> {
+        let path = path.into();
+        let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
+        tell(&observer, operation).and_then(|()| Directory::create(&path)).map_err(|error| {
+            write_error(&error, format_args!("cannot create the directory \"{}\"", path.display()))
+        })?;
+        Self::directory(path, false, observer)
     }
 
     /// Who watches this store.
     pub fn observer(&self) -> Option<Arc<dyn Observer>> {
         match self {
-            Self::Directory { observer, .. } => observer.clone(),
+            Self::Directory(disk) => disk.observer.clone(),
             Self::Memory(..) => None,
         }
     }
 
     pub fn path(&self) -> Option<&Path> {
         match self {
-            Self::Directory { path, .. } => Some(path),
+            Self::Directory(disk) => Some(&disk.path),
             Self::Memory(..) => None,
         }
+    }
+
+    /// Who besides its owner may replace the files of the directory.
+    ///
+    /// # Errors
+    /// Those of asking for its mode.
+    pub fn is_writable_by(&self) -> Result<Option<&'static str>> {
+        let Self::Directory(disk) = self else { return Ok(None) };
+        disk.directory
+            .is_writable_by()
+            .map_err(|error| error_of(&error, format_args!("cannot look at \"{}\"", disk.path.display())))
     }
 
     /// Bytes of the files that are kept in memory.
     ///
     /// # Errors
-    /// Those of asking for the length of a file.
+    /// Those of asking how much memory a file takes.
     pub fn memory_bytes(&self) -> Result<u64> {
         match self {
-            Self::Directory { .. } => Ok(0),
-            Self::Memory(files, _) => lock(files).values().map(File::length).sum(),
+            Self::Directory(_) => Ok(0),
+            Self::Memory(files, _) => lock(files).values().map(File::allocated).sum(),
         }
-    }
-
-    /// Where a file is for system calls: in the same directory as all others, whatever has its name by now.
-    fn at(&self, name: &str) -> PathBuf {
-        let Self::Directory { path, held, .. } = self else { return name.into() };
-        if held.get().is_none()
-            && let Some(directory) = Directory::of(path)
-        {
-            // Another thread may have been faster.
-            let _set = held.set(directory);
-        }
-        held.get().map_or(path, |held| &held.path).join(name)
     }
 
     /// Creates an empty file; an abandoned one of that name is unlinked first.
     pub fn create(&self, name: &str) -> Result<File> {
         match self {
-            Self::Directory { path, observer, .. } => {
-                let (path, at) = (path.join(name), self.at(name));
-                let create = || {
-                    tell(observer, Operation::Create { file: &path.to_string_lossy() })?;
-                    match fs::remove_file(&at) {
-                        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                        _ => {}
-                    }
-                    OpenOptions::new().read(true).write(true).create_new(true).open(&at)
-                };
-                let file = create().map_err(|error| {
-                    write_error(&error, format_args!("cannot create \"{}\"", path.display()))
-                })?;
-                Ok(File::new(file, &path.to_string_lossy(), observer))
-            }
+            Self::Directory(disk) => Ok(disk.kept(name, disk.create(name)?)),
             Self::Memory(files, _) => {
-                // Only its own user may open it again for writing, when a descriptor of it is passed on.
-                let descriptor = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC)
-                    .and_then(|file| rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR).map(|()| file))
-                    .map_err(|error| Error::from_io(&error.into(), "cannot create a memory file"))?;
-                let file = File::new(fs::File::from(descriptor), name, &None);
+                let file = File::in_memory()
+                    .map_err(|error| Error::from_io(&error, "cannot create a memory file"))?;
+                let file = File::new(file, name, &None);
                 lock(files).insert(name.to_string(), file.clone());
                 Ok(file)
             }
         }
     }
 
+    /// [`Self::create`] for one of many files that are in use at the same time: they share a number
+    /// of descriptors.
+    pub fn create_pooled(&self, name: &str) -> Result<File> {
+        match self {
+            Self::Directory(disk) => disk.pooled(name, Access::Write, disk.create(name)?),
+            Self::Memory(..) => self.create(name),
+        }
+    }
+
     /// Opens an existing file, for writing too unless the store is read-only.
+    ///
+    /// # Errors
+    /// `NotFound`; `Corrupt` for what is no regular file, or is to be written and has another name; `Io`.
     pub fn open(&self, name: &str) -> Result<File> {
         match self {
-            Self::Directory { path, read_only, observer, .. } => {
-                let (path, at) = (path.join(name), self.at(name));
-                let file = OpenOptions::new().read(true).write(!read_only).open(at).map_err(|error| {
-                    Error::from_io(&error, format_args!("cannot open \"{}\"", path.display()))
-                })?;
-                Ok(File::new(file, &path.to_string_lossy(), observer))
-            }
+            Self::Directory(disk) => Ok(disk.kept(name, disk.open(name)?)),
             Self::Memory(files, _) => lock(files)
                 .get(name)
                 .cloned()
@@ -212,15 +311,27 @@ impl Store {
         }
     }
 
+    /// [`Self::open`] for one of many files that are in use at the same time: they share a number
+    /// of descriptors.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_pooled(&self, name: &str) -> Result<File> {
+        match self {
+            Self::Directory(disk) => disk.pooled(name, disk.access(), disk.open(name)?),
+            Self::Memory(..) => self.open(name),
+        }
+    }
+
     /// Unlinks a file; its space is given back when the last descriptor and mapping are gone.
     pub fn remove(&self, name: &str) -> Result<()> {
         match self {
-            Self::Directory { path, observer, .. } => {
-                let path = path.join(name);
-                let operation = Operation::Remove { file: &path.to_string_lossy() };
-                match tell(observer, operation).and_then(|()| fs::remove_file(self.at(name))) {
+            Self::Directory(disk) => {
+                let path = disk.shown(name);
+                let operation = Operation::Remove { file: &path };
+                match tell(&disk.observer, operation).and_then(|()| disk.directory.remove_file(name)) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        Err(Error::from_io(&error, format_args!("cannot remove \"{}\"", path.display())))
+                        Err(error_of(&error, format_args!("cannot remove \"{path}\"")))
                     }
                     _ => Ok(()),
                 }
@@ -235,14 +346,12 @@ impl Store {
     /// Gives a file another name, in the place of a file that has it; not durable by itself.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         match self {
-            Self::Directory { path, observer, .. } => {
-                let at = (self.at(from), self.at(to));
-                let (from, to) = (path.join(from), path.join(to));
-                let operation =
-                    Operation::Rename { from: &from.to_string_lossy(), to: &to.to_string_lossy() };
-                tell(observer, operation).and_then(|()| fs::rename(&at.0, &at.1)).map_err(|error| {
-                    Error::from_io(&error, format_args!("cannot rename \"{}\"", from.display()))
-                })
+            Self::Directory(disk) => {
+                let (shown_from, shown_to) = (disk.shown(from), disk.shown(to));
+                let operation = Operation::Rename { from: &shown_from, to: &shown_to };
+                tell(&disk.observer, operation)
+                    .and_then(|()| disk.directory.rename(from, to))
+                    .map_err(|error| error_of(&error, format_args!("cannot rename \"{shown_from}\"")))
             }
             Self::Memory(files, _) => {
                 let mut files = lock(files);
@@ -266,18 +375,10 @@ impl Store {
     /// The names of the files in a directory of the store (`""` is its root).
     pub fn list(&self, directory: &str) -> Result<Vec<String>> {
         match self {
-            Self::Directory { path, .. } => {
-                let path = path.join(directory);
-                let doing = || format!("cannot list \"{}\"", path.display());
-                let mut names = Vec::new();
-                for entry in
-                    fs::read_dir(self.at(directory)).map_err(|error| Error::from_io(&error, doing()))?
-                {
-                    let entry = entry.map_err(|error| Error::from_io(&error, doing()))?;
-                    names.push(entry.file_name().to_string_lossy().into_owned());
-                }
-                Ok(names)
-            }
+            Self::Directory(disk) => disk
+                .directory
+                .list(directory)
+                .map_err(|error| error_of(&error, format_args!("cannot list \"{}\"", disk.shown(directory)))),
             Self::Memory(files, _) => {
                 let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
                 let names = lock(files)
@@ -291,26 +392,22 @@ impl Store {
         }
     }
 
+    /// Creates a directory, unless there is one.
     pub fn create_directory(&self, name: &str) -> Result<()> {
-        if let Self::Directory { path, observer, .. } = self {
-            let path = path.join(name);
-            let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
-            tell(observer, operation).and_then(|()| fs::create_dir_all(self.at(name))).map_err(|error| {
-                write_error(&error, format_args!("cannot create the directory \"{}\"", path.display()))
-            })?;
-        }
-        Ok(())
+        self.create_new_directory(name).map(|_is_new| ())
     }
 
-    /// Removes a directory and all files in it.
-    pub fn remove_directory(&self, name: &str) -> Result<()> {
+    /// Removes the files of a directory that `is_ours` knows by their names, and the directory when
+    /// it has no others.
+    pub fn remove_directory(&self, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<()> {
         match self {
-            Self::Directory { path, observer, .. } => {
-                let path = path.join(name);
-                let operation = Operation::RemoveDirectory { directory: &path.to_string_lossy() };
-                match tell(observer, operation).and_then(|()| fs::remove_dir_all(self.at(name))) {
+            Self::Directory(disk) => {
+                let path = disk.shown(name);
+                let operation = Operation::RemoveDirectory { directory: &path };
+                let remove = || disk.directory.remove_directory(name, &is_ours);
+                match tell(&disk.observer, operation).and_then(|()| remove()) {
                     Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                        Err(Error::from_io(&error, format_args!("cannot remove \"{}\"", path.display())))
+                        Err(error_of(&error, format_args!("cannot remove \"{path}\"")))
                     }
                     _ => Ok(()),
                 }
@@ -325,21 +422,29 @@ impl Store {
 
     /// Makes creations, renames and removals in a directory durable.
     pub fn sync_directory(&self, name: &str) -> Result<()> {
-        if let Self::Directory { path, observer, .. } = self {
-            let path = path.join(name);
-            let operation = Operation::SyncDirectory { directory: &path.to_string_lossy() };
-            let sync = || fs::File::open(self.at(name))?.sync_all();
-            tell(observer, operation).and_then(|()| sync()).map_err(|error| {
-                Error::from_io(&error, format_args!("cannot sync the directory \"{}\"", path.display()))
-            })?;
-        }
-        Ok(())
+        self.sync_by(name, |directory| directory.sync(name))
+    }
+
+    /// Makes the directory's own name durable, which is in the one above it.
+    pub fn sync_above(&self) -> Result<()> {
+        self.sync_by("..", Directory::sync_above)
+    }
+
+    fn sync_by(&self, name: &str, sync: impl Fn(&Directory) -> io::Result<()>) -> Result<()> {
+        let Self::Directory(disk) = self else { return Ok(()) };
+        let path = disk.shown(name);
+        let operation = Operation::SyncDirectory { directory: &path };
+        tell(&disk.observer, operation)
+            .and_then(|()| sync(&disk.directory))
+            .map_err(|error| error_of(&error, format_args!("cannot sync the directory \"{path}\"")))
     }
 
     /// A file to be locked; `None` for a store in memory, which no other process has.
     pub fn lock_file(&self, name: &str) -> Result<Option<LockFile>> {
         match self {
-            Self::Directory { .. } => Ok(Some(LockFile(self.open_for_lock(name)?))),
+            Self::Directory(disk) => {
+                Ok(Some(LockFile { file: disk.open_for_lock(name)?, name: disk.shown(name) }))
+            }
             Self::Memory(..) => Ok(None),
         }
     }
@@ -348,18 +453,7 @@ impl Store {
     /// its owner (`flock`, never `fcntl`, whose locks vanish when any descriptor of the file closes).
     pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
         match self {
-            Self::Directory { .. } => loop {
-                let file = self.open_for_lock(name)?;
-                match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                    Ok(()) if self.is_named(&file, name)? => {
-                        return Ok(Some(Lock(Held::File { _file: file })));
-                    }
-                    // It was removed before it was locked.
-                    Ok(()) => {}
-                    Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-                    Err(error) => return Err(lock_error(error, name)),
-                }
-            },
+            Self::Directory(disk) => disk.try_lock(name),
             Self::Memory(_, locks) => {
                 let free = lock(locks).insert(name.to_string());
                 Ok(free.then(|| Lock(Held::Memory(locks.clone(), name.to_string()))))
@@ -367,56 +461,23 @@ impl Store {
         }
     }
 
-    fn is_named(&self, file: &fs::File, name: &str) -> Result<bool> {
-        let path = self.at(name);
-        let found = fs::metadata(&path).and_then(|named| Ok((named, file.metadata()?)));
-        match found {
-            Ok((named, locked)) => Ok((named.dev(), named.ino()) == (locked.dev(), locked.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Error::from_io(&error, format_args!("cannot look at \"{}\"", path.display()))),
-        }
-    }
-
     /// Waits for a shared lock of a file or directory, which keeps others from [`Self::try_lock`]. Who may only read
     /// can take it, too. `None` for a store in memory, which no other process has.
+    ///
+    /// # Errors
+    /// As [`LockFile::lock`].
     pub fn lock_shared(&self, name: &str) -> Result<Option<Lock>> {
-        let Self::Directory { .. } = self else { return Ok(None) };
-        let file = self.open_for_lock(name)?;
-        loop {
-            match rustix::fs::flock(&file, FlockOperation::LockShared) {
-                Ok(()) => return Ok(Some(Lock(Held::File { _file: file }))),
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(lock_error(error, name)),
-            }
-        }
-    }
-
-    fn open_for_lock(&self, name: &str) -> Result<fs::File> {
-        let path = self.path().unwrap_or(Path::new("")).join(name);
-        fs::File::open(self.at(name))
-            .map_err(|error| Error::from_io(&error, format_args!("cannot open \"{}\"", path.display())))
+        let Self::Directory(disk) = self else { return Ok(None) };
+        let file = disk.open_for_lock(name)?;
+        let operation = FlockOperation::NonBlockingLockShared;
+        wait_for(&file, operation, &disk.shown(name), &mut Waiting::begin())?;
+        Ok(Some(Lock(Held::File { _file: file })))
     }
 
     /// Opens a file for reading and writing, and makes an empty one where there is none.
     pub fn open_or_create(&self, name: &str) -> Result<File> {
         match self {
-            Self::Directory { path, observer, .. } => {
-                let (path, at) = (path.join(name), self.at(name));
-                let mut options = OpenOptions::new();
-                options.read(true).write(true);
-                let file = options.open(&at).or_else(|error| match error.kind() {
-                    io::ErrorKind::NotFound => {
-                        tell(observer, Operation::Create { file: &path.to_string_lossy() })?;
-                        // Another process may have been faster.
-                        options.create(true).truncate(false).open(&at)
-                    }
-                    _ => Err(error),
-                });
-                let file = file.map_err(|error| {
-                    write_error(&error, format_args!("cannot open \"{}\" for writing", path.display()))
-                })?;
-                Ok(File::new(file, &path.to_string_lossy(), observer))
-            }
+            Self::Directory(disk) => Ok(disk.kept(name, disk.open_or_create(name)?)),
             Self::Memory(files, _) => {
                 let found = lock(files).get(name).cloned();
                 found.map_or_else(|| self.create(name), Ok)
@@ -424,26 +485,24 @@ impl Store {
         }
     }
 
-    /// Creates a directory; false when there is one of that name.
+    /// Creates a directory; false when there is something of that name.
     ///
     /// A store in memory has no directories, and says that there was none.
     pub fn create_new_directory(&self, name: &str) -> Result<bool> {
-        let Self::Directory { path, observer, .. } = self else { return Ok(true) };
-        let path = path.join(name);
-        let operation = Operation::CreateDirectory { directory: &path.to_string_lossy() };
-        match tell(observer, operation).and_then(|()| fs::create_dir(self.at(name))) {
+        let Self::Directory(disk) = self else { return Ok(true) };
+        let path = disk.shown(name);
+        let operation = Operation::CreateDirectory { directory: &path };
+        match tell(&disk.observer, operation).and_then(|()| disk.directory.create_directory(name)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(Error::from_io(
-                &error,
-                format_args!("cannot create the directory \"{}\"", path.display()),
-            )),
+            Err(error) => Err(write_error(&error, format_args!("cannot create the directory \"{path}\""))),
         }
     }
 
     /// Whether the store is on a network file system, whose locks and mappings cannot be relied on; its name.
     pub fn network_file_system(&self) -> Option<&'static str> {
-        network_name(rustix::fs::statfs(self.path()?).ok()?.f_type as u32)
+        let Self::Directory(disk) = self else { return None };
+        network_name(disk.directory.file_system().ok()?)
     }
 }
 
@@ -463,18 +522,6 @@ fn network_name(magic: u32) -> Option<&'static str> {
         0x786F_4256 => "a folder of VirtualBox",
         _ => return None,
     })
-}
-
-/// Who may not write has a database for reading.
-fn write_error(error: &io::Error, doing: impl std::fmt::Display) -> Error {
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => Error::new(ErrorKind::ReadOnly, format!("{doing}: {error}")),
-        _ => Error::from_io(error, doing),
-    }
-}
-
-fn lock_error(error: rustix::io::Errno, name: &str) -> Error {
-    Error::from_io(&error.into(), format_args!("cannot lock \"{name}\""))
 }
 
 /// A number that changes with every restart of the machine.
@@ -500,7 +547,7 @@ mod tests {
 
     fn stores() -> (tempfile::TempDir, [Store; 2]) {
         let directory = tempfile::tempdir().unwrap();
-        let on_disk = Store::directory(directory.path(), false);
+        let on_disk = Store::directory(directory.path(), false, None).unwrap();
         (directory, [on_disk, Store::memory()])
     }
 
@@ -562,7 +609,7 @@ mod tests {
     fn an_observer_is_told_of_operations_and_stops_them() {
         let directory = tempfile::tempdir().unwrap();
         let observer = Arc::new(NoRename(Mutex::default()));
-        let store = Store::directory(directory.path(), false).observed(Some(observer.clone()));
+        let store = Store::directory(directory.path(), false, Some(observer.clone())).unwrap();
         assert_eq!(store.replace("a", b"one").unwrap_err().kind(), ErrorKind::DiskFull);
         assert_eq!(store.list("").unwrap(), ["a.new"]);
         let path = directory.path().join("a").display().to_string();
@@ -598,13 +645,13 @@ mod tests {
     #[test]
     fn a_lock_is_of_what_has_the_name_and_not_of_what_had_it() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::directory(directory.path(), false);
+        let store = Store::directory(directory.path(), false, None).unwrap();
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     if let Ok(Some(_lock)) = store.try_lock("d") {
-                        store.remove_directory("d").unwrap();
+                        store.remove_directory("d", |_| true).unwrap();
                     }
                 }
             });
@@ -625,7 +672,7 @@ mod tests {
     #[test]
     fn a_shared_lock_keeps_out_who_wants_an_exclusive_one() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::directory(directory.path(), true);
+        let store = Store::directory(directory.path(), true, None).unwrap();
         let held = [store.lock_shared("").unwrap().unwrap(), store.lock_shared("").unwrap().unwrap()];
         assert!(store.try_lock("").unwrap().is_none());
         drop(held);
@@ -636,14 +683,16 @@ mod tests {
     #[test]
     fn a_lock_file_waits_for_its_lock() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::directory(directory.path(), false);
+        let store = Store::directory(directory.path(), false, None).unwrap();
         store.create("L").unwrap();
         let (one, other) = (store.lock_file("L").unwrap().unwrap(), store.lock_file("L").unwrap().unwrap());
-        let held = one.lock().unwrap();
+        let held = one.lock(&mut Waiting::begin()).unwrap();
         assert!(store.try_lock("L").unwrap().is_none());
         assert!(other.try_lock().unwrap().is_none());
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| other.wait().is_ok() && other.lock().is_ok());
+            let waiting = scope.spawn(|| {
+                other.wait(&mut Waiting::begin()).is_ok() && other.lock(&mut Waiting::begin()).is_ok()
+            });
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(!waiting.is_finished());
             drop(held);
@@ -654,7 +703,7 @@ mod tests {
     #[test]
     fn directories_can_be_locked_and_are_made_once() {
         let directory = tempfile::tempdir().unwrap();
-        let store = Store::directory(directory.path(), false);
+        let store = Store::directory(directory.path(), false, None).unwrap();
         assert!(store.create_new_directory("d").unwrap());
         assert!(!store.create_new_directory("d").unwrap());
         let _held = store.try_lock("d").unwrap().unwrap();

@@ -9,11 +9,15 @@
 use crate::column::{ColumnData, GenerationFiles, committed_files_of_column, table_directory};
 use crate::database::{Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name};
 use crate::leftovers::remove_files;
+use crate::names::{
+    is_reader, is_table_file, is_unfinished, table_of_directory, version_of_catalog, version_of_log,
+};
+use crate::origin::ORIGIN;
 use crate::rows::{encode_deleted_file, encode_positions, encode_rows, positions_before};
 use crate::snapshot::{Snapshot, deleted_file_name};
 use hypostyle_format::{Catalog, Change, ColumnEntry, Commit, DeletedEntry, TableEntry};
 use hypostyle_io::{Lock, Store};
-use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
+use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,8 +69,7 @@ impl Database {
         if absolute.ancestors().skip(1).any(|directory| directory.join(SUPERBLOCK).is_file()) {
             return Err(refusal(target, "it is within a database"));
         }
-        let store = Arc::new(Store::directory(target, false).observed(self.store().observer()));
-        store.create_directory("")?;
+        let store = Arc::new(Store::new_directory(target, self.store().observer())?);
         let Some(_lock) = store.try_lock("")? else {
             return Err(Error::new(
                 ErrorKind::Busy,
@@ -75,6 +78,8 @@ impl Database {
         };
         let superblock = self.store().open(SUPERBLOCK)?.read_all()?;
         let before = previous(&store, target, &superblock)?;
+        // Whoever opens it verifies what is copied now.
+        store.remove(ORIGIN)?;
         if before.is_none() {
             begin(&store)?;
         }
@@ -140,8 +145,9 @@ fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Pr
     if !has(SUPERBLOCK) {
         let of_first_backup = |name: &String| {
             ["columns", MARKER].contains(&name.as_str())
-                || name.ends_with(".new")
-                || ["catalog-", "log-"].iter().any(|prefix| name.starts_with(prefix))
+                || is_unfinished(name)
+                || version_of_catalog(name).is_some()
+                || version_of_log(name).is_some()
         };
         // What an interrupted first backup left is begun again.
         let unfinished = has(MARKER) && names.iter().all(of_first_backup);
@@ -159,8 +165,8 @@ fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Pr
         Some(lock) if !(has("readers") && is_open(store)?) => lock,
         _ => return Err(refuse("it is open")),
     };
-    let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok());
-    let version = versions.max().map(Version).ok_or_else(|| refuse("its catalog is missing"))?;
+    let version = names.iter().filter_map(|name| version_of_catalog(name)).max();
+    let version = version.ok_or_else(|| refuse("its catalog is missing"))?;
     let catalog = store.open(&catalog_name(version))?.read_all()?;
     let log = store.open(&log_name(version)).and_then(|log| log.read_all()).unwrap_or_default();
     let known = store.open(MARKER).and_then(|marker| marker.read_all()).unwrap_or_default();
@@ -174,7 +180,7 @@ fn previous(store: &Store, target: &Path, superblock: &[u8]) -> Result<Option<Pr
 
 /// Whether a process that is alive has the backup open.
 fn is_open(store: &Store) -> Result<bool> {
-    for name in store.list("readers")? {
+    for name in store.list("readers")?.into_iter().filter(|name| is_reader(name)) {
         match store.try_lock(&format!("readers/{name}")) {
             Ok(Some(_dead)) => {}
             Ok(None) => return Ok(true),
@@ -188,12 +194,16 @@ fn is_open(store: &Store) -> Result<bool> {
 /// A first backup: nothing of an unfinished one stays. With the marker, nobody makes a new database of the directory.
 fn begin(store: &Store) -> Result<()> {
     // The directory itself may be new.
-    store.sync_directory("..")?;
+    store.sync_above()?;
     store.replace(MARKER, b"")?;
     for name in store.list("")? {
         match name.as_str() {
             MARKER => {}
-            "columns" => store.remove_directory(&name)?,
+            "columns" => {
+                for table in store.list(&name)?.iter().filter_map(|table| table_of_directory(table)) {
+                    store.remove_directory(&table_directory(table), is_table_file)?;
+                }
+            }
             _ => store.remove(&name)?,
         }
     }
@@ -330,7 +340,7 @@ fn with_rows_beyond_files(
 fn remove_others(store: &Store, catalog: &Catalog) -> Result<()> {
     let version = catalog.version;
     for name in store.list("")? {
-        let old = ["catalog-", "log-"].iter().any(|prefix| name.starts_with(prefix));
+        let old = version_of_catalog(&name).or_else(|| version_of_log(&name)).is_some();
         if old && name != catalog_name(version) && name != log_name(version) {
             store.remove(&name)?;
         }

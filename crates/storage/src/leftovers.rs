@@ -3,6 +3,7 @@
 
 use crate::column::{GenerationFiles, committed_files, parse_file_name, table_directory};
 use crate::database::{Database, remove_old_checkpoints};
+use crate::names::{is_table_file, is_unfinished, table_of_directory};
 use crate::readers::Garbage;
 use crate::rows::Uncommitted;
 use crate::snapshot::{Snapshot, deleted_file_name};
@@ -16,7 +17,7 @@ use std::sync::Arc;
 /// database open.
 pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) -> Result<()> {
     for name in store.list("")? {
-        if name.ends_with(".new") {
+        if is_unfinished(&name) {
             store.remove(&name)?;
         }
     }
@@ -29,17 +30,18 @@ pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
     })
 }
 
-/// Removes what a catalog does not name in `columns/`; `kept` gets what it names, and the committed bytes of each.
+/// Removes what a catalog does not name in `columns/`, of what has a name of the format; `kept`
+/// gets what it names, and the committed bytes of each.
 pub(crate) fn remove_files(
     store: &Store,
     catalog: &Catalog,
     kept: impl Fn(&str, u64) -> Result<()>,
 ) -> Result<()> {
     for directory in store.list("columns")? {
-        let table = directory.parse().ok().and_then(|id| catalog.table_by_id(TableId(id)));
-        let path = format!("columns/{directory}");
-        let Some(table) = table else {
-            store.remove_directory(&path)?;
+        let Some(id) = table_of_directory(&directory) else { continue };
+        let path = table_directory(id);
+        let Some(table) = catalog.table_by_id(id) else {
+            store.remove_directory(&path, is_table_file)?;
             continue;
         };
         let committed = committed_files(table);
@@ -48,7 +50,8 @@ pub(crate) fn remove_files(
             let file = format!("{path}/{name}");
             match committed.get(&name) {
                 None if Some(&file) == deleted.as_ref() => {}
-                None => store.remove(&file)?,
+                None if is_table_file(&name) => store.remove(&file)?,
+                None => {}
                 Some(length) => kept(&file, *length)?,
             }
         }
@@ -66,7 +69,7 @@ impl Database {
         let known = self.latest()?;
         let cuts = self.may_cut()?;
         for directory in store.list("columns")? {
-            let Ok(id) = directory.parse().map(TableId) else { continue };
+            let Some(id) = table_of_directory(&directory) else { continue };
             let is_longer = cuts && !longer_files(store, &known, id)?.is_empty();
             if leftovers(store, &known, id)?.is_empty() && !is_longer {
                 continue;
@@ -133,7 +136,7 @@ fn longer_files(store: &Store, snapshot: &Snapshot, id: TableId) -> Result<Vec<(
     let Some(table) = snapshot.table_by_id(id) else { return Ok(Vec::new()) };
     let mut longer = Vec::new();
     for (name, length) in committed_files(table.entry()) {
-        match store.open(&format!("{}/{name}", table_directory(id))) {
+        match store.open_pooled(&format!("{}/{name}", table_directory(id))) {
             Ok(file) if file.length()? > length => longer.push((file, length)),
             // One that is missing is for its readers to report.
             Ok(_) => {}

@@ -13,6 +13,8 @@ mod column;
 mod database;
 mod gather;
 mod leftovers;
+mod names;
+mod origin;
 mod readers;
 mod rows;
 mod sequence;
@@ -20,6 +22,7 @@ mod snapshot;
 mod table;
 mod text;
 mod transaction;
+mod verify;
 
 pub use backup::BackupProgress;
 pub use check::{CheckProgress, Damage};
@@ -32,9 +35,11 @@ pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, Identity, ReferentialAction,
     SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, ViewEntry,
 };
+pub use hypostyle_io::{Held as Patient, Patience};
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
 pub use snapshot::Snapshot;
 pub use table::{TableData, unknown_column};
 pub use text::check_text;
 pub use transaction::{Changed, NewColumn, Savepoint, Transaction, unknown_table};
+pub use verify::Verify;

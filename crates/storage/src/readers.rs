@@ -5,6 +5,7 @@
 //! cannot write such a file keeps the files of all versions, by a lock on `columns`.
 
 use crate::column::{GenerationFiles, table_directory};
+use crate::names::{is_reader, is_table_file};
 use hypostyle_io::{File, Lock, Store};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use parking_lot::Mutex;
@@ -43,7 +44,7 @@ pub(crate) enum Garbage {
 impl Garbage {
     pub fn remove(&self, store: &Store) -> Result<()> {
         match self {
-            Self::Table(id) => store.remove_directory(&table_directory(*id)),
+            Self::Table(id) => store.remove_directory(&table_directory(*id), is_table_file),
             Self::Generation(files) => files.remove(),
         }
     }
@@ -211,7 +212,7 @@ impl Readers {
     fn others(&self) -> Result<Vec<String>> {
         let Some(slot) = &self.slot else { return Ok(Vec::new()) };
         let mut others = Vec::new();
-        for name in self.store.list(DIRECTORY)? {
+        for name in self.store.list(DIRECTORY)?.into_iter().filter(|name| is_reader(name)) {
             let name = format!("{DIRECTORY}/{name}");
             if name == slot.name {
                 continue;

@@ -15,6 +15,7 @@ use hypostyle_types::{Error, Result, Version};
 use roaring::RoaringTreemap;
 use std::collections::HashMap;
 use std::io::Cursor;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use xxhash_rust::xxh3::xxh3_64;
@@ -87,10 +88,77 @@ pub struct Rows {
     pub(crate) deleted_file: Option<DeletedEntry>,
     /// The last version that changed the table's definition, or the position of rows in its files.
     pub(crate) moved: Version,
-    /// The last version that changed the position of rows in the log.
-    pub(crate) shifted: Version,
+    /// How rows in the log have changed their positions.
+    pub(crate) shifts: Shifts,
     /// The files have rows of a transaction that may still be rolled back, and their bytes be overwritten.
     pub(crate) uncommitted: Option<Uncommitted>,
+}
+
+/// Shifts that are remembered: a transaction that began before more of them is in conflict.
+const SHIFTS_KNOWN: usize = 16;
+
+/// How rows of the log have changed their positions: many rows came into the files before them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Shifts {
+    /// Of this version and those before nothing is known.
+    forgotten: Version,
+    known: Vec<Shift>,
+}
+
+/// The rows from a position on were moved behind others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Shift {
+    version: Version,
+    first: u64,
+    by: u64,
+}
+
+impl Shifts {
+    pub fn push(&mut self, shift: Shift) {
+        if self.known.len() == SHIFTS_KNOWN {
+            self.forgotten = self.known.remove(0).version;
+        }
+        self.known.push(shift);
+    }
+
+    /// Forgets what has happened up to a version.
+    pub fn forget(&mut self, version: Version) {
+        self.known.retain(|shift| shift.version > version);
+        self.forgotten = self.forgotten.max(version);
+    }
+
+    /// Takes in what has happened later.
+    pub fn extend(&mut self, later: &Self) {
+        self.forget(later.forgotten);
+        later.known.iter().for_each(|shift| self.push(*shift));
+    }
+
+    /// What has happened after a version, in order; `None` when that is not known.
+    pub fn since(&self, version: Version) -> Option<&[Shift]> {
+        let first = self.known.partition_point(|shift| shift.version <= version);
+        (self.forgotten <= version).then(|| &self.known[first..])
+    }
+}
+
+impl Shift {
+    pub fn new(version: Version, first: u64, by: u64) -> Self {
+        Self { version, first, by }
+    }
+
+    /// Where the rows at some positions are after it.
+    pub fn moved(&self, positions: &RoaringTreemap) -> RoaringTreemap {
+        let to = |position| if position < self.first { position } else { position + self.by };
+        positions.iter().map(to).collect()
+    }
+
+    /// Where runs of rows are after it.
+    pub fn moved_runs(&self, runs: Vec<Range<u64>>) -> Vec<Range<u64>> {
+        let halves = runs.into_iter().flat_map(|run| {
+            let middle = self.first.clamp(run.start, run.end);
+            [run.start..middle, middle + self.by..run.end + self.by]
+        });
+        halves.filter(|run| !run.is_empty()).collect()
+    }
 }
 
 /// Rows in column files whose transaction is not over; shared by all who see them.
@@ -124,7 +192,8 @@ impl Rows {
     pub(crate) fn same(&self, other: &Self) -> bool {
         self.tail.same(&other.tail)
             && Arc::ptr_eq(&self.deleted, &other.deleted)
-            && (self.moved, self.shifted) == (other.moved, other.shifted)
+            && self.moved == other.moved
+            && self.shifts == other.shifts
             && self.uncommitted == other.uncommitted
     }
 
@@ -148,11 +217,10 @@ impl Rows {
             self.tail = self.tail.skip(absorbed);
         }
         if new > 0 && self.tail.rows() > 0 {
-            self.shifted = version;
-            let behind = before + absorbed;
-            if self.deleted.max().is_some_and(|last| last >= behind) {
-                let moved = |position| if position < behind { position } else { position + new };
-                self.deleted = Arc::new(self.deleted.iter().map(moved).collect());
+            let shift = Shift::new(version, before + absorbed, new);
+            self.shifts.push(shift);
+            if self.deleted.max().is_some_and(|last| last >= shift.first) {
+                self.deleted = Arc::new(shift.moved(&self.deleted));
                 self.deleted_file = None;
             }
         }
@@ -316,7 +384,7 @@ mod tests {
     use arrow_array::builder::{Int32Builder, LargeListBuilder, LargeStringBuilder, MapBuilder};
     use arrow_array::types::Int32Type;
     use arrow_array::*;
-    use arrow_buffer::NullBuffer;
+    use arrow_buffer::{NullBuffer, OffsetBuffer};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -364,6 +432,26 @@ mod tests {
         assert!(decode_deleted_file(&bytes, 2).is_err());
         bytes[3] ^= 1;
         assert!(decode_deleted_file(&bytes, 3).is_err());
+    }
+
+    #[test]
+    fn rows_of_the_log_are_what_their_types_say() {
+        let offsets = |last| OffsetBuffer::<i64>::new(vec![0, 1, last].into());
+        let flawed: [ArrayRef; 2] = [
+            // SAFETY: it is only encoded here, and nobody reads the text.
+            Arc::new(unsafe { LargeStringArray::new_unchecked(offsets(3), b"a\xff\xff".into(), None) }),
+            // SAFETY: as above; a character is in two rows.
+            Arc::new(unsafe {
+                LargeStringArray::new_unchecked(offsets(2), "\u{e9}".as_bytes().into(), None)
+            }),
+        ];
+        let sound: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
+        for array in flawed {
+            let rows = RecordBatch::try_from_iter([("a", array), ("b", sound.clone())]).unwrap();
+            let bytes = encode_rows(&rows).unwrap();
+            let error = decode_rows(&bytes, &rows.schema(), 2).unwrap_err();
+            assert_eq!(error.kind(), hypostyle_types::ErrorKind::Corrupt, "{error}");
+        }
     }
 
     /// Rows of each layout that a message may have.
@@ -435,7 +523,34 @@ mod tests {
         // 100 rows in the files; 3 of the log and 7 new ones join them.
         rows.grow(100, 110, 3, Version(9)).unwrap();
         assert_eq!(rows.deleted.iter().collect::<Vec<_>>(), [100, 111]);
-        assert_eq!((rows.tail.rows(), rows.shifted), (7, Version(9)));
+        assert_eq!(rows.tail.rows(), 7);
+        assert_eq!(rows.shifts.since(Version(9)), Some([].as_slice()));
+        let [shift] = rows.shifts.since(Version(8)).unwrap() else { panic!("{:?}", rows.shifts) };
+        let moved = shift.moved(&[0, 102, 103, 109].into_iter().collect());
+        assert_eq!(moved.iter().collect::<Vec<_>>(), [0, 102, 110, 116]);
+        let all = std::iter::once(0..110).collect();
+        assert_eq!(shift.moved_runs(all), [0..103, 110..117]);
         assert!(rows.grow(110, 120, 8, Version(10)).is_err());
+    }
+
+    #[test]
+    fn only_the_last_shifts_are_known() {
+        let shift = |version: u64| Shift::new(Version(version), 10 * version, version);
+        let mut shifts = Shifts::default();
+        for version in 1..=SHIFTS_KNOWN as u64 + 2 {
+            shifts.push(shift(version));
+        }
+        assert_eq!(shifts.since(Version(1)), None);
+        assert_eq!(shifts.since(Version(2)).unwrap().len(), SHIFTS_KNOWN);
+        let mut before = Shifts::default();
+        before.push(shift(1));
+        before.push(shift(2));
+        let mut later = Shifts::default();
+        later.push(shift(5));
+        before.extend(&later);
+        assert_eq!(before.since(Version(1)), Some([shift(2), shift(5)].as_slice()));
+        later.forget(Version(4));
+        before.extend(&later);
+        assert_eq!((before.since(Version(3)), later.since(Version(5))), (None, Some([].as_slice())));
     }
 }

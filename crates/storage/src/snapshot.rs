@@ -1,16 +1,18 @@
 //! A state of the database: what a log leads to, and what readers hold.
 
-use crate::column::check_shape;
+use crate::column::{ColumnData, check_shape};
 use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
 use crate::sequence::OwnSequences;
 use crate::table::TableData;
+use crate::verify::{Verifier, verify_now};
 use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, DeletedEntry, TableEntry};
 use hypostyle_io::Store;
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use roaring::RoaringTreemap;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The state that commits are applied to, one after the other.
@@ -85,9 +87,12 @@ impl State {
             {
                 let before = before.beyond_files();
                 rows.moved = before.moved;
-                // Where rows went that the log had in the earlier state is not known.
-                let shifted = if before.tail.rows() > 0 { checkpoint } else { before.shifted };
-                rows.shifted = rows.shifted.max(shifted);
+                let later = std::mem::replace(&mut rows.shifts, before.shifts.clone());
+                if before.tail.rows() > 0 {
+                    // Where rows went that the log had in the earlier state is not known.
+                    rows.shifts.forget(checkpoint);
+                }
+                rows.shifts.extend(&later);
             }
         }
     }
@@ -231,6 +236,8 @@ pub struct Snapshot {
     pin: Option<Arc<Pin>>,
     /// Of the transaction whose snapshot this is.
     own_sequences: OwnSequences,
+    /// Of the database; its own snapshot has none.
+    verifier: Option<Arc<Verifier>>,
 }
 
 impl Snapshot {
@@ -263,6 +270,7 @@ impl Snapshot {
             discarded: state.discarded,
             pin: None,
             own_sequences: OwnSequences::default(),
+            verifier: previous.and_then(|snapshot| snapshot.verifier.clone()),
         }
     }
 
@@ -276,6 +284,28 @@ impl Snapshot {
 
     pub(crate) fn pinned(&self, pin: Option<Arc<Pin>>) -> Self {
         Self { pin, ..self.clone() }
+    }
+
+    pub(crate) fn verified_by(self, verifier: Arc<Verifier>) -> Self {
+        Self { verifier: Some(verifier), ..self }
+    }
+
+    /// Called before rows of a column of this snapshot are handed out as they lie, for others to
+    /// read: verifies them now, asking `proceed` before each block, or has a thread verify them, as
+    /// the database was opened (docs/decisions/0011).
+    ///
+    /// # Errors
+    /// `Corrupt` naming the column and the block; those of `proceed`.
+    pub fn hand_out(
+        &self,
+        column: &Arc<ColumnData>,
+        rows: Range<u64>,
+        mut proceed: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        match &self.verifier {
+            Some(verifier) => verifier.hand_out(column, rows, &mut proceed),
+            None => verify_now(column, rows, &mut proceed),
+        }
     }
 
     /// The same state, for its definitions: its files may be removed.

@@ -38,7 +38,7 @@ impl TableData {
                     before.filter(|before| before.entry().generation.number == column.generation.number);
                 match (before, same_generation) {
                     (Some(before), _) if before.entry() == column => before.clone(),
-                    (_, Some(before)) => Arc::new(ColumnData::new(column.clone(), before.files.clone())),
+                    (_, Some(before)) => Arc::new(ColumnData::grown(before, column.clone())),
                     (_, None) => {
                         let number = column.generation.number;
                         let files = GenerationFiles::new(store.clone(), entry.id, column.id, number);
@@ -59,7 +59,8 @@ impl TableData {
     pub(crate) fn is_unchanged_since(&self, before: &Self, version: Version) -> bool {
         self.rows.moved <= version
             && self.positions() == before.positions()
-            && self.rows.deleted == before.rows.deleted
+            && (Arc::ptr_eq(&self.rows.deleted, &before.rows.deleted)
+                || self.rows.deleted == before.rows.deleted)
     }
 
     pub fn entry(&self) -> &TableEntry {

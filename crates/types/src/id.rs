@@ -17,9 +17,10 @@ macro_rules! id {
         }
 
         impl $name {
-            /// The next number in order.
+            /// The next number in order. The last one follows itself: only a forged catalog has it, and what
+            /// would get it again is there already.
             pub fn next(self) -> Self {
-                Self(self.0 + 1)
+                Self(self.0.saturating_add(1))
             }
         }
     };

@@ -12,6 +12,7 @@ def connect(
     memory_limit: int | str | None,
     temp_directory: str | None,
     allow_network_filesystem: bool,
+    verify: str,
 ) -> Connection: ...
 
 class Connection:

@@ -44,6 +44,7 @@ def connect(
     memory_limit: int | str | None = None,
     temp_directory: str | os.PathLike[str] | None = None,
     allow_network_filesystem: bool = False,
+    verify: str = "auto",
 ) -> "Connection":
     """Open a database, or connect to a server.
 
@@ -62,6 +63,13 @@ def connect(
         temp_directory: where operators spill what does not fit.
         allow_network_filesystem: open a database on NFS, SMB or the like, whose locks and mappings cannot
             be relied on.
+        verify: when columns are verified that come as they lie in the files, as by `arrow()`,
+            `df()`, `pl()` and `fetchnumpy()`. "auto": before they come, if the directory was copied
+            or received from elsewhere, or a result is of at most 65,536 rows; what this machine has
+            written itself comes at once, a thread verifies it meanwhile, and damage fails the next
+            use. "always": before they come. "never": not at all. `CHECK DATABASE`, once it finds no
+            damage, makes a directory this machine's own. What queries compute is verified in any
+            case.
 
     Any number of processes may open a database at the same time, each with its own `connect()`: a
     connection cannot be used on both sides of `os.fork()`.
@@ -76,7 +84,7 @@ def connect(
         raise errors.DataError(f"threads is {threads}, but must be at least 1")
     spill = None if temp_directory is None else os.fspath(temp_directory)
     return Connection(
-        _native.connect(path, read_only, threads, memory_limit, spill, allow_network_filesystem)
+        _native.connect(path, read_only, threads, memory_limit, spill, allow_network_filesystem, verify)
     )
 
 

@@ -5,6 +5,7 @@
 //! read row group by row group in COPY. Every error names the file, the line or row, the column, the
 //! value and the type it was to have.
 
+mod arrow_lengths;
 mod chunk;
 mod convert;
 mod copy_from;

@@ -1,5 +1,6 @@
 //! Files as tables.
 
+use crate::file::arrow_lengths;
 use crate::file::chunk::{TextFormat, read};
 use crate::file::csv::{CsvFormat, detect};
 use crate::file::json::{JsonFormat, detect_layout, detect_schema};
@@ -258,7 +259,9 @@ fn arrow_schema(path: &Path) -> Result<Schema> {
 /// `NotFound`, `Io`, or `InvalidInput` when the file is not Arrow IPC.
 pub fn arrow_reader(path: &Path) -> Result<Box<dyn arrow::array::RecordBatchReader + Send>> {
     use arrow::ipc::reader::{FileReader, StreamReader};
-    let mut file: BufReader<File> = BufReader::new(open_plain(path)?);
+    let file = open_plain(path)?;
+    arrow_lengths::check(&file, path)?;
+    let mut file: BufReader<File> = BufReader::new(file);
     if let Ok(reader) = FileReader::try_new(&mut file, None) {
         drop(reader);
         file.rewind()

@@ -4,6 +4,8 @@
 use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
 use super::statistics::table_statistics;
 use super::view::result_field;
+use crate::error::external;
+use crate::meter::Meter;
 use crate::session::Counters;
 use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions, make_array};
 use arrow::compute::BatchCoalescer;
@@ -229,11 +231,15 @@ struct Partition {
     ended: bool,
     metrics: BaselineMetrics,
     counters: Option<Arc<Counters>>,
+    meter: Option<Arc<Meter>>,
 }
 
 impl Partition {
     /// The next batch; `None` at the end.
     async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
+        if let Some(meter) = &self.meter {
+            meter.check().map_err(external)?;
+        }
         let mut windows = 0;
         loop {
             if let Some(batch) = self.coalescer.next_completed_batch() {
@@ -469,6 +475,7 @@ impl ExecutionPlan for ScanExec {
             ended: false,
             metrics: BaselineMetrics::new(&self.metrics, partition),
             counters: context.session_config().get_extension::<Counters>(),
+            meter: context.session_config().get_extension::<Meter>(),
             opened,
         };
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream::try_unfold(partition, Partition::next))))

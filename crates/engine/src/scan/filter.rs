@@ -157,19 +157,24 @@ pub(crate) enum Selection {
 }
 
 impl Selection {
-    /// The rows of a window that are not deleted.
-    fn all_but(rows: &Range<u64>, deleted: &RoaringTreemap) -> Result<Self> {
+    /// The rows of a selection of a window that are not deleted.
+    fn without(self, deleted: &RoaringTreemap, rows: &Range<u64>) -> Result<Self> {
+        if let Self::Positions(positions) = &self {
+            let is_kept = |row| !deleted.contains(rows.start + u64::from(positions.value(row)));
+            let kept = BooleanBuffer::collect_bool(positions.len(), is_kept);
+            return self.keep(kept);
+        }
         let count = (rows.end - rows.start) as usize;
         let mut gone = deleted.iter();
         gone.advance_to(rows.start);
         let mut gone = gone.take_while(|position| *position < rows.end).peekable();
         if gone.peek().is_none() {
-            return Ok(Self::All(count));
+            return Ok(self);
         }
         let mut kept = BooleanBufferBuilder::new(count);
         kept.append_n(count, true);
         gone.for_each(|position| kept.set_bit((position - rows.start) as usize, false));
-        Self::All(count).keep(kept.finish())
+        self.keep(kept.finish())
     }
 
     pub fn rows(&self) -> usize {
@@ -441,9 +446,16 @@ impl Filter {
         deleted: &RoaringTreemap,
         trials: &mut [Trial],
     ) -> Result<Selection> {
-        let mut selection = Selection::all_but(rows, deleted)?;
+        let mut selection = Selection::All((rows.end - rows.start) as usize);
+        let mut deleted = Some(deleted);
         for (step, trial) in self.steps.iter().zip(trials) {
             let conjunct = &step.conjunct;
+            // What cannot fail may see deleted rows: of the few that pass, it is soon told which they are.
+            if !conjunct.total
+                && let Some(deleted) = deleted.take()
+            {
+                selection = selection.without(deleted, rows)?;
+            }
             let came = selection.rows();
             if came == 0 {
                 break;
@@ -475,7 +487,10 @@ impl Filter {
                 trial.passed += selection.rows();
             }
         }
-        Ok(selection)
+        match deleted {
+            Some(deleted) => selection.without(deleted, rows),
+            None => Ok(selection),
+        }
     }
 }
 

@@ -81,8 +81,9 @@ impl Session {
                     )
                     .with_sqlstate("42P04"));
                 }
-                let allow_network_filesystem = self.engine.options().allow_network_filesystem;
-                Database::open(&full, StorageOptions { allow_network_filesystem, ..mode.into() })?
+                let options = self.engine.options();
+                let (allow_network_filesystem, verify) = (options.allow_network_filesystem, options.verify);
+                Database::open(&full, StorageOptions { allow_network_filesystem, verify, ..mode.into() })?
             }
         };
         attached.databases.push((name, database));

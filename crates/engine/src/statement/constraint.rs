@@ -1,7 +1,8 @@
 //! Constraints: what CREATE and ALTER TABLE declare, and the queries that find the rows that break them.
 //!
-//! A statement's new rows are checked when it has staged them, against all that its transaction sees. What it was
-//! compared with must still be so at commit; the transaction guards those tables.
+//! A statement's new rows are checked when it has staged them, against all that its transaction sees;
+//! those that it has only updated, for the keys that were assigned. The commit compares their keys
+//! with what others have committed meanwhile.
 
 use super::complete::mentions;
 use super::ddl::fold;
@@ -21,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
     UniqueConstraint,
 };
 use hypostyle_storage::{
-    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry,
+    Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry,
     Transaction, unknown_column,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
@@ -358,6 +359,32 @@ pub(super) fn restricted(
     broken(constraint, table, "", &row, why).with_sqlstate("23001")
 }
 
+/// Whether new rows may break a constraint of their table.
+fn may_break(changed: &Changed, rule: &ConstraintRule) -> bool {
+    match rule {
+        // What it says of a row that is otherwise the same may have changed with the time.
+        ConstraintRule::Check { .. } => true,
+        rule => changed.gives(rule.columns()),
+    }
+}
+
+/// Whether rows may refer to a key by a constraint which is no more.
+fn may_strand(changed: &Changed, rule: &ConstraintRule) -> bool {
+    matches!(rule, ConstraintRule::ForeignKey { referred, .. } if changed.takes(referred))
+}
+
+/// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
+fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
+    // A table of this transaction has no such rows.
+    if writer.base().table_by_id(id).is_none() {
+        return;
+    }
+    writer.guard(id);
+    if let ConstraintRule::ForeignKey { table, .. } = &constraint.rule {
+        writer.guard(*table);
+    }
+}
+
 fn equal(one: &str, ours: &[String], other: &str, theirs: &[String]) -> String {
     let pairs = ours.iter().zip(theirs).map(|(our, their)| format!("{one}.{our} = {other}.{their}"));
     pairs.collect::<Vec<_>>().join(" AND ")
@@ -401,8 +428,11 @@ impl Session {
         self.with_view_of(writer, |session, writer, snapshot| {
             let Some(table) = snapshot.table_by_id(id) else { return Ok(()) };
             let added = table.entry().constraints.len() - declared.len();
-            let added = &table.entry().constraints[added..];
-            added.iter().try_for_each(|constraint| session.check_new(writer, snapshot, id, constraint, None))
+            for constraint in &table.entry().constraints[added..] {
+                guard(writer, id, constraint);
+                session.check_new(writer, snapshot, id, constraint, None)?;
+            }
+            Ok(())
         })
     }
 
@@ -440,34 +470,23 @@ impl Session {
     /// `Constraint`, naming the constraint, the row and its values.
     pub(super) fn check_constraints(&self, writer: &mut Transaction) -> Result<()> {
         let changed = writer.take_changed();
-        let refers = |rule: &ConstraintRule, id: TableId| matches!(rule, ConstraintRule::ForeignKey { table, .. } if *table == id);
-        let concerned = changed.iter().any(|(id, changed)| {
-            let tables = &writer.catalog().tables;
-            let own = changed.first_new.is_some()
-                && tables.iter().any(|table| table.id == *id && !table.constraints.is_empty());
-            own || changed.deleted
-                && tables.iter().any(|table| table.constraints.iter().any(|other| refers(&other.rule, *id)))
-        });
-        if !concerned {
+        let mut checks = Vec::new();
+        for (id, changed) in &changed {
+            if let (Some(first), Some(table)) = (changed.first_new, writer.catalog().table_by_id(*id)) {
+                let own = table.constraints.iter().filter(|constraint| may_break(changed, &constraint.rule));
+                checks.extend(own.map(|constraint| (*id, constraint.clone(), Some(first))));
+            }
+            let others = referring(writer.catalog(), *id);
+            let others = others.filter(|(_, constraint)| may_strand(changed, &constraint.rule));
+            checks.extend(others.map(|(table, constraint)| (table.id, constraint.clone(), None)));
+        }
+        if checks.is_empty() {
             return Ok(());
         }
         self.with_view_of(writer, |session, writer, snapshot| {
-            for (id, changed) in changed {
-                if let (Some(first), Some(table)) = (changed.first_new, snapshot.table_by_id(id)) {
-                    for constraint in &table.entry().constraints {
-                        session.check_new(writer, snapshot, id, constraint, Some(first))?;
-                    }
-                }
-                if changed.deleted {
-                    for table in snapshot.tables() {
-                        let entry = table.entry();
-                        for constraint in entry.constraints.iter().filter(|other| refers(&other.rule, id)) {
-                            session.check_new(writer, snapshot, entry.id, constraint, None)?;
-                        }
-                    }
-                }
-            }
-            Ok(())
+            checks.into_iter().try_for_each(|(id, constraint, first)| {
+                session.check_new(writer, snapshot, id, &constraint, first)
+            })
         })
     }
 
@@ -488,6 +507,7 @@ impl Session {
                     rule => is_own && rule.columns().contains(&column),
                 };
                 for constraint in entry.constraints.iter().filter(|constraint| concerned(&constraint.rule)) {
+                    guard(writer, entry.id, constraint);
                     session.check_new(writer, snapshot, entry.id, constraint, None)?;
                 }
             }
@@ -531,7 +551,7 @@ impl Session {
     /// Checks the rows of a table from the position of the first new one on, or all.
     fn check_new(
         &self,
-        writer: &mut Transaction,
+        writer: &Transaction,
         snapshot: &Snapshot,
         id: TableId,
         constraint: &ConstraintEntry,
@@ -548,7 +568,6 @@ impl Session {
                 CONDITION_FALSE.to_string(),
             ),
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
-                writer.guard(id);
                 let key = column_names(table, columns);
                 let sql = format!(
                     "SELECT {NEW}.* FROM {new} AS {NEW} JOIN {} AS {OLD} ON {} WHERE {OLD}.{position} < {NEW}.{position} LIMIT 1",
@@ -559,8 +578,6 @@ impl Session {
                 (columns.clone(), sql, "23505", "a row with that key exists".to_string())
             }
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
-                writer.guard(id);
-                writer.guard(*other);
                 let Some(other) = snapshot.table_by_id(*other).map(|table| table.entry()) else {
                     return Err(Error::new(
                         ErrorKind::Constraint,

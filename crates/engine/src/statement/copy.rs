@@ -202,7 +202,7 @@ impl Session {
         let query = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
         let plan = self.plan(query, &Parameters::None)?;
         let (state, path) = (self.session_context().state(), copy.path);
-        self.wait(async move {
+        self.wait_apart(async move {
             let plan = unnest_if_needed(&state, plan).await;
             let rows = DataFrame::new(state, plan);
             write(rows, &path, format, &options).await.map_err(from_datafusion)

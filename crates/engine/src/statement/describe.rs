@@ -28,7 +28,8 @@ impl Session {
         let plan = self.plan(DfStatement::Statement(Box::new(statement)), parameters)?;
         let schema = plan.schema().as_arrow().clone();
         let context = self.session_context().clone();
-        let optimized = self.wait(async move { context.state().optimize(&plan).map_err(from_datafusion) })?;
+        let optimized =
+            self.wait_apart(async move { context.state().optimize(&plan).map_err(from_datafusion) })?;
         let mut rows: Vec<[Option<String>; 4]> = Vec::new();
         let nullable = |nullable: bool| Some(if nullable { "YES" } else { "NO" }.to_string());
         match stored_result(&optimized, &schema) {

@@ -4,7 +4,9 @@
 //! the scan, which reads the columns that are asked for. Anything else, and scans of many rows, are DataFusion's to plan.
 //! Such a query is run to its end at once.
 
+use crate::amplifier::calls_slow_function;
 use crate::error::from_datafusion;
+use crate::pieces::is_long;
 use crate::scan::{StoredTable, is_comparison};
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -109,6 +111,16 @@ fn calls_functions(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(_)))).is_ok_and(|calls| calls)
 }
 
+/// Whether an expression has a part that each row would have a copy of: the optimizer knows what to do.
+fn repeats(expr: &Expr) -> bool {
+    let is_repeated = |expr: &Expr| match expr {
+        Expr::ScalarFunction(_) => expr.column_refs().is_empty(),
+        Expr::Literal(value, _) => is_long(value),
+        _ => false,
+    };
+    expr.exists(|expr| Ok(is_repeated(expr))).is_ok_and(|repeats| repeats)
+}
+
 /// The physical plan of such a query; `None` for any other.
 ///
 /// # Errors
@@ -124,7 +136,7 @@ pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Op
     let Some(parts) = parts(&analyzed) else { return Ok(None) };
     if is_one_row(&parts) {
         return project(state, &parts, parts.input, analyzed.schema().as_arrow(), one_row())
-            .map(|plan| Some(DirectPlan { plan, is_short: true }))
+            .map(|plan| Some(DirectPlan { plan, is_short: !parts.items.iter().any(calls_slow_function) }))
             .map_err(from_datafusion);
     }
     let Some(provider) = stored_table(parts.scan) else { return Ok(None) };
@@ -163,6 +175,9 @@ fn plan_scan(
     }
     // What has no column and constant to compare may become simpler, even nothing, once it is optimized.
     if !filters.iter().any(is_comparison) {
+        return Ok(None);
+    }
+    if parts.items.iter().any(repeats) {
         return Ok(None);
     }
     let mut places = Vec::new();

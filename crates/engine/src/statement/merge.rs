@@ -21,10 +21,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 /// The rows that INSERT … ON CONFLICT brings, and the number of each.
@@ -82,7 +82,12 @@ pub(super) fn known_actions(sql: &str) -> Cow<'_, str> {
 enum Clause {
     Inserts(Vec<RecordBatch>),
     Deletes(ChangedRows),
-    Updates { updated: Vec<(UInt64Array, RecordBatch)>, positions: RoaringTreemap, found: u64 },
+    Updates {
+        updated: Vec<(UInt64Array, RecordBatch)>,
+        positions: RoaringTreemap,
+        assigned: BTreeSet<ColumnId>,
+        found: u64,
+    },
 }
 
 /// What becomes of a table's rows, and how many of them.
@@ -209,6 +214,7 @@ impl Session {
         let changed = self.changed_rows(&sql, parameters, true)?;
         changes.count += changed.positions.len();
         changes.modification.updated = self.updated_rows(target, &assigned, changed)?;
+        changes.modification.assigned = assigned.columns(target);
         Ok(changes)
     }
 
@@ -310,7 +316,8 @@ impl Session {
                     changed |= &positions;
                     changes.modification.deleted |= positions;
                 }
-                Clause::Updates { updated, positions, found } => {
+                Clause::Updates { updated, positions, assigned, found } => {
+                    changes.modification.assigned.extend(assigned);
                     matched += found;
                     changes.count += positions.len();
                     changed |= positions;
@@ -375,7 +382,8 @@ impl Session {
                 let changed = self.changed_rows(&sql, parameters, true)?;
                 let (positions, found) = (changed.positions.clone(), changed.found);
                 let updated = self.updated_rows(target, &assigned, changed)?;
-                Ok(Clause::Updates { updated, positions, found })
+                let assigned = assigned.columns(target);
+                Ok(Clause::Updates { updated, positions, assigned, found })
             }
             MergeAction::Delete { .. } if !inserts => {
                 let columns = if keeps { target.own_columns() } else { String::new() };

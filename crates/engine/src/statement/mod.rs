@@ -4,17 +4,19 @@ mod alike;
 mod alter;
 mod attach;
 mod backup;
+mod chains;
 mod column;
 mod complete;
 mod constraint;
 mod copy;
 mod ddl;
-mod depth;
 mod describe;
 mod direct;
 mod expression;
 mod forms;
+mod gate;
 mod given;
+mod grouping;
 mod index;
 mod insert;
 mod lists;
@@ -42,22 +44,26 @@ mod transaction;
 mod types;
 mod using;
 mod values;
+mod watched;
 mod with;
 mod write;
 
 pub(crate) use complete::default_of;
 pub(crate) use ddl::fold;
+pub(crate) use gate::{STACK_BYTES_MAX, too_complex};
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
 pub(crate) use query::{plan_statement, planning_error};
 pub(crate) use remembered::Remembered;
 pub use settings::{parse_bytes, system_memory};
+use split::past_comments;
 pub use split::{split_statements, statement_is_complete};
 use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
 
 use crate::error::{from_datafusion, wrong_parameters};
+use crate::memory::for_text;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, Int64Array, StringArray};
@@ -73,7 +79,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use depth::{check_depth, with_room};
+use gate::{check_size, with_room};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use merge::known_actions;
@@ -82,9 +88,11 @@ use remembered::{Parsed, is_of_literals, positional};
 use result::for_caller;
 use sequence::order_identity_options;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use values::ValuesInsert;
+use watched::Watched;
 use write::refuse;
 
 /// The outcome of a statement that gives nothing, not even a number of rows.
@@ -96,7 +104,9 @@ impl Session {
     /// # Errors
     /// The first statement's that fails; the ones before it have taken effect.
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
-        with_room(sql, || self.execute_with_room(sql, parameters)).and_then(for_caller)
+        let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
+        let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
+        with_room(sql, execute).and_then(for_caller)
     }
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -134,7 +144,10 @@ impl Session {
             let parameters = if last { parameters } else { &Parameters::None };
             let may_change = !keeps_state(statement);
             self.forget_state(may_change);
-            let result = self.in_transaction(statement, || self.execute_one(statement, parameters));
+            let result = self.in_transaction(statement, || {
+                check_size(statement)?;
+                self.execute_one(statement, parameters)
+            });
             self.forget_state(may_change);
             outcome = result?;
         }
@@ -450,7 +463,8 @@ impl Session {
 
     fn check_database(&self) -> Result<Outcome> {
         self.identity.privileges.check_write()?;
-        let snapshot = self.scope.current_database()?.database.snapshot()?;
+        let database = self.scope.current_database()?.database;
+        let snapshot = database.snapshot()?;
         let mut interrupted = Ok(());
         let damages = snapshot.check(|progress| {
             self.counters.done.store(progress.rows_done, Ordering::Relaxed);
@@ -459,6 +473,9 @@ impl Session {
             interrupted.is_ok()
         });
         interrupted?;
+        if damages.is_empty() && !database.is_read_only() {
+            database.adopt()?;
+        }
         let text = |value: fn(&hypostyle_storage::Damage) -> String| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(damages.iter().map(value)))
         };
@@ -644,19 +661,17 @@ fn keeps_state(sql: &str) -> bool {
     word.is_some_and(|word| OF_ROWS.iter().any(|known| word.eq_ignore_ascii_case(known)))
 }
 
-/// The first words of a statement in upper case, past comments.
+/// The first two words of a statement in upper case, past comments.
 fn leading_words(sql: &str) -> Vec<String> {
-    Tokenizer::new(&GenericDialect {}, sql)
-        .tokenize()
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|token| !matches!(token, Token::Whitespace(_)))
-        .map_while(|token| match token {
-            Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_uppercase()),
-            _ => None,
-        })
-        .take(2)
-        .collect()
+    let is_of_word = |character: char| character.is_alphanumeric() || "_$#@".contains(character);
+    let mut words = Vec::new();
+    let mut rest = past_comments(sql);
+    while words.len() < 2 && rest.starts_with(|first: char| first.is_alphabetic() || first == '_') {
+        let (word, after) = rest.split_at(rest.find(|next| !is_of_word(next)).unwrap_or(rest.len()));
+        words.push(word.to_ascii_uppercase());
+        rest = past_comments(after);
+    }
+    words
 }
 
 /// Gives every `?` its number.
@@ -699,11 +714,14 @@ fn parse_expression(sql: &str) -> Result<SqlExpr> {
     Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
 }
 
+/// Why the parser gives up at [`RECURSION_LIMIT`].
+pub(crate) const NESTED_TOO_DEEPLY: &str = "it is nested too deeply";
+
 /// An error of the parser's own.
 fn syntax(error: ParserError) -> Error {
     let text = match error {
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
-        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".into(),
+        ParserError::RecursionLimitExceeded => return too_complex(NESTED_TOO_DEEPLY),
     };
     Error::new(ErrorKind::Syntax, text)
 }
@@ -773,15 +791,65 @@ fn check_numbers(tokens: &[Token]) -> Result<()> {
     Ok(())
 }
 
+/// Queries, statements and expressions within each other that the parser takes. The gate bounds them, too, but for statements.
+const RECURSION_LIMIT: usize = 3000;
+
+/// The tokens of a text; none where it is not even tokens, which the parser is to refuse.
+fn tokens_of(sql: &str) -> Vec<Token> {
+    Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
+}
+
+/// Parses the statements of a text in one dialect.
+///
+/// # Errors
+/// `Syntax`, which is 54001 where the text is too complex.
+fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
+    let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
+    let tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    // Another dialect may have other tokens.
+    gate::check(tokens.iter().map(|token| &token.token))?;
+    let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
+        DFParserBuilder::new(tokens)
+            .with_dialect(dialect)
+            .with_recursion_limit(RECURSION_LIMIT)
+            .build()
+            .and_then(|mut parser| parser.parse_statements())
+    })?;
+    parsed.map_err(from_datafusion)
+}
+
+/// Parses a query that is stored, which has been parsed and rewritten before.
+pub(crate) fn parse_stored(sql: &str) -> Result<DfStatement> {
+    check_size(sql)?;
+    let mut statements = parse_in(&GenericDialect {}, sql)?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
+    }
+}
+
+/// Parses the statements of a text in the first dialect that knows it. `has` tells whether it has one of some words.
+fn in_any(sql: &str, has: &dyn Fn(&[&str]) -> bool) -> Result<VecDeque<DfStatement>> {
+    let error = match parse_in(&GenericDialect {}, sql) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error,
+    };
+    if has(&["STRUCT"]) && has(&["MAP"]) {
+        let angled = types::with_angle_brackets(&tokens_of(sql));
+        if let Ok(parsed) = parse_in(&GenericDialect {}, &angled) {
+            return Ok(parsed);
+        }
+    }
+    let others = parse_in(&DuckDbDialect {}, sql).or_else(|_| parse_in(&PostgreSqlDialect {}, sql));
+    others.map_err(|_| error)
+}
+
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
-    // Text that is not even tokens is the parser's to refuse.
-    let tokens_of = |sql: &str| {
-        Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
-    };
+    check_size(sql)?;
     let tokens = tokens_of(sql);
-    check_depth(&tokens)?;
+    gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
@@ -800,29 +868,20 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
         Some((word, rest)) if is_table(word) => format!("SELECT * FROM {rest}").into(),
         _ => sql,
     };
-    let with = |dialect: &dyn Dialect, sql: &str| {
-        DFParserBuilder::new(sql)
-            .with_dialect(dialect)
-            .build()
-            .and_then(|mut parser| parser.parse_statements())
-    };
-    let in_any = |sql: &str| {
-        with(&GenericDialect {}, sql).or_else(|error| {
-            let nested = has(&["STRUCT"]) && has(&["MAP"]);
-            let angled =
-                nested.then(|| with(&GenericDialect {}, &types::with_angle_brackets(&tokens_of(sql))));
-            let others = || with(&DuckDbDialect {}, sql).or_else(|_| with(&PostgreSqlDialect {}, sql));
-            angled.and_then(Result::ok).map_or_else(others, Ok).map_err(|_| error)
-        })
-    };
-    let parsed = in_any(&sql).or_else(|error| match insert::conflict_apart(&tokens_of(&sql)) {
-        Some(sql) => in_any(&sql).map_err(|_| error),
+    let parsed = in_any(&sql, &has).or_else(|error| match insert::conflict_apart(&tokens_of(&sql)) {
+        Some(sql) => in_any(&sql, &has).map_err(|_| error),
         None => Err(error),
     });
-    let mut statements = parsed.map_err(from_datafusion)?;
+    let mut statements = parsed?;
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             if let Some(inner) = explained(&mut statement) {
+                if has(&["AND", "OR"]) {
+                    chains::balance(inner);
+                }
+                if has(&["CUBE", "ROLLUP", "GROUPING"]) {
+                    grouping::check_sets(inner)?;
+                }
                 with::distribute(inner)?;
                 if has(&["WITH"]) {
                     with::tell_apart(inner);

@@ -1,11 +1,12 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
-use super::depth::with_room;
+use super::gate::{check_size, with_room};
 use super::given::needs_values;
 use super::names::name_columns;
 use super::query::{plan_statement, planning_error};
 use super::types::logical_type;
 use super::{leading_words, parse, parse_query};
+use crate::memory::for_text;
 use crate::session::{Parameters, Session};
 use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
@@ -82,10 +83,14 @@ impl Session {
     /// # Errors
     /// Those of parsing it, and of planning it if it is a query.
     pub fn describe_statement(&self, sql: &str) -> Result<Described> {
+        let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         with_room(sql, || {
             let _running = self.enter();
             self.check_killed()?;
-            self.in_transaction(sql, || self.describe_one(sql))
+            self.in_transaction(sql, || {
+                check_size(sql)?;
+                self.describe_one(sql)
+            })
         })
     }
 
@@ -158,7 +163,7 @@ impl Session {
         let state = self.context.state();
         let statement = DfStatement::Statement(Box::new(statement));
         let snapshot = self.scope.current_database()?.snapshot;
-        self.wait(async move {
+        self.wait_apart(async move {
             plan_statement(&state, statement).await.map_err(|error| planning_error(error, &snapshot))
         })
     }

@@ -6,6 +6,7 @@ use super::ddl::{fold, last_of};
 use super::parse;
 use super::types::logical_type;
 use crate::error::{from_datafusion, wrong_parameters};
+use crate::memory::{Held, for_kept};
 use crate::session::{Outcome, Parameters, Session};
 use crate::time_zone::cast_within;
 use datafusion::common::ScalarValue;
@@ -13,6 +14,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Statement};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, did_you_mean};
+use std::sync::Arc;
 
 /// A statement under a name of the session.
 #[derive(Clone, Debug)]
@@ -20,6 +22,7 @@ pub(crate) struct Prepared {
     statement: Box<Statement>,
     /// Of the first parameters, where they are declared.
     types: Vec<LogicalType>,
+    _memory: Arc<Held>,
 }
 
 impl Session {
@@ -37,6 +40,8 @@ impl Session {
             )
             .with_sqlstate("42P05"));
         }
+        let pool = self.context.runtime_env().memory_pool.clone();
+        let memory = Arc::new(for_kept("a prepared statement", &statement.to_string(), &pool)?);
         let types = types.iter().map(logical_type).collect::<Result<_>>()?;
         if let Statement::Query(_) = statement.as_ref() {
             // For its errors.
@@ -48,13 +53,13 @@ impl Session {
             let plan = self.plan(DfStatement::Statement(Box::new(prepare)), &Parameters::None)?;
             debug_assert!(matches!(plan, LogicalPlan::Statement(_)));
         }
-        self.prepared.lock().insert(name, Prepared { statement, types });
+        self.prepared.lock().insert(name, Prepared { statement, types, _memory: memory });
         Ok(DONE)
     }
 
     pub(super) fn execute_prepared(&self, name: &ObjectName, arguments: &[Expr]) -> Result<Outcome> {
         let name = last_of(name)?;
-        let Prepared { statement, types } = self.prepared(&name)?;
+        let Prepared { statement, types, .. } = self.prepared(&name)?;
         let mut values = self.constants(arguments)?;
         let zone = self.time_zone();
         for ((value, logical_type), number) in values.iter_mut().zip(&types).zip(1..) {

@@ -15,6 +15,7 @@ use super::returning::Returning;
 use super::write::Target;
 use crate::catalog::{SEARCH, WITH_POSITIONS, search_from};
 use crate::error::{from_datafusion, is_of_twice_named};
+use crate::expansion;
 use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
 use crate::quantified::without_quantifiers;
@@ -45,16 +46,39 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins,
+    Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visit,
+    Visitor,
 };
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A query for so many expressions of one table, or of none, is planned in less time than it takes to wake another thread.
 const ITEMS_MAX: usize = 16;
+const EXPRESSIONS_MAX: usize = 100;
+
+/// Functions that make much of little, or take long for what they are given: they are not computed by a caller's thread, which
+/// could not be interrupted.
+const LONG_FUNCTIONS: [&str; 15] = [
+    "repeat",
+    "lpad",
+    "rpad",
+    "space",
+    "range",
+    "generate_series",
+    "array_repeat",
+    "list_repeat",
+    "array_resize",
+    "list_resize",
+    "levenshtein",
+    "replace",
+    "regexp_replace",
+    "translate",
+    "overlay",
+];
 
 impl Session {
     /// Plans a statement and starts it.
@@ -118,7 +142,7 @@ impl Session {
 
     pub(crate) fn plan(&self, statement: DfStatement, parameters: &Parameters) -> Result<LogicalPlan> {
         let planning = self.planning(self.context.state(), statement, parameters)?;
-        self.wait(async move { planning.plan().await.map(|(plan, _)| plan) })
+        self.wait_apart(async move { planning.plan().await.map(|(plan, _)| plan) })
     }
 
     fn planning(
@@ -190,10 +214,10 @@ impl Session {
             };
             Ok((outcome?, state))
         };
-        if may_be_small { self.wait_here(started) } else { self.wait(started) }
+        if may_be_small { self.wait_here(started) } else { self.wait_apart(started) }
     }
 
-    /// Whether a query is for a few expressions of one stored table, or of none.
+    /// Whether a query is for a few short expressions of one stored table, or of none.
     fn may_be_small(&self, statement: &DfStatement) -> bool {
         let DfStatement::Statement(statement) = statement else { return false };
         let Statement::Query(query) = statement.as_ref() else { return false };
@@ -208,6 +232,7 @@ impl Session {
             && select.projection.len() <= ITEMS_MAX
             && select.from.len() <= 1
             && select.from.iter().all(is_stored)
+            && query.visit(&mut Short::default()).is_continue()
     }
 
     /// A stored table by its name, whose schema may have a prefix.
@@ -226,7 +251,7 @@ impl Session {
 
     pub(super) fn start_query(&self, plan: LogicalPlan, purpose: Purpose) -> Result<Outcome> {
         let (state, threads) = (self.context.state(), self.engine.options().threads);
-        self.wait(async move { start(&state, plan, purpose, threads).await })
+        self.wait_apart(async move { start(&state, plan, purpose, threads).await })
     }
 
     /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
@@ -411,6 +436,40 @@ impl Session {
     }
 }
 
+/// Breaks at a query within a query, at functions that may take long, and when there are too many expressions.
+#[derive(Default)]
+struct Short {
+    queries: usize,
+    expressions: usize,
+}
+
+impl Visitor for Short {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.queries += 1;
+        if self.queries > 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &SqlExpr) -> ControlFlow<()> {
+        self.expressions += 1;
+        let takes_long = match expr {
+            SqlExpr::Function(call) => {
+                let name = call.name.0.last().and_then(|name| name.as_ident());
+                name.is_some_and(|name| {
+                    LONG_FUNCTIONS.iter().any(|long| name.value.eq_ignore_ascii_case(long))
+                })
+            }
+            _ => false,
+        };
+        if takes_long || self.expressions > EXPRESSIONS_MAX {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    }
+}
+
 /// DataFusion would run what writes within EXPLAIN ANALYZE or a query, past transactions and what the session may do.
 fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
     let writes = |node: &LogicalPlan| {
@@ -526,7 +585,9 @@ pub(crate) async fn plan_statement(
         }
         _ => plan,
     };
-    computed_once(plan?, &expressions)
+    let plan = plan?;
+    expansion::check(&plan)?;
+    computed_once(plan, &expressions)
 }
 
 /// Starts a query.

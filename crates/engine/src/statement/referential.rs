@@ -15,7 +15,7 @@ use hypostyle_storage::{
 };
 use hypostyle_types::{ColumnId, Error, Result, TableId};
 use roaring::RoaringTreemap;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The rows that are changed, and the keys that they had.
@@ -28,6 +28,8 @@ pub(super) struct Modification {
     pub deleted: RoaringTreemap,
     /// Positions of rows, and what they become, in the engine's types.
     pub updated: Vec<(UInt64Array, RecordBatch)>,
+    /// The columns in which these may have other values than before.
+    pub assigned: BTreeSet<ColumnId>,
     pub inserted: Vec<RecordBatch>,
 }
 
@@ -40,13 +42,20 @@ impl Modification {
     /// `proceed` may end the work with its error.
     fn stage(&self, writer: &mut Transaction, id: TableId, proceed: impl Fn() -> Result<()>) -> Result<()> {
         let updated = self.updated.iter().flat_map(|(positions, _)| positions.values().iter().copied());
-        let gone = &self.deleted | &updated.collect::<RoaringTreemap>();
-        writer.delete(id, &gone)?;
-        let inserted = self.inserted.iter().chain(self.updated.iter().map(|(_, rows)| rows));
-        inserted.into_iter().try_for_each(|rows| {
+        writer.delete(id, &self.deleted)?;
+        writer.delete_updated(id, &updated.collect(), &self.assigned)?;
+        self.inserted.iter().try_for_each(|rows| {
             proceed()?;
             writer.append(id, rows)
+        })?;
+        self.updated.iter().try_for_each(|(_, rows)| {
+            proceed()?;
+            writer.append_updated(id, rows)
         })
+    }
+
+    fn assigns(&self, columns: &[ColumnId]) -> bool {
+        !self.updated.is_empty() && columns.iter().any(|column| self.assigned.contains(column))
     }
 }
 
@@ -58,6 +67,16 @@ struct Reference {
     referred: Vec<ColumnId>,
     on_delete: ReferentialAction,
     on_update: ReferentialAction,
+}
+
+impl Reference {
+    fn acts_on_deleted(&self, modification: &Modification) -> bool {
+        acts(self.on_delete) && !modification.deleted.is_empty()
+    }
+
+    fn acts_on_updated(&self, modification: &Modification) -> bool {
+        acts(self.on_update) && modification.assigns(&self.referred)
+    }
 }
 
 /// What is to be done with rows that have some keys.
@@ -131,7 +150,10 @@ impl Session {
         id: TableId,
         modification: &Modification,
     ) -> Result<Vec<Following>> {
-        let references = references(writer.catalog(), id);
+        let mut references = references(writer.catalog(), id);
+        references.retain(|reference| {
+            reference.acts_on_deleted(modification) || reference.acts_on_updated(modification)
+        });
         let mut following = Vec::new();
         for reference in references {
             following.extend(self.with_view_of(writer, |session, writer, snapshot| {
@@ -171,7 +193,7 @@ impl Session {
         );
         let following = |action, keys| Following { reference: reference.clone(), action, keys };
         let mut found = Vec::new();
-        if acts(reference.on_delete) && !modification.deleted.is_empty() {
+        if reference.acts_on_deleted(modification) {
             let positions: UInt64Array = modification.deleted.iter().map(Some).collect();
             let changed = positions_and(positions, Vec::new())?;
             let keys = self.with_given(CHANGED, vec![changed], |session| {
@@ -179,7 +201,7 @@ impl Session {
             })?;
             found.push(following(reference.on_delete, keys));
         }
-        if acts(reference.on_update) && !modification.updated.is_empty() {
+        if reference.acts_on_updated(modification) {
             let rows = modification.updated.iter().map(|(positions, rows)| {
                 let columns = key.iter().enumerate();
                 let columns =
@@ -254,8 +276,9 @@ impl Session {
             if deletes {
                 return Ok(Modification { deleted: positions, ..Modification::default() });
             }
-            let rows = session.as_rows_of(&target, rows)?;
-            Ok(Modification { updated: places.into_iter().zip(rows).collect(), ..Modification::default() })
+            let updated = places.into_iter().zip(session.as_rows_of(&target, rows)?).collect();
+            let assigned = target.assigned_with_generated(key.iter().copied());
+            Ok(Modification { updated, assigned, ..Modification::default() })
         })
     }
 

@@ -12,6 +12,9 @@ use std::sync::Arc;
 const STATEMENTS_MAX: usize = 64;
 const TEXT_BYTES_MAX: usize = 4096;
 
+/// All their texts: what they are parsed to takes some hundred times as much, in each session.
+const ALL_BYTES_MAX: usize = 32 << 10;
+
 /// The largest result that is remembered.
 const RESULT_BYTES_MAX: usize = 4096;
 
@@ -84,7 +87,8 @@ impl Remembered {
         if sql.len() > TEXT_BYTES_MAX {
             return;
         }
-        if self.0.len() >= STATEMENTS_MAX {
+        let all: usize = self.0.keys().map(String::len).sum();
+        if self.0.len() >= STATEMENTS_MAX || all + sql.len() > ALL_BYTES_MAX {
             self.0.clear();
         }
         self.0.insert(sql.to_string(), parsed);
@@ -98,8 +102,25 @@ impl Remembered {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse_query;
+    use super::super::{parse, parse_query};
     use super::*;
+    use datafusion::sql::parser::Statement as DfStatement;
+
+    #[test]
+    fn texts_are_remembered_while_they_are_short_together() {
+        let mut remembered = Remembered::default();
+        let DfStatement::Statement(statement) = parse("SELECT 1").unwrap() else { unreachable!() };
+        let parsed = Parsed::of(&statement, &Parameters::None).unwrap();
+        for (bytes, known) in [(100, STATEMENTS_MAX), (4000, ALL_BYTES_MAX / 4000), (5000, 0)] {
+            remembered.0.clear();
+            for number in 0..3 * STATEMENTS_MAX {
+                let text = format!("{number:>bytes$}");
+                remembered.put(&text, parsed.clone());
+                assert_eq!(remembered.get(&text).is_some(), bytes < 5000);
+                assert!(remembered.0.len() <= known, "{bytes}: {}", remembered.0.len());
+            }
+        }
+    }
 
     #[test]
     fn only_queries_of_literals_have_one_result() {

@@ -2,7 +2,7 @@
 
 use super::parse;
 use crate::scope::TEMPORARY;
-use crate::session::{Outcome, Parameters, Session};
+use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
@@ -11,14 +11,16 @@ use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;
 
-const OWN: [&str; 7] = [
+const OWN: [&str; 9] = [
     "threads",
     "memory_limit",
     "query_memory_limit",
     "temp_directory",
+    "temp_directory_limit",
     "timezone",
     "batch_size",
     "synchronous",
+    LOCK_TIMEOUT,
 ];
 
 /// DataFusion's.
@@ -93,6 +95,7 @@ impl Session {
         match name.as_str() {
             "timezone" => return self.set_own(&name, "UTC"),
             "batch_size" => return self.set_own(&name, BATCH_SIZE),
+            LOCK_TIMEOUT => return self.set_own(&name, "0"),
             own if OWN.contains(&own) || self.setting(own).is_some() => {
                 return Err(Error::unsupported(format!("{own} cannot be reset; set it to a value")));
             }
@@ -112,7 +115,7 @@ impl Session {
         }
         if name.starts_with("datafusion.runtime.") {
             return Err(Error::unsupported(format!(
-                "{name} cannot be set; set memory_limit, query_memory_limit or temp_directory"
+                "{name} cannot be set; set memory_limit, query_memory_limit, temp_directory or temp_directory_limit"
             )));
         }
         self.identity.privileges.check_machine(&format!("set {name}"))
@@ -136,18 +139,14 @@ impl Session {
             })
         };
         let mut options = self.engine.options();
-        if !["timezone", "batch_size"].contains(&name) {
+        if !["timezone", "batch_size", LOCK_TIMEOUT].contains(&name) {
             self.identity.privileges.check_machine(&format!("set {name}, which is everybody's"))?;
         }
         match name {
             "threads" => options.threads = number()?,
             "memory_limit" => options.memory_limit = parse_bytes(value)?,
-            "query_memory_limit" => {
-                options.query_memory_limit = match value.eq_ignore_ascii_case("none") {
-                    true => None,
-                    false => Some(parse_bytes(value)?),
-                };
-            }
+            "query_memory_limit" => options.query_memory_limit = unless_none(value)?,
+            "temp_directory_limit" => options.temp_directory_limit = unless_none(value)?,
             "temp_directory" => options.temp_directory = Some(PathBuf::from(value)),
             "synchronous" => {
                 let synchronous = SYNCHRONOUS.iter().find(|(name, _)| value.eq_ignore_ascii_case(name));
@@ -158,6 +157,10 @@ impl Session {
                 return Ok(Outcome::Done { rows_affected: None });
             }
             "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
+            LOCK_TIMEOUT => {
+                self.settings.set(name, value)?;
+                return Ok(Outcome::Done { rows_affected: None });
+            }
             "batch_size" => {
                 let rows = number()?;
                 if rows > BATCH_SIZE_MAX {
@@ -214,15 +217,15 @@ impl Session {
         let value = |name: &str| match name {
             "threads" => Some(options.threads.to_string()),
             "memory_limit" => Some(options.memory_limit.to_string()),
-            "query_memory_limit" => {
-                Some(options.query_memory_limit.map_or_else(|| "none".into(), |limit| limit.to_string()))
-            }
+            "query_memory_limit" => Some(or_none(options.query_memory_limit)),
+            "temp_directory_limit" => Some(or_none(options.temp_directory_limit)),
             "temp_directory" => Some(options.temp_directory.as_ref().map_or_else(
                 || std::env::temp_dir().display().to_string(),
                 |directory| directory.display().to_string(),
             )),
             "timezone" => Some(config.options().execution.time_zone.clone().unwrap_or_else(|| "UTC".into())),
             "batch_size" => Some(config.batch_size().to_string()),
+            LOCK_TIMEOUT => self.settings.get(name),
             "synchronous" => {
                 let synchronous = self.scope.current_database().ok()?.database.synchronous();
                 SYNCHRONOUS.iter().find(|(_, found)| *found == synchronous).map(|(name, _)| name.to_string())
@@ -249,6 +252,18 @@ impl Session {
             other => Err(unknown(other)),
         }
     }
+}
+
+/// A number of bytes that need not be bounded.
+fn unless_none(value: &str) -> Result<Option<u64>> {
+    match value.eq_ignore_ascii_case("none") {
+        true => Ok(None),
+        false => parse_bytes(value).map(Some),
+    }
+}
+
+fn or_none(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "none".into(), |limit| limit.to_string())
 }
 
 fn unknown(name: &str) -> Error {

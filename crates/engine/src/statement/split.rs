@@ -30,19 +30,21 @@ pub fn statement_is_complete(sql: &str) -> bool {
 
 /// Only white space and comments.
 fn is_blank(sql: &str) -> bool {
+    past_comments(sql).is_empty()
+}
+
+/// What follows the white space and the comments that a text begins with; nothing after a comment that does not end.
+pub(super) fn past_comments(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {
-        if rest.is_empty() {
-            return true;
-        }
-        let after = if rest.starts_with("--") {
-            rest.split_once('\n').map_or("", |(_, after)| after)
+        let length = if rest.starts_with("--") {
+            rest.find('\n')
         } else if rest.starts_with("/*") {
-            rest.split_once("*/").map_or("", |(_, after)| after)
+            block_comment(rest)
         } else {
-            return false;
+            return rest;
         };
-        rest = after.trim_start();
+        rest = rest[length.unwrap_or(rest.len())..].trim_start();
     }
 }
 

@@ -23,8 +23,9 @@ use datafusion::sql::sqlparser::ast::{
     Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
 use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_table};
-use hypostyle_types::{Error, ErrorKind, Result, TableId};
+use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Rows of a table that a query has found to be changed.
@@ -100,6 +101,13 @@ impl Target {
         self.names().map(|name| format!(", {}.{name}", quoted(&self.alias))).collect()
     }
 
+    /// The columns at some places, and those that are computed from others.
+    pub fn assigned_with_generated(&self, places: impl Iterator<Item = usize>) -> BTreeSet<ColumnId> {
+        let columns = self.columns();
+        let generated = columns.iter().filter(|column| column.generated.is_some());
+        places.map(|place| columns[place].id).chain(generated.map(|column| column.id)).collect()
+    }
+
     /// The place of a column.
     pub fn column(&self, name: &str) -> Result<usize> {
         self.data.column(name)?;
@@ -156,6 +164,12 @@ impl Assigned {
             }
         }
         Ok(assigned)
+    }
+
+    /// The columns in which rows may get other values.
+    pub fn columns(&self, target: &Target) -> BTreeSet<ColumnId> {
+        let given = self.places.iter().enumerate().filter(|(_, place)| place.is_some());
+        target.assigned_with_generated(given.map(|(column, _)| column))
     }
 
     /// What a query gave behind the values.
@@ -297,7 +311,8 @@ impl Session {
         let others: Vec<RecordBatch> =
             changed.rows.iter().map(|rows| assigned.others(rows)).collect::<Result<_>>()?;
         let updated = self.updated_rows(&target, &assigned, changed)?;
-        let modification = Modification { updated, ..Modification::default() };
+        let assigned = assigned.columns(&target);
+        let modification = Modification { updated, assigned, ..Modification::default() };
         self.write_returning(&target, returning, parameters, |writer| {
             self.modify(writer, target.id, &modification)?;
             let rows = modification.rows();

@@ -48,7 +48,7 @@ impl Rows {
         let batch = loop {
             match self.batch.take() {
                 Some(batch) if self.next < batch.num_rows() => break batch,
-                _ => match self.result.next_batch()? {
+                _ => match self.result.next_unread()? {
                     Some(batch) => {
                         self.next = 0;
                         self.batch = Some(batch);

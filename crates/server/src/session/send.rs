@@ -216,7 +216,7 @@ impl Sending<'_> {
         let mut held: Option<EncodeJob> = None;
         let mut position = 0;
         loop {
-            let batch = self.link_explained(result.next_batch())?;
+            let batch = self.link_explained(result.next_unread())?;
             let Some(batch) = batch else { break };
             let target = if self.in_memory { MEMORY_CHUNK_BYTES } else { self.chunk_bytes };
             let mut start = 0;

@@ -32,8 +32,13 @@ impl BlockHash {
 
 /// The error for a block that is not what its record says.
 pub(crate) fn damaged_block(block: u64, rows: Range<u64>) -> Error {
+    flawed_block(block, rows, "its checksum does not match")
+}
+
+/// The error for a block whose bytes cannot be those of its type.
+pub(crate) fn flawed_block(block: u64, rows: Range<u64>, flaw: &str) -> Error {
     Error::corrupt(format!(
-        "block {block} (rows {} to {}) is damaged: its checksum does not match; restore it from a backup",
+        "block {block} (rows {} to {}) is damaged: {flaw}; restore it from a backup",
         rows.start,
         rows.end - 1
     ))

@@ -3,7 +3,8 @@
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Decimal128Type, Float32Type, Float64Type, Time64MicrosecondType};
 use arrow_array::{
-    Array, ArrayRef, FixedSizeBinaryArray, LargeListArray, MapArray, OffsetSizeTrait, StructArray, make_array,
+    Array, ArrayRef, FixedSizeBinaryArray, FixedSizeListArray, LargeListArray, LargeStringArray, MapArray,
+    OffsetSizeTrait, StructArray, make_array,
 };
 use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
@@ -22,7 +23,74 @@ type ArrowResult<T> = std::result::Result<T, ArrowError>;
 /// `InvalidInput` naming the column, row and value when the types do not fit or a value is lost.
 pub fn convert(array: &ArrayRef, name: &str, target: &LogicalType, first_row: u64) -> Result<ArrayRef> {
     let row = |index: usize| first_row + index as u64;
-    convert_rows(array, name, target, &row)
+    let converted = convert_rows(array, name, target, &row)?;
+    without_hidden_text(&converted).map_err(does_not_fit(name))
+}
+
+/// The same values without text under NULLs. Nobody has looked whether that is UTF-8, and who reads
+/// the file, or the log, takes all text in it for such.
+fn without_hidden_text(array: &ArrayRef) -> ArrowResult<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::LargeUtf8 => {
+            let strings = array.as_string::<i64>();
+            let offsets = strings.value_offsets();
+            let hides = |nulls: &NullBuffer| {
+                (0..nulls.len()).any(|row| nulls.is_null(row) && offsets[row] != offsets[row + 1])
+            };
+            match strings.nulls().filter(|nulls| nulls.null_count() > 0) {
+                Some(nulls) if hides(nulls) => Arc::new(strings.iter().collect::<LargeStringArray>()),
+                _ => array.clone(),
+            }
+        }
+        data_type if !has_text(data_type) => array.clone(),
+        DataType::LargeList(field) => {
+            let list = array.as_list::<i64>();
+            let values = without_hidden_text(list.values())?;
+            Arc::new(LargeListArray::try_new(
+                field.clone(),
+                list.offsets().clone(),
+                values,
+                list.nulls().cloned(),
+            )?)
+        }
+        DataType::FixedSizeList(field, length) => {
+            let list = array.as_fixed_size_list();
+            let values = without_hidden_text(list.values())?;
+            let nulls = list.nulls().cloned();
+            Arc::new(FixedSizeListArray::try_new_with_length(
+                field.clone(),
+                *length,
+                values,
+                nulls,
+                list.len(),
+            )?)
+        }
+        DataType::Struct(fields) => {
+            let members = array.as_struct();
+            let columns = members.columns().iter().map(without_hidden_text).collect::<ArrowResult<_>>()?;
+            let nulls = members.nulls().cloned();
+            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, members.len())?)
+        }
+        DataType::Map(entries, ordered) => {
+            let map = array.as_map();
+            let pairs: ArrayRef = Arc::new(map.entries().clone());
+            let pairs = without_hidden_text(&pairs)?.as_struct().clone();
+            let (offsets, nulls) = (map.offsets().clone(), map.nulls().cloned());
+            Arc::new(MapArray::try_new(entries.clone(), offsets, pairs, nulls, *ordered)?)
+        }
+        _ => array.clone(),
+    })
+}
+
+fn has_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::LargeUtf8 => true,
+        DataType::LargeList(child) | DataType::FixedSizeList(child, _) | DataType::Map(child, _) => {
+            has_text(child.data_type())
+        }
+        DataType::Struct(fields) => fields.iter().any(|field| has_text(field.data_type())),
+        _ => false,
+    }
 }
 
 /// [`convert`] of values, or of the elements and fields of values, whose row is told by their place.
@@ -436,6 +504,42 @@ mod tests {
             lists.append(true);
         }
         Arc::new(lists.finish())
+    }
+
+    #[test]
+    fn text_under_nulls_is_not_stored_at_any_depth() {
+        let nulls = || Some(NullBuffer::from(vec![true, false, true]));
+        let offsets = || OffsetBuffer::<i64>::new(vec![0, 1, 3, 4].into());
+        // SAFETY: nobody reads the bytes under the NULL but the function under test, which must not
+        // either.
+        let strings: ArrayRef =
+            Arc::new(unsafe { LargeStringArray::new_unchecked(offsets(), b"a\xff\xffb".into(), nulls()) });
+        let field = |name: &str, nullable| Arc::new(Field::new(name, DataType::LargeUtf8, nullable));
+        let lists = || OffsetBuffer::<i64>::new(vec![0, 2, 3].into());
+        let list = LargeListArray::new(field("item", true), lists(), strings.clone(), None);
+        let array = FixedSizeListArray::new(field("item", true), 3, strings.clone(), None);
+        let members: Fields = vec![field("a", true)].into();
+        let members = StructArray::new(members, vec![strings.clone()], None);
+        let keys: ArrayRef = Arc::new(LargeStringArray::from(vec!["x", "y", "z"]));
+        let pairs: Fields = vec![field("key", false), field("value", true)].into();
+        let pairs = StructArray::new(pairs, vec![keys, strings.clone()], None);
+        let entries = Arc::new(Field::new("entries", pairs.data_type().clone(), false));
+        let map = MapArray::new(entries, OffsetBuffer::new(vec![0, 1, 3].into()), pairs, None, false);
+        let text = || LogicalType::Varchar.into();
+        let fields = vec![StructField { name: "a".into(), logical_type: LogicalType::Varchar }];
+        let cases: [(ArrayRef, LogicalType); 5] = [
+            (strings, LogicalType::Varchar),
+            (Arc::new(list), LogicalType::List { element: text() }),
+            (Arc::new(array), LogicalType::Array { element: text(), length: 3 }),
+            (Arc::new(members), LogicalType::Struct { fields }),
+            (Arc::new(map), LogicalType::Map { key: text(), value: text() }),
+        ];
+        for (array, target) in cases {
+            assert!(array.to_data().validate_full().is_err(), "{target}");
+            let stored = convert(&array, "x", &target, 0).unwrap();
+            stored.to_data().validate_full().unwrap();
+            assert_eq!(stored.len(), array.len(), "{target}");
+        }
     }
 
     #[test]

@@ -22,6 +22,16 @@ pub(crate) enum Role {
 }
 
 impl Role {
+    const ALL: [Self; 7] = [
+        Self::Validity,
+        Self::Values,
+        Self::Offsets,
+        Self::Heap,
+        Self::DictionaryOffsets,
+        Self::DictionaryHeap,
+        Self::Blocks,
+    ];
+
     fn suffix(self) -> &'static str {
         match self {
             Self::Validity => "validity",
@@ -42,9 +52,12 @@ pub(crate) fn file_name(column: ColumnId, generation: Generation, node: usize, r
 
 /// Whose file has a name that [`file_name`] gives.
 pub(crate) fn parse_file_name(name: &str) -> Option<(ColumnId, Generation)> {
-    let mut numbers = name.split_once('.')?.0.split('-');
-    let (column, generation, _node) = (numbers.next()?, numbers.next()?, numbers.next()?);
-    Some((ColumnId(column.parse().ok()?), Generation(generation.parse().ok()?)))
+    let (numbers, suffix) = name.split_once('.')?;
+    let role = Role::ALL.into_iter().find(|role| role.suffix() == suffix)?;
+    let mut numbers = numbers.split('-');
+    let (column, generation, node) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let (column, generation) = (ColumnId(column.parse().ok()?), Generation(generation.parse().ok()?));
+    (file_name(column, generation, node.parse().ok()?, role) == name).then_some((column, generation))
 }
 
 /// The files of one generation of a column.
@@ -69,18 +82,33 @@ impl GenerationFiles {
     /// # Errors
     /// `Corrupt` for a file that is missing; `Io`.
     pub fn open(&self, node: usize, role: Role) -> Result<File> {
-        self.store.open(&self.name(node, role)).map_err(lost)
+        self.open_named(node, role).map_err(lost)
+    }
+
+    /// # Errors
+    /// `NotFound` for a file that is missing, which may have been removed; `Io`.
+    pub fn open_named(&self, node: usize, role: Role) -> Result<File> {
+        self.store.open(&self.name(node, role))
     }
 
     pub fn create(&self, node: usize, role: Role) -> Result<File> {
         self.store.create(&self.name(node, role))
     }
 
+    /// [`Self::open`] for who writes to the files of many columns at the same time.
+    pub fn open_to_append(&self, node: usize, role: Role) -> Result<File> {
+        self.store.open_pooled(&self.name(node, role)).map_err(lost)
+    }
+
+    /// [`Self::create`] for who writes to the files of many columns at the same time.
+    pub fn create_to_append(&self, node: usize, role: Role) -> Result<File> {
+        self.store.create_pooled(&self.name(node, role))
+    }
+
     /// Unlinks all of them.
     pub fn remove(&self) -> Result<()> {
         let directory = table_directory(self.table);
-        let prefix = format!("{}-{}-", self.column, self.generation);
-        let ours = |name: &String| name.starts_with(&prefix);
+        let ours = |name: &String| parse_file_name(name) == Some((self.column, self.generation));
         let names = match self.store.list(&directory) {
             // The table was dropped.
             Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),

@@ -9,6 +9,7 @@ mod layout;
 mod node_writer;
 mod reader;
 mod shape;
+mod structure;
 mod views;
 mod window;
 mod writer;

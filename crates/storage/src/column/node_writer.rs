@@ -103,7 +103,8 @@ impl NodeWriter {
             sealed_before: sealed_blocks(entry.length),
         };
         if entry.validity {
-            writer.validity = Some(BitmapWriter::open(files.open(node, Role::Validity)?, entry.length)?);
+            writer.validity =
+                Some(BitmapWriter::open(files.open_to_append(node, Role::Validity)?, entry.length)?);
         }
         if writer.existed {
             writer.open_files(false)?;
@@ -130,8 +131,9 @@ impl NodeWriter {
     }
 
     fn open_files(&mut self, create: bool) -> Result<()> {
-        let file = |role| {
-            if create { self.files.create(self.node, role) } else { self.files.open(self.node, role) }
+        let file = |role| match create {
+            true => self.files.create_to_append(self.node, role),
+            false => self.files.open_to_append(self.node, role),
         };
         match &self.buffers {
             Buffers::None => {}
@@ -375,7 +377,7 @@ impl NodeWriter {
     fn append_validity(&mut self, piece: &ArrayRef) -> Result<()> {
         let nulls = piece.null_count();
         if nulls > 0 && self.validity.is_none() {
-            let mut bitmap = BitmapWriter::open(self.files.create(self.node, Role::Validity)?, 0)?;
+            let mut bitmap = BitmapWriter::open(self.files.create_to_append(self.node, Role::Validity)?, 0)?;
             let mut before = self.length;
             while before > 0 {
                 let bits = before.min(1 << 23) as usize;

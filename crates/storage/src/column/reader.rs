@@ -4,9 +4,11 @@
 //! looking at every value, which is what makes a result cost O(columns) instead of O(rows).
 
 use super::bounds::BlockSynopsis;
-use super::checksum::{BlockHash, damaged_block, update_with_bits, update_with_file};
+use super::checksum::{BlockHash, damaged_block, flawed_block, update_with_bits};
 use super::files::{GenerationFiles, Role};
 use super::layout::{BoundsKind, Buffers, Node, arrow_type_at_rest, nodes, sealed_blocks};
+use super::shape::committed_roles;
+use super::structure::{BlockBytes, check_block, check_dictionary, hash_heap};
 use arrow_array::{ArrayRef, make_array, new_empty_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
@@ -27,9 +29,15 @@ pub struct ColumnData {
     shared: OnceLock<ArrayRef>,
     synopses: OnceLock<Vec<BlockSynopsis>>,
     layout: OnceLock<Vec<Node>>,
-    /// For each node one bit a block: its checksum has matched in this process.
+    /// For each node one bit a block: in this process its checksum has matched, and its structure
+    /// was sound.
     verified: Vec<Vec<AtomicU64>>,
     dictionary_verified: AtomicBool,
+    /// The NULLs of each node are as many as its records say.
+    counted: AtomicBool,
+    /// Damage was found in what had been handed out: nothing is handed out any more that was not
+    /// verified before.
+    suspect: AtomicBool,
 }
 
 impl ColumnData {
@@ -45,7 +53,30 @@ impl ColumnData {
             layout: OnceLock::new(),
             verified,
             dictionary_verified: AtomicBool::new(false),
+            counted: AtomicBool::new(false),
+            suspect: AtomicBool::new(false),
         }
+    }
+
+    /// A later state of the same generation, which remembers what was verified of the full blocks:
+    /// they never change.
+    pub(crate) fn grown(before: &Self, entry: ColumnEntry) -> Self {
+        let grown = Self::new(entry, before.files.clone());
+        let old_nodes = &before.entry.generation.nodes;
+        for (number, (old, new)) in before.verified.iter().zip(&grown.verified).enumerate() {
+            let sealed = sealed_blocks(old_nodes[number].length);
+            for (word, (old, new)) in old.iter().zip(new).enumerate() {
+                let first = 64 * word as u64;
+                let kept = match sealed.saturating_sub(first) {
+                    64.. => u64::MAX,
+                    blocks => (1 << blocks) - 1,
+                };
+                new.store(old.load(Ordering::Acquire) & kept, Ordering::Release);
+            }
+        }
+        let suspect = before.suspect.load(Ordering::Acquire);
+        grown.suspect.store(suspect, Ordering::Release);
+        grown
     }
 
     pub fn entry(&self) -> &ColumnEntry {
@@ -73,18 +104,24 @@ impl ColumnData {
     }
 
     /// All rows as one array over read-only mappings, shared by all who ask: O(1) in the rows.
+    /// Nobody has looked at its values: who reads some verifies their rows first, and who hands it
+    /// out asks [`Snapshot::hand_out`].
+    ///
+    /// [`Snapshot::hand_out`]: crate::Snapshot::hand_out
     ///
     /// # Errors
-    /// `Corrupt` when a file is shorter than the catalog promises, or its offsets leave it.
+    /// `Corrupt` when a file is shorter than the catalog promises, also when it has become so since
+    /// it was mapped, or its offsets leave it.
     pub fn array(&self) -> Result<ArrayRef> {
         if let Some(array) = self.shared.get() {
+            self.check_lengths()?;
             return Ok(array.clone());
         }
         let array = self.read(false)?;
         Ok(self.shared.get_or_init(|| array).clone())
     }
 
-    /// All rows as one array over private copy-on-write mappings of its own: the caller may write
+    /// [`Self::array`] over private copy-on-write mappings of its own: the caller may write
     /// into its buffers and nobody else sees it. O(1) in the rows.
     pub fn private_array(&self) -> Result<ArrayRef> {
         self.read(true)
@@ -93,6 +130,39 @@ impl ColumnData {
     fn read(&self, private: bool) -> Result<ArrayRef> {
         read_generation(&self.files, &self.entry.logical_type, &self.entry.generation, private)
             .map_err(|error| self.name(error))
+    }
+
+    /// Looks whether all files are still as long as they were when they were mapped: reading past
+    /// the end of one that was cut from outside would end the process.
+    fn check_lengths(&self) -> Result<()> {
+        if self.files.store.path().is_none() {
+            return Ok(());
+        }
+        let nodes = self.layout().iter().zip(&self.entry.generation.nodes).enumerate();
+        for (number, (shape, entry)) in nodes {
+            for (role, length) in committed_roles(shape, entry, self.entry.generation.encoding) {
+                if role == Role::Blocks || length == 0 {
+                    continue;
+                }
+                match self.files.open_named(number, role) {
+                    Ok(file) => file.check_length(length).map_err(|error| self.name(error))?,
+                    // Of a file that was removed since, what is mapped stays.
+                    Err(error) if error.kind() == ErrorKind::NotFound => {}
+                    Err(error) => return Err(self.name(error)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all of its files have their names still: a version that nobody reads may lose them.
+    pub(crate) fn has_files(&self) -> bool {
+        let nodes = self.layout().iter().zip(&self.entry.generation.nodes).enumerate();
+        let mut roles = nodes.flat_map(|(number, (shape, entry))| {
+            let roles = committed_roles(shape, entry, self.entry.generation.encoding);
+            roles.into_iter().map(move |(role, _)| (number, role))
+        });
+        roles.all(|(number, role)| self.files.open_named(number, role).is_ok())
     }
 
     /// The files that [`Self::array`] maps, in the preorder of the column's nodes, for handing them to others.
@@ -144,17 +214,85 @@ impl ColumnData {
         })
     }
 
-    /// Checks the checksums of all that these rows are made of: their blocks, the blocks of the
+    /// Checks the checksums and the structure of all that these rows are made of: their blocks, the blocks of the
     /// elements within them, and the dictionary. Each is read once in this process.
     ///
     /// # Errors
     /// `Corrupt` naming the column and the block.
     pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
-        if self.files.store.path().is_none() || rows.is_empty() {
+        self.verify_rows_unless(rows, &mut || Ok(()))
+    }
+
+    /// [`Self::verify_rows`], which asks before each block whether to go on.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the column and the block; those of `proceed`.
+    pub(crate) fn verify_rows_unless(
+        &self,
+        rows: Range<u64>,
+        proceed: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        if !self.is_on_disk() || rows.is_empty() {
             return Ok(());
         }
-        self.verify_elements(0, rows)?;
-        self.verify_dictionary_once()
+        let verified = self.each_block(0, rows, &mut |node, block, is_verified| {
+            if !is_verified {
+                proceed()?;
+                self.verify_block(node, block)?;
+                let bit = 1 << (block % 64);
+                self.verified[node][(block / 64) as usize].fetch_or(bit, Ordering::AcqRel);
+            }
+            Ok(true)
+        });
+        verified.and_then(|_| self.verify_dictionary_once())
+    }
+
+    /// Whether [`Self::verify_rows`] would read nothing.
+    pub(crate) fn is_verified(&self, rows: Range<u64>) -> Result<bool> {
+        if !self.is_on_disk() || rows.is_empty() {
+            return Ok(true);
+        }
+        let dictionary = !self.entry.generation.encoding.is_dictionary()
+            || self.dictionary_verified.load(Ordering::Acquire);
+        Ok(dictionary && self.each_block(0, rows, &mut |_, _, is_verified| Ok(is_verified))?)
+    }
+
+    /// Checks that the NULLs of each node are as many as its records say: who is handed all rows is
+    /// told their number.
+    ///
+    /// # Errors
+    /// `Corrupt` naming the column.
+    pub(crate) fn verify_counts(&self) -> Result<()> {
+        if !self.is_on_disk() || self.counted.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        for (number, entry) in self.entry.generation.nodes.iter().enumerate() {
+            let records = read_records(&self.files, number, entry).map_err(|error| self.name(error))?;
+            if records.iter().map(|record| u64::from(record.nulls)).sum::<u64>() != entry.nulls {
+                let error = Error::corrupt("it has another number of NULLs than its blocks say");
+                return Err(self.name(error));
+            }
+        }
+        self.counted.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    fn is_on_disk(&self) -> bool {
+        self.files.store.path().is_some()
+    }
+
+    /// Whether damage was found in it after it was handed out.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn suspect(&self) {
+        self.suspect.store(true, Ordering::Release);
+    }
+
+    /// Whether it has elements beside its rows.
+    pub(crate) fn is_nested(&self) -> bool {
+        self.layout().len() > 1
     }
 
     /// Checks the dictionary, if there is one, for those who read it before any row.
@@ -162,8 +300,7 @@ impl ColumnData {
     /// # Errors
     /// `Corrupt` naming the column.
     pub fn verify_dictionary_once(&self) -> Result<()> {
-        let has_dictionary =
-            self.files.store.path().is_some() && self.entry.generation.encoding.is_dictionary();
+        let has_dictionary = self.is_on_disk() && self.entry.generation.encoding.is_dictionary();
         if has_dictionary && !self.dictionary_verified.load(Ordering::Acquire) {
             self.verify_dictionary(&self.entry.generation.nodes[0])?;
             self.dictionary_verified.store(true, Ordering::Release);
@@ -171,34 +308,45 @@ impl ColumnData {
         Ok(())
     }
 
-    fn verify_elements(&self, node: usize, elements: Range<u64>) -> Result<()> {
+    /// Calls back for each block that some elements are made of, those of their children after
+    /// their own, with whether it is verified; until that returns false, which is then returned.
+    fn each_block(
+        &self,
+        node: usize,
+        elements: Range<u64>,
+        each: &mut dyn FnMut(usize, u64, bool) -> Result<bool>,
+    ) -> Result<bool> {
         if elements.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         for block in elements.start / BLOCK_ROWS..elements.end.div_ceil(BLOCK_ROWS) {
             let Some(word) = self.verified[node].get((block / 64) as usize) else { break };
-            let bit = 1 << (block % 64);
-            if word.load(Ordering::Acquire) & bit != 0 {
-                continue;
+            let is_verified = word.load(Ordering::Acquire) & 1 << (block % 64) != 0;
+            if !each(node, block, is_verified)? {
+                return Ok(false);
             }
-            self.verify_block(node, block)?;
-            word.fetch_or(bit, Ordering::AcqRel);
         }
-        let shape = &self.layout()[node];
+        let layout = self.layout();
+        let shape = &layout[node];
         for child in &shape.children {
+            let all = 0..self.entry.generation.nodes[*child].length;
             let within = match (&shape.buffers, &shape.data_type) {
-                (Buffers::Offsets { width }, _) => {
+                (Buffers::Offsets { width }, _) if !has_offsets(layout, *child) => {
                     self.offset(node, *width, elements.start)?..self.offset(node, *width, elements.end)?
                 }
-                (_, DataType::FixedSizeList(_, length)) => {
+                (_, DataType::FixedSizeList(_, length)) if !has_offsets(layout, *child) => {
                     let length = *length as u64;
                     elements.start * length..elements.end * length
                 }
-                _ => elements.clone(),
+                (_, DataType::Struct(_)) => elements.clone(),
+                // Who reads some lists may go through the elements of all.
+                _ => all,
             };
-            self.verify_elements(*child, within)?;
+            if !self.each_block(*child, within, each)? {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Where an element of a list or map begins among the child's elements.
@@ -211,10 +359,13 @@ impl ColumnData {
     /// Calls back for every block of every node, with the rows of the column that it has, and the error if it is
     /// damaged; until that returns false, which is then returned.
     pub(crate) fn check(&self, mut report: impl FnMut(usize, u64, u64, Result<()>) -> bool) -> bool {
+        let mut is_sound = true;
         for (node, entry) in self.entry.generation.nodes.iter().enumerate() {
             for block in 0..entry.length.div_ceil(BLOCK_ROWS) {
                 let rows = if node == 0 { BLOCK_ROWS.min(entry.length - block * BLOCK_ROWS) } else { 0 };
-                if !report(node, block, rows, self.verify_block(node, block)) {
+                let verified = self.verify_block(node, block);
+                is_sound &= verified.is_ok();
+                if !report(node, block, rows, verified) {
                     return false;
                 }
             }
@@ -223,12 +374,16 @@ impl ColumnData {
                 return false;
             }
         }
-        true
+        match self.verify_counts() {
+            // Records that cannot be read have been reported with their blocks.
+            Err(error) if is_sound => report(0, 0, 0, Err(error)),
+            _ => true,
+        }
     }
 
     fn verify_block(&self, node: usize, block: u64) -> Result<()> {
-        let (shape, entry) = (&self.layout()[node], &self.entry.generation.nodes[node]);
-        verify_block(&self.files, node, shape, entry, block).map_err(|error| self.name(error))
+        verify_block(&self.files, self.layout(), &self.entry.generation.nodes, node, block)
+            .map_err(|error| self.name(error))
     }
 
     /// Whether a copy of a column has the first rows of this one, by what both have recorded of its full blocks. What
@@ -270,8 +425,8 @@ impl ColumnData {
         }
         if let Some(tail) = &copy.tail {
             let last_block = sealed_blocks(copy.length) * BLOCK_ROWS..copy.length;
-            let here = checksum(&self.files, node, &self.layout()[node], copy, last_block)?;
-            if here != tail.checksum {
+            let (_, here) = read_block(&self.files, node, &self.layout()[node], copy, last_block)?;
+            if here.hash.checksum() != tail.checksum {
                 return Ok(false);
             }
         }
@@ -300,9 +455,9 @@ pub(crate) fn verify_generation(
     generation: &GenerationEntry,
 ) -> Result<()> {
     let layout = nodes(&arrow_type_at_rest(logical_type, generation.encoding));
-    for (node, (shape, entry)) in layout.iter().zip(&generation.nodes).enumerate() {
+    for (node, entry) in generation.nodes.iter().enumerate().take(layout.len()) {
         for block in 0..entry.length.div_ceil(BLOCK_ROWS) {
-            verify_block(files, node, shape, entry, block)?;
+            verify_block(files, &layout, &generation.nodes, node, block)?;
         }
         if generation.encoding.is_dictionary() {
             verify_dictionary(files, entry)?;
@@ -311,13 +466,15 @@ pub(crate) fn verify_generation(
     Ok(())
 }
 
+/// Checks the checksum and the structure of a block.
 fn verify_block(
     files: &GenerationFiles,
+    layout: &[Node],
+    entries: &[NodeEntry],
     node: usize,
-    shape: &Node,
-    entry: &NodeEntry,
     block: u64,
 ) -> Result<()> {
+    let (shape, entry) = (&layout[node], &entries[node]);
     let rows = block * BLOCK_ROWS..((block + 1) * BLOCK_ROWS).min(entry.length);
     let record = match &entry.tail {
         Some(tail) if block == sealed_blocks(entry.length) => *tail,
@@ -328,34 +485,49 @@ fn verify_block(
             BlockRecord::decode(&bytes)?
         }
     };
-    let mut is_sound = checksum(files, node, shape, entry, rows.clone())? == record.checksum;
-    if !is_sound && entry.validity && record.nulls == 0 {
+    let (bytes, mut read) = read_block(files, node, shape, entry, rows.clone())?;
+    let mut is_sound = read.hash.checksum() == record.checksum;
+    if !is_sound && record.nulls == 0 && bytes.validity.as_ref().is_some_and(|bits| is_all_set(bits)) {
         // Sealed before the node had its first NULL, and with it the bitmap.
-        let before = NodeEntry { validity: false, ..entry.clone() };
-        is_sound = is_all_valid(files, node, rows.clone())?
-            && checksum(files, node, shape, &before, rows.clone())? == record.checksum;
+        read.hash.validity.reset();
+        is_sound = read.hash.checksum() == record.checksum;
     }
-    if is_sound { Ok(()) } else { Err(damaged_block(block, rows)) }
+    if !is_sound {
+        return Err(damaged_block(block, rows));
+    }
+    let child_elements = shape.children.first().map_or(0, |child| entries[*child].length);
+    let count = (rows.end - rows.start) as usize;
+    check_block(shape, entry, child_elements, &record, count, &bytes)
+        .and(read.text)
+        .map_err(|flaw| flawed_block(block, rows, flaw))
 }
 
 /// Whether all bits of a sealed block are set.
-fn is_all_valid(files: &GenerationFiles, node: usize, elements: Range<u64>) -> Result<bool> {
-    let file = files.open(node, Role::Validity)?;
-    let mut bytes = vec![0; ((elements.end - elements.start) / 8) as usize];
-    file.read_at(elements.start / 8, &mut bytes)?;
-    Ok(bytes.iter().all(|byte| *byte == 0xFF))
+fn is_all_set(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0xFF)
+}
+
+/// Whether a node, or one below it, has offsets.
+fn has_offsets(layout: &[Node], node: usize) -> bool {
+    let shape = &layout[node];
+    matches!(shape.buffers, Buffers::Variable | Buffers::Offsets { .. })
+        || shape.children.iter().any(|child| has_offsets(layout, *child))
 }
 
 pub(crate) fn verify_dictionary(files: &GenerationFiles, entry: &NodeEntry) -> Result<()> {
     let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
-    hash.update(&map(files, 0, Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8, false)?);
-    hash.update(&map(files, 0, Role::DictionaryHeap, entry.dictionary_heap_bytes, false)?);
+    let offsets = map(files, 0, Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8, false)?;
+    let heap = map(files, 0, Role::DictionaryHeap, entry.dictionary_heap_bytes, false)?;
+    hash.update(&offsets);
+    hash.update(&heap);
     if hash.digest() != entry.dictionary_checksum {
         return Err(Error::corrupt(
             "its dictionary is damaged: its checksum does not match; restore it from a backup",
         ));
     }
-    Ok(())
+    check_dictionary(&offsets, &heap).map_err(|flaw| {
+        Error::corrupt(format!("its dictionary is damaged: {flaw}; restore it from a backup"))
+    })
 }
 
 fn map(files: &GenerationFiles, node: usize, role: Role, length: u64, private: bool) -> Result<Buffer> {
@@ -371,73 +543,81 @@ fn read_records(files: &GenerationFiles, node: usize, entry: &NodeEntry) -> Resu
     let mut records = Vec::new();
     let sealed = sealed_blocks(entry.length);
     if sealed > 0 {
-        let mut bytes = vec![0; sealed as usize * BLOCK_RECORD_BYTES];
-        let file: File = files.open(node, Role::Blocks)?;
-        file.read_at(0, &mut bytes)?;
+        let end = sealed.saturating_mul(BLOCK_RECORD_BYTES as u64);
+        let bytes = files.open(node, Role::Blocks)?.read(0..end)?;
         for record in bytes.chunks(BLOCK_RECORD_BYTES) {
-            records.push(BlockRecord::decode(record)?);
+            let record = BlockRecord::decode(record)?;
+            if u64::from(record.elements) != BLOCK_ROWS {
+                return Err(Error::corrupt("a full block's record tells of another number of elements"));
+            }
+            records.push(record);
         }
     }
     records.extend(entry.tail);
     Ok(records)
 }
 
-/// The checksum of a node's elements, as the files have them now.
-fn checksum(
+/// What reading a block has given beside its bytes.
+struct ReadBlock {
+    hash: BlockHash,
+    /// What is wrong with the text in its heap.
+    text: std::result::Result<(), &'static str>,
+}
+
+/// A node's elements, as the files have them now.
+fn read_block(
     files: &GenerationFiles,
     node: usize,
     layout: &Node,
     entry: &NodeEntry,
     elements: Range<u64>,
-) -> Result<u64> {
-    let mut hash = BlockHash::new();
+) -> Result<(BlockBytes, ReadBlock)> {
+    let mut read_so_far = ReadBlock { hash: BlockHash::new(), text: Ok(()) };
+    let hash = &mut read_so_far.hash;
     let (from, to) = (elements.start, elements.end);
-    let read = |role, start: u64, end: u64| -> Result<Vec<u8>> {
-        let file = files.open(node, role)?;
-        // What is not there is found before memory is taken for it.
-        if file.length()? < end {
-            return Err(Error::corrupt(format!(
-                "\"{}\" is truncated: it ends before byte {end}",
-                file.name()
-            )));
-        }
-        let mut bytes = vec![0; (end - start) as usize];
-        file.read_at(start, &mut bytes)?;
-        Ok(bytes)
-    };
+    let read = |role, start: u64, end: u64| -> Result<Vec<u8>> { files.open(node, role)?.read(start..end) };
     let bits = (to - from) as usize;
+    let mut bytes = BlockBytes { validity: None, values: Vec::new(), heap: 0..0 };
     if entry.validity {
-        update_with_bits(&mut hash.validity, &read(Role::Validity, from / 8, to.div_ceil(8))?, bits);
+        let validity = read(Role::Validity, from / 8, to.div_ceil(8))?;
+        update_with_bits(&mut hash.validity, &validity, bits);
+        bytes.validity = Some(validity);
     }
     match &layout.buffers {
         Buffers::None => {}
         Buffers::Fixed { width, .. } => {
             let width = *width as u64;
-            hash.values.update(&read(Role::Values, from * width, to * width)?);
+            bytes.values = read(Role::Values, from * width, to * width)?;
+            hash.values.update(&bytes.values);
         }
         Buffers::Bitmap => {
-            update_with_bits(&mut hash.values, &read(Role::Values, from / 8, to.div_ceil(8))?, bits);
+            bytes.values = read(Role::Values, from / 8, to.div_ceil(8))?;
+            update_with_bits(&mut hash.values, &bytes.values, bits);
         }
         Buffers::Offsets { width } => {
             let width = *width as u64;
-            hash.values.update(&read(Role::Offsets, from * width, (to + 1) * width)?);
+            bytes.values = read(Role::Offsets, from * width, (to + 1) * width)?;
+            hash.values.update(&bytes.values);
         }
         Buffers::Variable => {
-            let bytes = read(Role::Offsets, from * 8, (to + 1) * 8)?;
-            hash.values.update(&bytes);
+            bytes.values = read(Role::Offsets, from * 8, (to + 1) * 8)?;
+            hash.values.update(&bytes.values);
             let offset = |at: usize| {
                 let mut word = [0; 8];
-                word.copy_from_slice(&bytes[at..at + 8]);
+                word.copy_from_slice(&bytes.values[at..at + 8]);
                 u64::from_le_bytes(word)
             };
-            let (start, end) = (offset(0), offset(bytes.len() - 8));
+            let (start, end) = (offset(0), offset(bytes.values.len() - 8));
             if start > end || end > entry.heap_bytes {
                 return Err(Error::corrupt(format!("element {from}: an offset leaves the heap")));
             }
-            update_with_file(&mut hash.heap, &files.open(node, Role::Heap)?, start..end)?;
+            bytes.heap = start..end;
+            let heap = files.open(node, Role::Heap)?;
+            let text = (layout.data_type == DataType::LargeUtf8).then_some(bytes.values.as_slice());
+            read_so_far.text = hash_heap(&mut hash.heap, &heap, bytes.heap.clone(), text)?;
         }
     }
-    Ok(hash.checksum())
+    Ok((bytes, read_so_far))
 }
 
 /// All rows of a generation as one array.
@@ -475,8 +655,9 @@ fn read_node(
     let mut builder = ArrayDataBuilder::new(shape.data_type.clone()).len(length as usize);
     if entry.validity {
         let bits = BooleanBuffer::new(file(Role::Validity, length.div_ceil(8))?, 0, length as usize);
-        // SAFETY: the count is what the writer counted while it wrote these very bits; a damaged
-        // bitmap is found by its checksum, and a wrong count misleads but reads no foreign memory.
+        // SAFETY: the count is what the writer counted while it wrote these very bits; another one
+        // is found by `verify_counts` and with the blocks, and misleads but reads no foreign
+        // memory.
         let nulls = unsafe { NullBuffer::new_unchecked(bits, entry.nulls as usize) };
         builder = builder.nulls(Some(nulls));
     }
@@ -516,9 +697,10 @@ fn read_node(
         builder = builder.add_child_data(unsafe { values.build_unchecked() });
     }
     // SAFETY: the buffers have the lengths that the type demands, by construction from one layout
-    // and by the length check of every mapping, and start on a page, so they are aligned. Offsets
-    // ascend, text is UTF-8 and codes number dictionary values because the writer took them from
-    // valid arrays; damage since then is what block checksums find (`verify_rows`, CHECK DATABASE).
+    // and by the length check of every mapping, and start on a page, so they are aligned. That offsets
+    // ascend, text is UTF-8 and codes number dictionary values is looked at before anybody reads them
+    // (`verify_rows`), or, of what this machine has written itself, believed of the writer until a thread has
+    // looked (docs/decisions/0011).
     Ok(unsafe { builder.build_unchecked() })
 }
 
@@ -551,6 +733,7 @@ pub struct DictionaryFiles {
 fn node_files(files: &GenerationFiles, number: usize, shape: &Node, entry: &NodeEntry) -> Result<NodeFiles> {
     let buffer = |role, length| -> Result<BufferFile> {
         let file = if length > 0 { Some(files.open(number, role)?) } else { None };
+        file.as_ref().map_or(Ok(()), |file| file.check_length(length))?;
         Ok(BufferFile { file, length })
     };
     let (length, offsets) = (entry.length, |width: u64| (entry.length + 1) * width);

@@ -1,7 +1,7 @@
 //! What the catalog says of a column's nodes, checked before anything relies on it (format.md §3, §5).
 //!
 //! The catalog's decoder knows no Arrow layout. After this check the nodes are as many as the type
-//! has, parents and children agree in length, every block has its record, and no length overflows
+//! has, parents and children agree in length, what cannot be NULL has no NULLs, every block has its record, and no length overflows
 //! when it is turned into bytes or bits.
 
 use super::files::{Role, file_name};
@@ -35,10 +35,10 @@ fn fits(column: &ColumnEntry) -> bool {
     let layout = nodes(&arrow_type_at_rest(&column.logical_type, column.generation.encoding));
     let entries = &column.generation.nodes;
     layout.len() == entries.len()
-        && layout.iter().zip(entries).all(|(shape, entry)| node_fits(shape, entry, entries))
+        && layout.iter().zip(entries).all(|(shape, entry)| node_fits(shape, entry, &layout, entries))
 }
 
-fn node_fits(shape: &Node, entry: &NodeEntry, entries: &[NodeEntry]) -> bool {
+fn node_fits(shape: &Node, entry: &NodeEntry, layout: &[Node], entries: &[NodeEntry]) -> bool {
     let tail_rows = entry.length % BLOCK_ROWS;
     let tail_fits = match &entry.tail {
         Some(tail) => tail_rows > 0 && u64::from(tail.elements) == tail_rows,
@@ -49,6 +49,11 @@ fn node_fits(shape: &Node, entry: &NodeEntry, entries: &[NodeEntry]) -> bool {
         match &shape.data_type {
             DataType::Struct(_) => found == entry.length,
             DataType::FixedSizeList(_, length) => entry.length.checked_mul(*length as u64) == Some(found),
+            // Neither an entry nor its key is NULL.
+            DataType::Map(..) => {
+                let key = layout[*child].children.first();
+                entries[*child].nulls == 0 && key.is_some_and(|key| entries[*key].nulls == 0)
+            }
             _ => true,
         }
     });
@@ -100,7 +105,7 @@ pub(crate) fn committed_files_of_column(column: &ColumnEntry) -> Vec<(String, u6
 }
 
 /// A node without elements is as good as without files: its next writer makes them anew.
-fn committed_roles(node: &Node, entry: &NodeEntry, encoding: Encoding) -> Vec<(Role, u64)> {
+pub(super) fn committed_roles(node: &Node, entry: &NodeEntry, encoding: Encoding) -> Vec<(Role, u64)> {
     let length = entry.length;
     if length == 0 {
         return Vec::new();

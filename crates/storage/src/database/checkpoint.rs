@@ -4,13 +4,14 @@ use super::Database;
 use super::commit::{LOG_RESERVE, Visible};
 use super::view::{Position, View, catalog_name, log_name};
 use crate::column::table_directory;
+use crate::names::{version_of_catalog, version_of_log};
 use crate::rows::encode_deleted_file;
 use crate::snapshot::Snapshot;
 use crate::snapshot::{State, deleted_file_name};
 use crate::table::TableData;
 use crate::transaction::{finish_columns, open_columns, sync_columns};
 use hypostyle_format::{Change, Commit, DeletedEntry, Shared};
-use hypostyle_io::Store;
+use hypostyle_io::{Store, Waiting};
 use hypostyle_types::{Result, Version};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -39,9 +40,10 @@ impl Database {
     fn write_checkpoint(&self, log: Version) -> Result<bool> {
         // A commit whose sync is under way would be published here, although that may fail.
         let end = Position { checkpoint: log, offset: u64::MAX };
-        let Some(turn) = self.turn_to_sync(end)? else { return Ok(true) };
-        let mut committer = self.committer.lock();
-        let _lock = self.commit_lock()?;
+        let mut waiting = Waiting::begin();
+        let Some(turn) = self.turn_to_sync(end, &mut waiting)? else { return Ok(true) };
+        let mut committer = self.committer(&mut waiting)?;
+        let _lock = self.commit_lock(&mut waiting)?;
         let mut shared = self.catch_up(&mut committer.view)?;
         if shared.written == 0 || shared.checkpoint > log {
             return Ok(true);
@@ -165,11 +167,8 @@ impl Database {
 
 pub(crate) fn remove_old_checkpoints(store: &Store, newest: Version) -> Result<()> {
     for name in store.list("")? {
-        let old = ["catalog-", "log-"].iter().any(|prefix| {
-            let number = name.strip_prefix(prefix).and_then(|number| number.parse().ok());
-            number.is_some_and(|number: u64| number != newest.0)
-        });
-        if old {
+        let version = version_of_catalog(&name).or_else(|| version_of_log(&name));
+        if version.is_some_and(|version| version != newest) {
             store.remove(&name)?;
         }
     }

@@ -6,9 +6,9 @@ use crate::readers::Garbage;
 use crate::snapshot::Snapshot;
 use arrow_array::RecordBatch;
 use hypostyle_format::{Catalog, Change, Commit, Shared};
-use hypostyle_io::{LockFile, LockFileGuard};
+use hypostyle_io::{LockFileGuard, Waiting};
 use hypostyle_types::{Error, ErrorKind, Result, Version};
-use parking_lot::Condvar;
+use parking_lot::{Condvar, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,7 +50,7 @@ pub(super) struct Syncing {
     /// A thread has the turn, or waits for other processes to end theirs.
     pub has_turn: bool,
     /// Who waits for the turn to end: each is woken once, when it is served or next.
-    pub waiting: VecDeque<Waiting>,
+    pub waiting: VecDeque<Queued>,
     /// Threads that the last sync has served, and that waited for the next one.
     pub committing: usize,
     /// How long the last sync took.
@@ -60,7 +60,7 @@ pub(super) struct Syncing {
 }
 
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct Queued {
     position: Position,
     woken: Arc<Condvar>,
 }
@@ -77,6 +77,22 @@ impl Syncing {
         let (has_turn, waiting, committing) = (false, VecDeque::new(), 1);
         Self { reached, has_turn, waiting, committing, time: Duration::ZERO, gathers: false }
     }
+
+    /// Whether somebody still waits to be woken.
+    fn has(&self, woken: &Arc<Condvar>) -> bool {
+        self.waiting.iter().any(|waiting| Arc::ptr_eq(&waiting.woken, woken))
+    }
+
+    /// For who waits no more. If he was to have the turn, the next one has it.
+    fn leave(&mut self, woken: &Arc<Condvar>) {
+        if self.has(woken) {
+            self.waiting.retain(|waiting| !Arc::ptr_eq(&waiting.woken, woken));
+        } else if !self.has_turn
+            && let Some(next) = self.waiting.pop_front()
+        {
+            next.woken.notify_one();
+        }
+    }
 }
 
 impl Drop for SyncTurn<'_> {
@@ -87,7 +103,7 @@ impl Drop for SyncTurn<'_> {
         syncing.has_turn = false;
         let next = syncing.waiting.pop_front();
         drop(syncing);
-        if let Some(Waiting { woken, .. }) = next {
+        if let Some(Queued { woken, .. }) = next {
             woken.notify_one();
         }
     }
@@ -121,21 +137,18 @@ impl SyncTurn<'_> {
             syncing.waiting.drain(..).partition(|waiting| waiting.position <= reached);
         syncing.waiting = waiting;
         drop(syncing);
-        for Waiting { woken, .. } in served {
+        for Queued { woken, .. } in served {
             woken.notify_one();
         }
     }
 }
 
 impl Database {
-    pub(super) fn commit_lock(&self) -> Result<Option<LockFileGuard<'_>>> {
-        self.lock_file.as_ref().map(LockFile::lock).transpose()
-    }
-
     /// Everything that has been written, published or not; for who holds an append lock.
     pub(crate) fn latest(&self) -> Result<Arc<Snapshot>> {
-        let mut committer = self.committer.lock();
-        let _lock = self.commit_lock()?;
+        let mut waiting = Waiting::begin();
+        let mut committer = self.committer(&mut waiting)?;
+        let _lock = self.commit_lock(&mut waiting)?;
         self.catch_up(&mut committer.view)?;
         Ok(committer.view.snapshot.clone())
     }
@@ -183,8 +196,9 @@ impl Database {
     ) -> Result<Arc<Snapshot>> {
         self.check_writable()?;
         let written = {
-            let mut committer = self.committer.lock();
-            let _lock = self.commit_lock()?;
+            let mut waiting = Waiting::begin();
+            let mut committer = self.committer(&mut waiting)?;
+            let _lock = self.commit_lock(&mut waiting)?;
             let mut shared = self.catch_up(&mut committer.view)?;
             match build(&committer.view.snapshot) {
                 Ok((commit, inserted)) => {
@@ -230,9 +244,10 @@ impl Database {
     /// Those of `build`; `DiskFull` or `Io`: the change is then not made.
     pub(crate) fn log_change(&self, build: impl FnOnce(&Catalog) -> Result<Change>) -> Result<()> {
         self.check_writable()?;
-        let mut committer = self.committer.lock();
+        let mut waiting = Waiting::begin();
+        let mut committer = self.committer(&mut waiting)?;
         let position = {
-            let _lock = self.commit_lock()?;
+            let _lock = self.commit_lock(&mut waiting)?;
             let mut shared = self.catch_up(&mut committer.view)?;
             let changes = vec![build(committer.view.snapshot.catalog())?];
             let commit = Commit { changes, ..Commit::default() };
@@ -311,15 +326,22 @@ impl Database {
     /// Waits until the log is durable and published up to a view's position. One syncs for all who have written by
     /// then, also in other processes.
     fn make_durable(&self, view: &View) -> Result<()> {
+        let mut waiting = Waiting::to_the_end();
         // Whoever cannot tell whether a commit is durable does not undo it.
-        let turn =
-            self.turn_to_sync(view.position).inspect_err(|_| self.failed.store(true, Ordering::Release));
-        if let Some(turn) = turn? {
+        let turn = self.turn_to_sync(view.position, &mut waiting).map_err(|error| self.unknown(error))?;
+        if let Some(turn) = turn {
+            let reached = match self.sync_log(view, &mut waiting) {
+                // It is not the sync that failed: who has the lock, or comes after him, publishes
+                // what is durable.
+                Err(error) if error.kind() == ErrorKind::Busy => return Err(self.unknown(error)),
+                reached => reached,
+            };
             // Told before the next one has its turn: a second sync would succeed, and say nothing of what the first
             // one has lost.
-            let reached = self.sync_log(view).inspect_err(|_| {
-                let _committer = self.committer.lock();
-                let _lock = self.commit_lock();
+            let reached = reached.inspect_err(|_| {
+                let mut waiting = Waiting::to_the_end();
+                let _committer = self.committer(&mut waiting);
+                let _lock = self.commit_lock(&mut waiting);
                 self.refuse_commits();
             })?;
             turn.tell(reached);
@@ -328,12 +350,21 @@ impl Database {
         Ok(())
     }
 
+    /// The error for a commit that is written, but was not seen to become durable: this process
+    /// commits no more.
+    fn unknown(&self, error: Error) -> Error {
+        self.failed.store(true, Ordering::Release);
+        error.context(
+            "the commit is written, but it is not known whether it is durable; close the database here, and open it again to see",
+        )
+    }
+
     /// Makes the log durable and publishes it, unless another process has done so; how far.
-    fn sync_log(&self, view: &View) -> Result<Position> {
+    fn sync_log(&self, view: &View, waiting: &mut Waiting) -> Result<Position> {
         let shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
         let known = Position::durable(&shared);
         if known >= view.position {
-            self.take_in(&mut self.committer.lock(), known);
+            self.take_in(&mut *self.committer(waiting)?, known);
             return Ok(known);
         }
         if shared.sync_failed || self.failed.load(Ordering::Acquire) {
@@ -343,20 +374,28 @@ impl Database {
         view.log.sync().inspect_err(|_| self.failed.store(true, Ordering::Release))?;
         self.syncing.lock().time = start.elapsed();
         let reached = Position { offset: shared.written, ..known };
-        self.publish(reached)?;
+        self.publish(reached, waiting)?;
         Ok(reached)
     }
 
     /// `None` when the log is durable up to a position, by then.
-    pub(super) fn turn_to_sync(&self, position: Position) -> Result<Option<SyncTurn<'_>>> {
+    pub(super) fn turn_to_sync(
+        &self,
+        position: Position,
+        waiting: &mut Waiting,
+    ) -> Result<Option<SyncTurn<'_>>> {
         let mut syncing = self.syncing.lock();
         while syncing.has_turn && syncing.reached < position {
             let woken = Arc::new(Condvar::new());
-            syncing.waiting.push_back(Waiting { position, woken: woken.clone() });
+            syncing.waiting.push_back(Queued { position, woken: woken.clone() });
             if syncing.gathers && syncing.waiting.len() + 1 >= syncing.committing {
                 self.gathered.notify_one();
             }
-            woken.wait(&mut syncing);
+            while woken.wait_until(&mut syncing, waiting.next_look()).timed_out() && syncing.has(&woken) {
+                let holder = || self.holder(self.sync_lock.as_ref());
+                MutexGuard::unlocked(&mut syncing, || waiting.check(holder))
+                    .inspect_err(|_| syncing.leave(&woken))?;
+            }
         }
         if syncing.reached >= position {
             return Ok(None);
@@ -365,23 +404,23 @@ impl Database {
         drop(syncing);
         let mut turn = SyncTurn { database: self, lock: None };
         turn.gather();
-        turn.lock = self.lock_turn(position)?;
+        turn.lock = self.lock_turn(position, waiting)?;
         Ok(Some(turn))
     }
 
     /// Keeps other processes out of the turn; `None` when one of them has made the log durable up to the position.
-    fn lock_turn(&self, position: Position) -> Result<Option<LockFileGuard<'_>>> {
+    fn lock_turn(&self, position: Position, waiting: &mut Waiting) -> Result<Option<LockFileGuard<'_>>> {
         let Some(file) = &self.sync_lock else { return Ok(None) };
         for _ in 0..TURNS_OF_OTHERS {
             if let Some(lock) = file.try_lock()? {
                 return Ok(Some(lock));
             }
-            file.wait()?;
+            file.wait(waiting)?;
             if Position::durable(&self.read_shared()?.ok_or_else(shared_is_damaged)?) >= position {
                 return Ok(None);
             }
         }
-        file.lock().map(Some)
+        file.lock(waiting).map(Some)
     }
 
     /// Nobody may commit until all have closed the database (format.md §7 rule 5); under the commit lock.
@@ -397,9 +436,9 @@ impl Database {
     }
 
     /// Lets readers take in the log up to a position, up to which it is durable.
-    fn publish(&self, position: Position) -> Result<()> {
-        let mut committer = self.committer.lock();
-        let _lock = self.commit_lock()?;
+    fn publish(&self, position: Position, waiting: &mut Waiting) -> Result<()> {
+        let mut committer = self.committer(waiting)?;
+        let _lock = self.commit_lock(waiting)?;
         let mut shared = self.read_shared()?.ok_or_else(shared_is_damaged)?;
         // Something before it may be lost.
         if shared.sync_failed {

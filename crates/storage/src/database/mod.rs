@@ -7,14 +7,17 @@ mod view;
 
 use crate::backup::MARKER;
 use crate::column::{GenerationFiles, table_directory};
+use crate::names::{is_table_file, is_unfinished};
+use crate::origin::record_new;
 use crate::readers::{Garbage, Readers};
 use crate::snapshot::Snapshot;
 use crate::transaction::Transaction;
+use crate::verify::{Verifier, Verify};
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
-use hypostyle_io::{File, Lock, LockFile, Observer, Store, boot_id};
+use hypostyle_io::{File, Lock, LockFile, LockFileGuard, Observer, Patience, Store, Waiting, boot_id};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId, Version};
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,13 +57,17 @@ pub struct StorageOptions {
     pub mode: OpenMode,
     /// Open a database on a network file system, whose locks and mappings cannot be relied on.
     pub allow_network_filesystem: bool,
+    /// How long opening waits for the locks of others; as its thread does otherwise when absent.
+    pub patience: Option<Patience>,
+    /// When columns are verified that are handed out as they lie.
+    pub verify: Verify,
     /// Watches what happens on disk; for tests.
     pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl From<OpenMode> for StorageOptions {
     fn from(mode: OpenMode) -> Self {
-        Self { mode, allow_network_filesystem: false, observer: None }
+        Self { mode, allow_network_filesystem: false, patience: None, verify: Verify::Auto, observer: None }
     }
 }
 
@@ -103,6 +110,7 @@ pub struct Database {
     /// Who may still look at rows in column files that were rolled back.
     rolled_back: Mutex<Vec<Weak<AtomicBool>>>,
     budget: OnceLock<Arc<dyn Budget>>,
+    verifier: Arc<Verifier>,
 }
 
 /// What one thread of a process works with at a time; the commit lock keeps out other processes.
@@ -121,7 +129,7 @@ impl Database {
     pub fn in_memory() -> Result<Arc<Self>> {
         let store = Store::memory();
         create_files(&store)?;
-        Self::recover(store, OpenMode::ReadWrite)
+        Self::recover(store, OpenMode::ReadWrite, Verify::Never)
     }
 
     /// [`Self::in_memory`], whose rows take no more memory than they are given.
@@ -148,14 +156,14 @@ impl Database {
     ///
     /// # Errors
     /// `NotFound` when there is none to read; `InvalidInput` when it is not a database; `Version`,
-    /// `Corrupt`, `Unsupported` on a network file system, `Io`.
+    /// `Corrupt`, `Unsupported` on a network file system, `Busy` when somebody has its locks for
+    /// too long, `Io`.
     pub fn open(path: &Path, options: impl Into<StorageOptions>) -> Result<Arc<Self>> {
-        let StorageOptions { mode, allow_network_filesystem, observer } = options.into();
-        let store = Store::directory(path, mode == OpenMode::ReadOnly).observed(observer);
-        let missing = match path.metadata() {
+        let StorageOptions { mode, allow_network_filesystem, patience, verify, observer } = options.into();
+        let _patient = patience.map(Patience::hold);
+        let (store, missing) = match path.metadata() {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound && mode == OpenMode::ReadWrite => {
-                store.create_directory("")?;
-                true
+                (Store::new_directory(path, observer)?, true)
             }
             Err(error) => {
                 return Err(Error::from_io(
@@ -169,8 +177,14 @@ impl Database {
                     path.display()
                 )));
             }
-            Ok(_) => false,
+            Ok(_) => (Store::directory(path, mode == OpenMode::ReadOnly, observer)?, false),
         };
+        if let Some(who) = store.is_writable_by()? {
+            tracing::warn!(
+                "{who} may write to the directory \"{}\", and so replace what is in the database; chmod it to 700",
+                path.display()
+            );
+        }
         if let Some(kind) = store.network_file_system().filter(|_| !allow_network_filesystem) {
             return Err(Error::unsupported(format!(
                 "\"{}\" is on a network file system ({kind}), whose locks and mappings cannot be relied on; \
@@ -182,16 +196,19 @@ impl Database {
             check_is_unfinished(&store, path, mode, missing)?;
             // Of several that find none, the first makes it.
             let making = store.lock_file("")?;
-            let _lock = making.as_ref().map(LockFile::lock).transpose()?;
+            let mut waiting = Waiting::begin();
+            let _lock = making.as_ref().map(|making| making.lock(&mut waiting)).transpose()?;
             if !store.list("")?.iter().any(|name| name == SUPERBLOCK) {
                 check_is_unfinished(&store, path, mode, missing)?;
                 create_files(&store)?;
+                record_new(&store);
             }
         }
-        Self::recover(store, mode).map_err(|error| error.context(format!("database \"{}\"", path.display())))
+        Self::recover(store, mode, verify)
+            .map_err(|error| error.context(format!("database \"{}\"", path.display())))
     }
 
-    fn recover(store: Store, mode: OpenMode) -> Result<Arc<Self>> {
+    fn recover(store: Store, mode: OpenMode, verify: Verify) -> Result<Arc<Self>> {
         check_superblock(&store, mode)?;
         let store = Arc::new(store);
         let boot = boot_id();
@@ -209,7 +226,8 @@ impl Database {
         let (view, durable) = match lock_file.as_ref() {
             _ if !writable => (view_of_reader(&store, &shared, boot)?, Version(0)),
             lock_file => {
-                let _lock = lock_file.map(LockFile::lock).transpose()?;
+                let mut waiting = Waiting::begin();
+                let _lock = lock_file.map(|file| file.lock(&mut waiting)).transpose()?;
                 recover_as_writer(&store, &shared, boot, &readers)?
             }
         };
@@ -234,6 +252,7 @@ impl Database {
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            verifier: Arc::new(Verifier::new(verify, &store)),
             store,
         }))
     }
@@ -276,9 +295,31 @@ impl Database {
             let (pin, first) = self.readers.pin(view.snapshot.version())?;
             // A committer that looked at the pins before this one was there has published by now.
             if !first || self.refresh()?.position == view.position {
-                return Ok(Arc::new(view.snapshot.pinned(Some(pin))));
+                let snapshot = view.snapshot.pinned(Some(pin)).verified_by(self.verifier.clone());
+                return Ok(Arc::new(snapshot));
             }
         }
+    }
+
+    /// Whether the directory is the one that this machine has written, and not a copy of it or one
+    /// that came from elsewhere. A database in memory is.
+    pub fn is_own(&self) -> bool {
+        self.verifier.is_own()
+    }
+
+    /// Takes a directory that came from elsewhere for this machine's own, now that
+    /// [`Snapshot::check`] has found all of it to be sound.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `DiskFull`, `Io`.
+    pub fn adopt(&self) -> Result<()> {
+        self.check_writable()?;
+        self.verifier.adopt(&self.store)
+    }
+
+    /// Waits until all that was handed out unread is verified.
+    pub fn wait_for_verification(&self) {
+        self.verifier.wait();
     }
 
     /// Takes in what others have published.
@@ -369,6 +410,27 @@ impl Database {
         Ok(())
     }
 
+    /// What one thread of this process works with at a time.
+    fn committer(&self, waiting: &mut Waiting) -> Result<MutexGuard<'_, Committer>> {
+        loop {
+            if let Some(committer) = self.committer.try_lock_until(waiting.next_look()) {
+                return Ok(committer);
+            }
+            waiting.check(|| self.holder(self.lock_file.as_ref()))?;
+        }
+    }
+
+    fn commit_lock(&self, waiting: &mut Waiting) -> Result<Option<LockFileGuard<'_>>> {
+        self.lock_file.as_ref().map(|file| file.lock(waiting)).transpose()
+    }
+
+    /// Whom other threads of this process wait for, too.
+    fn holder(&self, lock: Option<&LockFile>) -> String {
+        let place = self.path().map_or_else(String::new, |path| format!(" of \"{}\"", path.display()));
+        let holder = lock.map_or_else(|| "another thread".to_string(), LockFile::holder);
+        format!("{holder} has the lock to commit{place}")
+    }
+
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.store
     }
@@ -399,7 +461,7 @@ impl Database {
     /// leftover that a writer removes when it opens the database.
     pub(crate) fn abandon_table(&self, id: TableId) {
         if !self.failed.load(Ordering::Acquire)
-            && let Err(error) = self.store.remove_directory(&table_directory(id))
+            && let Err(error) = self.store.remove_directory(&table_directory(id), is_table_file)
         {
             tracing::warn!(%error, "the files of a table that was never committed stay behind");
         }
@@ -432,9 +494,9 @@ fn check_is_unfinished(store: &Store, path: &Path, mode: OpenMode, missing: bool
     }
     let first = Catalog::default().version;
     let (first_catalog, first_log) = (catalog_name(first), log_name(first));
-    let begun = names.iter().all(|name| {
-        name.ends_with(".new") || ["columns", &first_catalog, &first_log].contains(&name.as_str())
-    });
+    let begun = names
+        .iter()
+        .all(|name| is_unfinished(name) || ["columns", &first_catalog, &first_log].contains(&name.as_str()));
     let is_empty = |file: &str| Ok(!has(file) || store.open(file)?.length()? == 0);
     let is_unfinished =
         begun && is_empty(&first_log)? && (!has("columns") || store.list("columns")?.is_empty());
@@ -466,7 +528,7 @@ fn check_is_unfinished(store: &Store, path: &Path, mode: OpenMode, missing: bool
 fn create_files(store: &Store) -> Result<()> {
     let catalog = Catalog::default();
     // The directory itself may be new.
-    store.sync_directory("..")?;
+    store.sync_above()?;
     store.create_directory("columns")?;
     store.create(&log_name(catalog.version))?;
     store.replace(&catalog_name(catalog.version), &catalog.encode_checkpoint()?)?;

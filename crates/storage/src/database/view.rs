@@ -2,6 +2,7 @@
 
 use super::{ATTEMPTS, SHARED};
 use crate::leftovers;
+use crate::names::version_of_catalog;
 use crate::readers::Readers;
 use crate::snapshot::{Snapshot, State};
 use hypostyle_format::{Catalog, LogReader, SHARED_BYTES, Shared};
@@ -63,7 +64,7 @@ pub(crate) fn checkpoint_in_use(store: &Store) -> Result<(Version, Option<u64>)>
         return Ok((shared.checkpoint, Some(shared.published)));
     }
     let names = store.list("")?;
-    let versions = names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok().map(Version));
+    let versions = names.iter().filter_map(|name| version_of_catalog(name));
     // A crash may leave a newer one without its log.
     let newest = versions.max_by_key(|version| (names.contains(&log_name(*version)), *version));
     Ok((newest.ok_or_else(|| Error::corrupt("the catalog is missing"))?, None))
@@ -115,8 +116,7 @@ fn read_on(store: &Arc<Store>, view: &mut View, end: Option<u64>) -> Result<()> 
     if until > end_of_file {
         return Err(Error::corrupt(format!("the log ends before byte {until}")));
     }
-    let mut bytes = vec![0; until.saturating_sub(start) as usize];
-    view.log.read_at(start, &mut bytes)?;
+    let bytes = view.log.read(start..until)?;
     let mut state = view.snapshot.state();
     let mut reader = LogReader::new(&bytes, state.catalog.version);
     while let Some(commit) = reader.next_commit()? {
@@ -215,8 +215,7 @@ pub(super) fn recover_as_writer(
     clear_unfinished(&view.log, end)?;
     if known.is_some_and(|shared| shared.sync_failed) {
         // The system takes what it could not write for written: it has to be told once more.
-        let mut log = vec![0; end as usize];
-        view.log.read_at(0, &mut log)?;
+        let log = view.log.read(0..end)?;
         view.log.write_at(0, &log)?;
     }
     view.log.sync()?;
@@ -226,7 +225,9 @@ pub(super) fn recover_as_writer(
     let told =
         Shared { checkpoint, written, published, synced, sync_failed: false, commit_waits: false, boot };
     file.write_at(0, &told.encode())?;
-    if alone {
+    // Who has come since was told of commits that others had written and not published only by now:
+    // what they drop, he may be reading.
+    if alone && readers.alone()? {
         leftovers::remove_all(store, checkpoint, view.snapshot.catalog())?;
     }
     let durable = view.snapshot.version();
@@ -247,8 +248,7 @@ fn reaches(view: &View, shared: &Shared) -> bool {
 /// Puts zeros behind the end of the log, durably: what is left of commits that were not finished must never be
 /// taken for one that follows.
 pub(super) fn clear_unfinished(log: &File, end: u64) -> Result<()> {
-    let mut rest = vec![0; log.length()?.saturating_sub(end) as usize];
-    log.read_at(end, &mut rest)?;
+    let mut rest = log.read(end..log.length()?)?;
     if rest.iter().any(|byte| *byte != 0) {
         rest.fill(0);
         log.write_at(end, &rest)?;
@@ -261,13 +261,12 @@ pub(super) fn clear_unfinished(log: &File, end: u64) -> Result<()> {
 /// before others knew, and they went on with the log of the one before (format.md §7 rule 3).
 fn load_newest(store: &Arc<Store>) -> Result<View> {
     let names = store.list("")?;
-    let mut checkpoints: Vec<u64> =
-        names.iter().filter_map(|name| name.strip_prefix("catalog-")?.parse().ok()).collect();
+    let mut checkpoints: Vec<Version> = names.iter().filter_map(|name| version_of_catalog(name)).collect();
     checkpoints.sort();
     let mut newest: Option<View> = None;
     let mut missing = Error::corrupt("the catalog is missing");
     for checkpoint in checkpoints {
-        match load(store, Version(checkpoint), None) {
+        match load(store, checkpoint, None) {
             Ok(view) => {
                 let behind = |newest: &View| newest.snapshot.version() > view.snapshot.version();
                 if !newest.as_ref().is_some_and(behind) {

@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod history;
+pub mod hostile;
 
 use arrow_array::builder::{Int32Builder, ListBuilder, MapBuilder, StringBuilder};
 use arrow_array::cast::AsArray;

@@ -3,6 +3,8 @@
 //! Every row that was ever written has an id of its own, so that what a transaction has read tells
 //! which commits it has seen. Versions are one sequence: the state at each of them follows from the
 //! commits, and whatever a transaction has read is compared with the state at the version it began at.
+//! Where keys and references are declared, every one of these states must keep them. A conflict must
+//! have a reason.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,6 +16,8 @@ pub struct Row {
     pub key: u64,
     pub id: u64,
     pub count: u64,
+    /// The key of another row.
+    pub refers: Option<u64>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -32,7 +36,10 @@ pub enum Step {
 pub enum Outcome {
     /// As this version.
     Committed(u64),
-    Conflict,
+    /// At this version at the latest.
+    Conflict(u64),
+    /// A conflict, as it is not known where rows went that the log had.
+    Moved,
     Abandoned,
 }
 
@@ -70,6 +77,12 @@ pub enum Kind {
     OwnWrites,
     /// Two commits have the same version, or one has a version from before it began.
     VersionOrder,
+    /// Two rows have the same key.
+    DuplicateKey,
+    /// A row refers to a key that no row has.
+    DanglingReference,
+    /// No overlapping transaction has changed the same row or touched the same key.
+    NeedlessConflict,
 }
 
 #[derive(Debug)]
@@ -116,6 +129,31 @@ impl Changes {
     fn apply(&self, state: &BTreeSet<Row>) -> BTreeSet<Row> {
         &(state - &self.deleted) | &self.inserted
     }
+
+    /// Whether another transaction may be in conflict with this one.
+    fn meets(&self, other: &Self) -> bool {
+        let keys = |rows: &BTreeSet<Row>| -> BTreeSet<u64> { rows.iter().map(|row| row.key).collect() };
+        let references =
+            |rows: &BTreeSet<Row>| -> BTreeSet<u64> { rows.iter().filter_map(|row| row.refers).collect() };
+        !self.deleted.is_disjoint(&other.deleted)
+            || !keys(&self.inserted).is_disjoint(&keys(&other.inserted))
+            || !references(&self.inserted).is_disjoint(&keys(&other.deleted))
+            || !keys(&self.deleted).is_disjoint(&references(&other.inserted))
+    }
+}
+
+/// What constraints say of a state.
+fn check_constraints(state: &BTreeSet<Row>, by: &Transaction) -> Result<(), Anomaly> {
+    let mut keys = BTreeSet::new();
+    for row in state {
+        if !keys.insert(row.key) {
+            anomaly(Kind::DuplicateKey, (row, by))?;
+        }
+    }
+    match state.iter().find(|row| row.refers.is_some_and(|key| !keys.contains(&key))) {
+        Some(row) => anomaly(Kind::DanglingReference, (row, by)),
+        None => Ok(()),
+    }
 }
 
 /// The states that the commits of a history lead to.
@@ -125,6 +163,8 @@ struct States {
     states: BTreeMap<u64, BTreeSet<Row>>,
     /// The versions that committed rows are from.
     versions: BTreeMap<Row, u64>,
+    /// What each commit has changed.
+    changes: BTreeMap<u64, Changes>,
 }
 
 impl States {
@@ -133,12 +173,12 @@ impl States {
     }
 }
 
-/// Checks a history that begins with an empty table.
+/// Checks a history that begins with an empty table, whose keys and references are declared or not.
 ///
 /// # Errors
 /// The first anomaly.
-pub fn check(history: &[Transaction]) -> Result<(), Anomaly> {
-    let states = check_commits(history)?;
+pub fn check(history: &[Transaction], is_constrained: bool) -> Result<(), Anomaly> {
+    let states = check_commits(history, is_constrained)?;
     for transaction in history {
         if transaction.begin < transaction.acknowledged {
             return anomaly(Kind::StaleRead, transaction);
@@ -151,10 +191,23 @@ pub fn check(history: &[Transaction]) -> Result<(), Anomaly> {
     if counted != increments {
         return anomaly(Kind::LostUpdate, format!("{increments} increments, of which {counted} are counted"));
     }
+    check_conflicts(history, &states)
+}
+
+fn check_conflicts(history: &[Transaction], states: &States) -> Result<(), Anomaly> {
+    for transaction in history {
+        if let Outcome::Conflict(end) = transaction.outcome {
+            let own = Changes::along(&transaction.steps).pop().unwrap_or_default();
+            let mut others = states.changes.range(transaction.begin + 1..=end.max(transaction.begin + 1));
+            if !others.any(|(_, other)| own.meets(other)) {
+                anomaly(Kind::NeedlessConflict, transaction)?;
+            }
+        }
+    }
     Ok(())
 }
 
-fn check_commits(history: &[Transaction]) -> Result<States, Anomaly> {
+fn check_commits(history: &[Transaction], is_constrained: bool) -> Result<States, Anomaly> {
     let mut commits = BTreeMap::new();
     for transaction in history {
         if let Outcome::Committed(version) = transaction.outcome
@@ -175,7 +228,12 @@ fn check_commits(history: &[Transaction]) -> Result<States, Anomaly> {
             anomaly(Kind::LostUpdate, (lost, transaction))?;
         }
         states.versions.extend(changes.inserted.iter().map(|row| (*row, version)));
-        states.states.insert(version, changes.apply(&before));
+        let state = changes.apply(&before);
+        if is_constrained {
+            check_constraints(&state, transaction)?;
+        }
+        states.states.insert(version, state);
+        states.changes.insert(version, changes);
     }
     Ok(states)
 }
@@ -229,7 +287,7 @@ mod tests {
     use super::*;
 
     fn row(key: u64, id: u64) -> Row {
-        Row { key, id, count: 0 }
+        Row { key, id, count: 0, refers: None }
     }
 
     fn read(ids: &[(u64, u64)]) -> Step {
@@ -261,7 +319,11 @@ mod tests {
     #[track_caller]
     fn assert_found(kind: Option<Kind>, rest: impl IntoIterator<Item = Transaction>) {
         let history: Vec<Transaction> = [initial()].into_iter().chain(rest).collect();
-        assert_eq!(check(&history).err().map(|anomaly| anomaly.kind), kind);
+        assert_eq!(check(&history, true).err().map(|anomaly| anomaly.kind), kind);
+    }
+
+    fn conflict(begin: u64, end: u64, steps: impl IntoIterator<Item = Step>) -> Transaction {
+        transaction(begin, Outcome::Conflict(end), steps)
     }
 
     #[test]
@@ -272,7 +334,7 @@ mod tests {
                 committed(1, 3, replace(1, 1, 10)),
                 // Write skew is allowed, and so are conflicts.
                 committed(1, 5, [read(&[(1, 1), (2, 2)])].into_iter().chain(replace(2, 2, 20))),
-                transaction(1, Outcome::Conflict, replace(1, 1, 11)),
+                conflict(1, 3, replace(1, 1, 11)),
                 reader(3, [read(&[(1, 10), (2, 2)]), read(&[(1, 10), (2, 2)])]),
                 reader(4, [Step::Insert(row(3, 3)), read(&[(1, 10), (2, 2), (3, 3)])]),
                 reader(
@@ -292,7 +354,7 @@ mod tests {
     fn dirty_reads_are_found() {
         let seen = || reader(1, [read(&[(1, 10), (2, 2)])]);
         assert_found(Some(Kind::DirtyRead), [reader(1, replace(1, 1, 10)), seen()]);
-        assert_found(Some(Kind::DirtyRead), [transaction(1, Outcome::Conflict, replace(1, 1, 10)), seen()]);
+        assert_found(Some(Kind::DirtyRead), [conflict(1, 1, replace(1, 1, 10)), seen()]);
         let undone = replace(1, 1, 10).into_iter().chain([Step::RollBack { to: 0 }]);
         assert_found(Some(Kind::DirtyRead), [committed(1, 2, undone), seen()]);
         let intermediate = replace(1, 1, 10).into_iter().chain(replace(1, 10, 11));
@@ -340,6 +402,38 @@ mod tests {
         assert_found(Some(Kind::VersionOrder), [committed(1, 1, replace(1, 1, 10))]);
         let twice = [committed(1, 2, replace(1, 1, 10)), committed(1, 2, replace(2, 2, 20))];
         assert_found(Some(Kind::VersionOrder), twice);
+    }
+
+    #[test]
+    fn broken_constraints_are_found() {
+        let new = |key, id| committed(1, id, [Step::Insert(row(key, id))]);
+        assert_found(Some(Kind::DuplicateKey), [new(3, 2), new(3, 3)]);
+        assert_found(None, [new(3, 2), new(4, 3)]);
+        let child = |key| Step::Insert(Row { refers: Some(key), ..row(9, 9) });
+        assert_found(Some(Kind::DanglingReference), [gone_at(2), committed(1, 3, [child(2)])]);
+        assert_found(Some(Kind::DanglingReference), [committed(1, 2, [child(2)]), gone_at(3)]);
+        assert_found(None, [gone_at(2), committed(1, 3, [child(1)])]);
+        let unconstrained = [initial(), new(3, 2), new(3, 3)];
+        assert!(check(&unconstrained, false).is_ok());
+    }
+
+    fn gone_at(version: u64) -> Transaction {
+        committed(1, version, [Step::Delete(row(2, 2))])
+    }
+
+    #[test]
+    fn conflicts_without_a_reason_are_found() {
+        let one = || committed(1, 2, replace(1, 1, 10));
+        assert_found(None, [one(), conflict(1, 2, replace(1, 1, 11))]);
+        assert_found(Some(Kind::NeedlessConflict), [one(), conflict(1, 2, replace(2, 2, 11))]);
+        assert_found(Some(Kind::NeedlessConflict), [one(), conflict(2, 2, replace(1, 10, 11))]);
+        let new = |key| Step::Insert(row(key, 50));
+        assert_found(None, [committed(1, 2, [new(5)]), conflict(1, 2, [Step::Insert(row(5, 51))])]);
+        let needless = [committed(1, 2, [new(5)]), conflict(1, 2, [Step::Insert(row(6, 51))])];
+        assert_found(Some(Kind::NeedlessConflict), needless);
+        let child = || Step::Insert(Row { refers: Some(2), ..row(9, 9) });
+        assert_found(None, [gone_at(2), conflict(1, 2, [child()])]);
+        assert_found(None, [committed(1, 2, [child()]), conflict(1, 2, [Step::Delete(row(2, 2))])]);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Snapshot isolation, judged by a checker: threads and processes run random transactions on one
-//! table and write down what they read and wrote.
+//! table, with a primary key and references or without, and write down what they read and wrote.
 //!
 //! The decisions follow from the seed; how the transactions overlap does not. The test binary runs
 //! itself as the other processes.
@@ -10,12 +10,15 @@ mod common;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
+use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use checker::{Outcome, Row, Step, check};
 use common::{Random, SEED, batch, columns_of, open, rows_of, seed, seeds};
-use hypostyle_storage::{Database, Savepoint, Snapshot, Synchronous, Transaction};
-use hypostyle_types::{ErrorKind, TableId};
-use std::collections::BTreeMap;
+use hypostyle_storage::{
+    ConstraintEntry, ConstraintRule, Database, ReferentialAction, Savepoint, Snapshot, Synchronous,
+    Transaction,
+};
+use hypostyle_types::{ColumnId, ErrorKind, TableId};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -33,6 +36,9 @@ const TRANSACTIONS: u64 = 200;
 
 /// Rows with smaller keys are counters, which are never deleted.
 const COUNTERS: u64 = 8;
+
+/// Keys behind those of the counters that several workers try to give, where keys are declared.
+const COMMON_KEYS: u64 = 12;
 
 /// The ids of a worker's rows start at this many times its number.
 const IDS_OF_WORKER: u64 = 1 << 32;
@@ -56,6 +62,7 @@ fn rows(rows: &[Row]) -> RecordBatch {
         ("key", column(|row| row.key)),
         ("id", column(|row| row.id)),
         ("count", column(|row| row.count)),
+        ("refers", Arc::new(Int64Array::from_iter(rows.iter().map(|row| row.refers.map(|key| key as i64))))),
         ("payload", payloads),
     ])
 }
@@ -65,11 +72,13 @@ fn read(snapshot: &Snapshot) -> BTreeMap<Row, u64> {
     let table = snapshot.table("main", "t").unwrap();
     let numbers = |index| rows_of(table, index).as_primitive::<Int64Type>().values().to_vec();
     let [keys, ids, counts] = [0, 1, 2].map(numbers);
-    let payloads = rows_of(table, 3);
+    let (references, payloads) = (rows_of(table, 3), rows_of(table, 4));
+    let references = references.as_primitive::<Int64Type>();
     let positions = (0..table.positions()).filter(|position| !table.deleted().contains(*position));
     let mut found = BTreeMap::new();
     for (index, position) in positions.enumerate() {
-        let row = Row { key: keys[index] as u64, id: ids[index] as u64, count: counts[index] as u64 };
+        let refers = references.is_valid(index).then(|| references.value(index) as u64);
+        let row = Row { key: keys[index] as u64, id: ids[index] as u64, count: counts[index] as u64, refers };
         let payload = payloads.as_string::<i64>().value_length(index) as usize;
         assert_eq!(payload, payload_bytes(row.id), "another row's payload: {row:?}");
         assert!(found.insert(row, position).is_none(), "twice: {row:?}");
@@ -106,6 +115,7 @@ impl Acknowledged {
 struct Worker {
     database: Arc<Database>,
     table: TableId,
+    is_constrained: bool,
     acknowledged: Acknowledged,
     random: Random,
     next_id: u64,
@@ -138,10 +148,12 @@ impl Running {
 
 impl Worker {
     fn new(database: &Arc<Database>, directory: &Path, seed: u64, number: u64) -> Self {
-        let table = database.snapshot().unwrap().table("main", "t").unwrap().entry().id;
+        let snapshot = database.snapshot().unwrap();
+        let table = snapshot.table("main", "t").unwrap().entry();
         Self {
             database: database.clone(),
-            table,
+            table: table.id,
+            is_constrained: !table.constraints.is_empty(),
             acknowledged: Acknowledged::new(directory, number),
             random: Random::new(seed, number),
             next_id: number * IDS_OF_WORKER,
@@ -174,7 +186,10 @@ impl Worker {
         if !transaction.is_empty() && !self.random.one_in(8) {
             record.outcome = match transaction.commit() {
                 Ok(snapshot) => Outcome::Committed(snapshot.version().0),
-                Err(error) if error.kind() == ErrorKind::Conflict => Outcome::Conflict,
+                Err(error) if error.message().contains(" moved") => Outcome::Moved,
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    Outcome::Conflict(self.database.snapshot().unwrap().version().0)
+                }
                 Err(error) => panic!("{error}"),
             };
         }
@@ -185,22 +200,24 @@ impl Worker {
     }
 
     fn step(&mut self, running: &mut Running) {
-        match self.random.below(12) {
+        match self.random.below(if self.is_constrained { 18 } else { 12 }) {
             0..6 => {
                 let key = self.random.below(COUNTERS);
                 let found = running.read();
                 let (old, position) = found.into_iter().find(|(row, _)| row.key == key).unwrap();
                 running.delete(self.table, old, position);
-                running.insert(self.table, Row { key, id: self.new_id(), count: old.count + 1 });
+                running.insert(self.table, Row { id: self.new_id(), count: old.count + 1, ..old });
                 running.record.increments += 1;
             }
             6..8 => {
                 let id = self.new_id();
-                running.insert(self.table, Row { key: id, id, count: 0 });
+                running.insert(self.table, Row { key: id, id, count: 0, refers: None });
             }
-            8 => {
+            8 | 12 | 13 => {
                 let found = running.read();
-                let rows: Vec<_> = found.into_iter().filter(|(row, _)| row.key >= COUNTERS).collect();
+                let referred: BTreeSet<u64> = found.keys().filter_map(|row| row.refers).collect();
+                let may_go = |row: &Row| row.key >= COUNTERS && !referred.contains(&row.key);
+                let rows: Vec<_> = found.into_iter().filter(|(row, _)| may_go(row)).collect();
                 if !rows.is_empty() {
                     let (row, position) = rows[self.random.below(rows.len() as u64) as usize];
                     running.delete(self.table, row, position);
@@ -217,7 +234,19 @@ impl Worker {
                     running.record.increments = increments;
                 }
             }
-            _ => drop(running.read()),
+            11 => drop(running.read()),
+            14 | 15 => {
+                let key = COUNTERS + self.random.below(COMMON_KEYS);
+                if running.read().keys().all(|row| row.key != key) {
+                    running.insert(self.table, Row { key, id: self.new_id(), count: 0, refers: None });
+                }
+            }
+            _ => {
+                let found: Vec<Row> = running.read().into_keys().collect();
+                let referred = found[self.random.below(found.len() as u64) as usize].key;
+                let id = self.new_id();
+                running.insert(self.table, Row { key: id, id, count: 0, refers: Some(referred) });
+            }
         }
     }
 
@@ -238,11 +267,28 @@ impl Worker {
     }
 }
 
+/// A key, and what refers to it.
+fn constraints(table: TableId) -> Vec<ConstraintEntry> {
+    let (key, refers) = (vec![ColumnId(0)], vec![ColumnId(3)]);
+    let (on_delete, on_update) = (ReferentialAction::NoAction, ReferentialAction::NoAction);
+    let primary = ConstraintRule::PrimaryKey { columns: key.clone() };
+    let foreign = ConstraintRule::ForeignKey { columns: refers, table, referred: key, on_delete, on_update };
+    let named = |(name, rule): (&str, _)| ConstraintEntry { name: name.into(), rule };
+    [("t_pkey", primary), ("t_refers_fkey", foreign)].map(named).into()
+}
+
 /// Makes the table; the first transaction of the history.
-fn begin_history(database: &Arc<Database>) -> checker::Transaction {
-    let counters: Vec<Row> = (0..COUNTERS).map(|key| Row { key, id: key, count: 0 }).collect();
+fn begin_history(database: &Arc<Database>, is_constrained: bool) -> checker::Transaction {
+    let counters: Vec<Row> = (0..COUNTERS).map(|key| Row { key, id: key, count: 0, refers: None }).collect();
     let mut transaction = database.begin(1).unwrap();
     let id = transaction.create_table("main", "t", columns_of(&rows(&counters))).unwrap();
+    if is_constrained {
+        let declare = |table: &mut hypostyle_storage::TableEntry| {
+            table.constraints = constraints(id);
+            Ok(())
+        };
+        transaction.alter_table(id, declare).unwrap();
+    }
     transaction.append(id, &rows(&counters)).unwrap();
     let version = transaction.commit().unwrap().version().0;
     checker::Transaction {
@@ -277,24 +323,36 @@ fn end_history(first: checker::Transaction, directory: &Path, database: &Arc<Dat
         increments: 0,
         outcome: Outcome::Abandoned,
     });
-    if let Err(anomaly) = check(&history) {
+    let is_constrained = !snapshot.table("main", "t").unwrap().entry().constraints.is_empty();
+    if let Err(anomaly) = check(&history, is_constrained) {
         panic!("{anomaly}");
     }
     let damages = snapshot.check(|_| true);
     assert!(damages.is_empty(), "{damages:?}");
-    let conflicts = history.iter().filter(|transaction| transaction.outcome == Outcome::Conflict).count();
-    let commits =
-        history.iter().filter(|transaction| matches!(transaction.outcome, Outcome::Committed(_))).count();
-    println!("{} transactions, {commits} commits, {conflicts} conflicts", history.len());
+    let count = |of: fn(&Outcome) -> bool| history.iter().filter(|one| of(&one.outcome)).count();
+    let conflicts = count(|outcome| matches!(outcome, Outcome::Conflict(_)));
+    let moved = count(|outcome| *outcome == Outcome::Moved);
+    let commits = count(|outcome| matches!(outcome, Outcome::Committed(_)));
+    println!("{} transactions, {commits} commits, {conflicts} conflicts, {moved} moved", history.len());
     assert!(conflicts > 0 && commits > history.len() / 4, "too little happened");
+    // Only who misses several checkpoints of others does not know where rows went.
+    assert!(
+        moved == 0 || directory.join("database").exists() && moved < conflicts,
+        "rows were lost sight of"
+    );
+}
+
+/// Without constraints, and with them.
+fn both(seeds: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, bool)> {
+    seeds.flat_map(|seed| [(seed, false), (seed, true)])
 }
 
 #[test]
 fn threads_of_one_database_in_memory() {
-    for seed in seeds() {
+    for (seed, is_constrained) in both(seeds()) {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::in_memory().unwrap();
-        let first = begin_history(&database);
+        let first = begin_history(&database, is_constrained);
         std::thread::scope(|scope| {
             for number in 1..=4 {
                 let worker = Worker::new(&database, directory.path(), seed, number);
@@ -308,10 +366,10 @@ fn threads_of_one_database_in_memory() {
 
 #[test]
 fn threads_of_many_processes() {
-    for seed in seeds() {
+    for (seed, is_constrained) in both(seeds()) {
         let directory = tempfile::tempdir().unwrap();
         let database = open(&directory.path().join("database"));
-        let first = begin_history(&database);
+        let first = begin_history(&database, is_constrained);
         let children: Vec<_> = (0..PROCESSES)
             .map(|process| {
                 Command::new(std::env::current_exe().unwrap())

@@ -1,8 +1,14 @@
 //! Transactions: staged changes, rows and deletions, and what a commit compares them with.
 //!
+//! Two transactions are in conflict when they change the same row or touch the same key of a
+//! constraint (`conflict`), not when they write to the same table.
+//!
 //! Few rows wait in memory and go into the log at commit. Many go straight past the committed
 //! lengths of the column files, if no other transaction is doing that with the same table, so that
 //! a bulk append is written once; nobody looks there before the commit says how far they reach.
+
+mod conflict;
+mod keys;
 
 use crate::column::{
     ColumnData, ColumnWriter, GenerationFiles, committed_files, node_count, table_directory,
@@ -20,6 +26,7 @@ use arrow_cast::cast;
 use arrow_schema::{ArrowError, Field, Schema};
 use arrow_select::filter::{filter, filter_record_batch};
 use arrow_select::take::take;
+use conflict::{CHANGED, Effort, OwnKeys};
 use hypostyle_format::{
     Catalog, Change, ColumnEntry, ColumnGeneration, Commit, ConstraintEntry, ConstraintRule, Encoding,
     GenerationEntry, Identity, NodeEntry, SchemaEntry, SequenceEntry, TableEntry, ViewEntry,
@@ -43,6 +50,9 @@ const LOG_ROWS_BYTES_MAX: usize = 256 << 10;
 
 /// More rows than this do not wait in memory for column files that another transaction is writing.
 const WAITING_ROWS_BYTES_MAX: usize = 256 << 20;
+
+/// Times that keys are compared before the commit lock is taken, if others commit many meanwhile.
+const COMPARISONS_MAX: usize = 4;
 
 /// Files synced at a time.
 const SYNCS_AT_ONCE: usize = 4;
@@ -90,16 +100,31 @@ pub struct Transaction {
     /// A commit may have made them the table's.
     is_committed: bool,
     changed: BTreeMap<TableId, Changed>,
-    /// Tables that the rows were checked against.
+    /// Tables that were read as a whole, and must stay as they are.
     guarded: BTreeSet<TableId>,
 }
 
 /// What was done to a table since [`Transaction::take_changed`] was asked last.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Changed {
-    /// The position of the first new row.
+    /// The position of the first new row, be it one that was updated.
     pub first_new: Option<u64>,
-    pub deleted: bool,
+    inserted: bool,
+    deleted: bool,
+    /// The columns of updated rows that were given values.
+    assigned: BTreeSet<ColumnId>,
+}
+
+impl Changed {
+    /// Whether there may be new values in some columns.
+    pub fn gives(&self, columns: &[ColumnId]) -> bool {
+        self.inserted || columns.iter().any(|column| self.assigned.contains(column))
+    }
+
+    /// Whether values may be gone from some columns.
+    pub fn takes(&self, columns: &[ColumnId]) -> bool {
+        self.deleted || columns.iter().any(|column| self.assigned.contains(column))
+    }
 }
 
 /// What a transaction has changed up to some moment.
@@ -346,6 +371,15 @@ impl Transaction {
     /// `InvalidInput` or `Constraint` naming column, row and value; `DiskFull`, `Io`. The statement
     /// must then be undone, by [`Self::roll_back_to`] or by dropping the transaction.
     pub fn append(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
+        self.changed.entry(table).or_default().inserted = true;
+        self.append_updated(table, batch)
+    }
+
+    /// [`Self::append`] of rows that [`Self::delete_updated`] has deleted, with other values.
+    ///
+    /// # Errors
+    /// Those of [`Self::append`].
+    pub fn append_updated(&mut self, table: TableId, batch: &RecordBatch) -> Result<()> {
         self.database.check_writable()?;
         let entry = self.entry(table)?;
         if batch.num_columns() != entry.columns.len() {
@@ -432,9 +466,7 @@ impl Transaction {
 
     /// Own rows of a table, the deleted ones included.
     fn own_rows(&self, id: TableId) -> u64 {
-        let Some(staged) = self.staged.tables.get(&id) else { return 0 };
-        let in_files = staged.in_files.as_ref().map_or(0, |in_files| in_files.rows);
-        in_files + staged.rows.rows()
+        self.staged.tables.get(&id).map_or(0, StagedTable::own_rows)
     }
 
     /// Moves staged rows to the column files, if nobody else is writing them and their rows are those
@@ -519,6 +551,32 @@ impl Transaction {
     /// # Errors
     /// `ReadOnly`; `Internal` for a position past the end.
     pub fn delete(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<u64> {
+        let count = self.delete_staged(id, positions)?;
+        if count > 0 {
+            self.changed.entry(id).or_default().deleted = true;
+        }
+        Ok(count)
+    }
+
+    /// [`Self::delete`] of rows that [`Self::append_updated`] appends again, with other values in the
+    /// assigned columns.
+    ///
+    /// # Errors
+    /// Those of [`Self::delete`].
+    pub fn delete_updated(
+        &mut self,
+        id: TableId,
+        positions: &RoaringTreemap,
+        assigned: &BTreeSet<ColumnId>,
+    ) -> Result<u64> {
+        let count = self.delete_staged(id, positions)?;
+        if count > 0 {
+            self.changed.entry(id).or_default().assigned.extend(assigned);
+        }
+        Ok(count)
+    }
+
+    fn delete_staged(&mut self, id: TableId, positions: &RoaringTreemap) -> Result<u64> {
         self.database.check_writable()?;
         self.end_statement()?;
         let base = self.base.table_by_id(id);
@@ -532,9 +590,6 @@ impl Transaction {
             new -= base.deleted();
         }
         staged.deleted |= &new;
-        if !new.is_empty() {
-            self.changed.entry(id).or_default().deleted = true;
-        }
         Ok(new.len())
     }
 
@@ -790,24 +845,34 @@ impl Transaction {
         if self.unsynced && (self.database.synchronous() != Synchronous::Off || self.stands_in_for_others()) {
             self.sync_late()?;
         }
-        let (staged, base, guarded) = (&self.staged, &self.base, &self.guarded);
+        let (staged, base) = (&self.staged, &self.base);
         // While nobody waits for it.
-        let inserts = staged.encode_rows(base)?;
-        self.is_committed = true;
-        let committed = self.database.commit_with(|latest| {
-            for id in guarded {
-                let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
-                if let Some(before) = before
-                    && !now.is_some_and(|now| now.is_unchanged_since(before, base.version()))
-                {
-                    return Err(conflict(
-                        &before.entry().name,
-                        "was changed by a transaction that committed first",
-                    ));
+        let mut inserts = Some(staged.encode_rows(base)?);
+        let keys = OwnKeys::new(staged, base, self.database.store());
+        let mut compared = base.clone();
+        let mut comparisons = 0;
+        let committed = loop {
+            let effort = if comparisons < COMPARISONS_MAX { Effort::Short } else { Effort::Long };
+            let mut is_long = false;
+            self.is_committed = true;
+            let committed = self.database.commit_with(|latest| {
+                check_unchanged(&self.guarded, base, latest)?;
+                match (keys.compare(&compared, latest, effort)?, inserts.take()) {
+                    (true, Some(inserts)) => staged.against(base, latest, inserts),
+                    (_, taken) => {
+                        (inserts, is_long) = (taken, true);
+                        Err(Error::internal("a commit was put off"))
+                    }
                 }
+            });
+            if !is_long {
+                break committed;
             }
-            staged.against(base, latest, inserts)
-        });
+            self.is_committed = false;
+            let latest = self.database.snapshot()?;
+            keys.compare(&compared, &latest, Effort::Long)?;
+            (compared, comparisons) = (latest, comparisons + 1);
+        };
         // Who was in conflict has written nothing to the log.
         let snapshot =
             committed.inspect_err(|error| self.is_committed = error.kind() != ErrorKind::Conflict)?;
@@ -816,6 +881,19 @@ impl Transaction {
         self.uncommitted = Uncommitted::default();
         Ok(snapshot)
     }
+}
+
+/// Whether nobody has changed tables that were read as a whole.
+fn check_unchanged(tables: &BTreeSet<TableId>, base: &Snapshot, latest: &Snapshot) -> Result<()> {
+    for id in tables {
+        let (before, now) = (base.table_by_id(*id), latest.table_by_id(*id));
+        if let Some(before) = before
+            && !now.is_some_and(|now| now.is_unchanged_since(before, base.version()))
+        {
+            return Err(conflict(&before.entry().name, CHANGED));
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Transaction {
@@ -986,6 +1064,11 @@ impl Staged {
 }
 
 impl StagedTable {
+    /// Own rows, the deleted ones included.
+    fn own_rows(&self) -> u64 {
+        self.in_files.as_ref().map_or(0, |in_files| in_files.rows) + self.rows.rows()
+    }
+
     /// Rows that others may refer to are deleted, updated, or replaced by others.
     fn removes_rows(&self) -> bool {
         let replaced = self.in_files.as_ref().and_then(|in_files| in_files.replaced);
@@ -1005,18 +1088,20 @@ impl StagedTable {
             let name = &before.entry().name;
             let Some(now) = now else { return Err(conflict(name, "was dropped")) };
             let beyond = now.beyond_files();
-            let deleted = positions_before(&self.deleted, own_start);
+            let mut deleted = positions_before(&self.deleted, own_start);
             // Rows may be put behind any others, as long as they still fit.
             let moved = beyond.moved > base.version();
             if moved && !(deleted.is_empty() && takes_the_same_rows(before.entry(), now.entry())) {
                 return Err(conflict(name, "was altered or compacted"));
             }
+            if deleted.max().is_some_and(|last| last >= before.rows_in_files()) {
+                let Some(shifts) = beyond.shifts.since(base.version()) else {
+                    return Err(conflict(name, "had the row to be deleted or updated moved"));
+                };
+                deleted = shifts.iter().fold(deleted, |deleted, shift| shift.moved(&deleted));
+            }
             if !deleted.is_disjoint(now.deleted()) {
                 return Err(conflict(name, "had the same row deleted or updated"));
-            }
-            let in_log = deleted.max().is_some_and(|last| last >= before.rows_in_files());
-            if in_log && beyond.shifted > base.version() {
-                return Err(conflict(name, "had the row to be deleted or updated moved"));
             }
             push_delete(commit, id, &deleted)?;
         }
@@ -1041,10 +1126,7 @@ impl StagedTable {
                     if let (Some(before), Some(now)) = (before, now)
                         && !now.is_unchanged_since(before, base.version())
                     {
-                        return Err(conflict(
-                            &before.entry().name,
-                            "was changed by a transaction that committed first",
-                        ));
+                        return Err(conflict(&before.entry().name, CHANGED));
                     }
                     let (table, absorbed) = (entry.as_ref().clone(), in_files.untold());
                     Change::ReplaceTable { table, absorbed, compacted: how == Replaced::Compacted }

@@ -1,0 +1,235 @@
+"""Sends statements to a server and watches it: what must hold, whatever a reader says."""
+
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import repetition, smith
+from .client import Answer, Client, Gone
+from .server import ALLOWANCE, MEMORY_LIMIT, STATEMENT_SECONDS, Probe, Server, prepare, serving
+
+# A statement has ended so long after its time is up, and so long another client may have to wait.
+GRACE_SECONDS = 8
+WAIT_SECONDS = 5
+# Whoever left is forgotten so soon, with threads and descriptors.
+REST_SECONDS = 20
+# Threads of pools and descriptors of files, which may stay once they are there.
+THREADS_KEPT, DESCRIPTORS_KEPT = 16, 32
+
+# Of ten statements one is prepared first, and of fifty one client does not wait for the answer.
+PREPARED, LEFT = 0.1, 0.02
+
+MEBIBYTE = 1 << 20
+
+Statements = Iterator[tuple[str, str]]
+
+
+@dataclass
+class Finding:
+    """Something that must not be.
+
+    Attributes:
+        kind: died, panicked, internal, unstoppable, memory, late or left behind.
+        construct: the name of what did it.
+        sql: the statement.
+        detail: what was seen.
+    """
+
+    kind: str
+    construct: str
+    sql: str
+    detail: str
+
+    def __str__(self) -> str:
+        sql = self.sql if len(self.sql) <= 240 else f"{self.sql[:160]} … {self.sql[-60:]}"
+        return f"{self.kind}: {self.construct}: {len(self.sql)} bytes: {sql!r}: {self.detail}"
+
+
+@dataclass
+class Report:
+    """What a campaign did and found."""
+
+    seed: int
+    statements: int = 0
+    states: Counter = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
+    slowest_seconds: float = 0.0
+    longest_wait: float = 0.0
+    peak_bytes: int = 0
+
+    def classes(self) -> list[Finding]:
+        """One finding of each kind and construct, the shortest."""
+        shortest: dict[tuple[str, str], Finding] = {}
+        for finding in self.findings:
+            key = (finding.kind, finding.construct)
+            if key not in shortest or len(finding.sql) < len(shortest[key].sql):
+                shortest[key] = finding
+        return list(shortest.values())
+
+    def __str__(self) -> str:
+        states = ", ".join(f"{state} {count}" for state, count in self.states.most_common(12))
+        lines = [
+            f"seed {self.seed}: {self.statements} statements ({states}); "
+            f"the slowest took {self.slowest_seconds:.1f} s, others waited {self.longest_wait:.2f} s, "
+            f"peak {self.peak_bytes // MEBIBYTE} MiB"
+        ]
+        return "\n".join([*lines, *map(str, self.classes())])
+
+
+class Campaign:
+    """Statements of one seed for some time, with a new server after each that came to harm."""
+
+    def __init__(self, program: Path, directory: Path, seed: int, seconds: float) -> None:
+        self._program, self._directory = program, directory
+        self._rng = random.Random(seed)
+        self._deadline = time.monotonic() + seconds
+        self._server: Server | None = None
+        self._client: Client | None = None
+        self._probe: Probe | None = None
+        self._log_read = 0
+        self.report = Report(seed)
+
+    def run(self, statements: Callable[[random.Random, Server], Statements]) -> Report:
+        made, is_over = None, False
+        while not is_over:
+            with serving(self._program, self._directory) as server:
+                self._begin(server)
+                made = made or statements(self._rng, server)
+                try:
+                    is_over = self._run_on(made)
+                finally:
+                    self._leave()
+        return self.report
+
+    def _begin(self, server: Server) -> None:
+        self._server, self._log_read = server, 0
+        with server.connect(WAIT_SECONDS) as client:
+            client.ask("SELECT count(*) FROM few", WAIT_SECONDS)
+        self._probe = Probe(server, WAIT_SECONDS + GRACE_SECONDS)
+
+    def _leave(self) -> None:
+        self._probe.end()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _run_on(self, statements: Statements) -> bool:
+        """Goes on until the server comes to harm; or until time is up, and then it must come to rest."""
+        threads, descriptors = self._server.threads(), self._server.descriptors()
+        last = ("", "")
+        for last in itertools.takewhile(lambda _: time.monotonic() < self._deadline, statements):
+            if not self._try(*last):
+                return time.monotonic() >= self._deadline
+        self._leave()
+        self._rest(threads + THREADS_KEPT, descriptors + DESCRIPTORS_KEPT, *last)
+        return True
+
+    def _try(self, construct: str, sql: str) -> bool:
+        """Whether the server is well after a statement."""
+        server, report = self._server, self.report
+        server.reset_peak()
+        before = len(report.findings)
+        report.statements += 1
+        start = time.monotonic()
+        try:
+            if self._client is None:
+                self._client = server.connect(WAIT_SECONDS)
+            self._ask(construct, sql)
+        except Gone:
+            report.states["gone"] += 1
+            self._drop()
+        except OSError as error:
+            self._drop()
+            if server.is_alive:
+                detail = f"{type(error).__name__} after {time.monotonic() - start:.1f} s"
+                self._find("unstoppable", construct, sql, detail)
+        self._look(construct, sql)
+        return len(report.findings) == before
+
+    def _ask(self, construct: str, sql: str) -> None:
+        prepared = self._rng.random() < PREPARED
+        if self._rng.random() < LEFT:
+            self._client.send(sql, prepared=prepared)
+            self._drop()
+            return
+        answer = self._client.ask(sql, STATEMENT_SECONDS + GRACE_SECONDS, prepared=prepared)
+        self.report.states[answer.state or "done"] += 1
+        self.report.slowest_seconds = max(self.report.slowest_seconds, answer.seconds)
+        if not answer.is_whole:
+            self._client = None
+        if _is_internal(answer):
+            self._find("internal", construct, sql, f"{answer.state}: {answer.message[:300]}")
+
+    def _look(self, construct: str, sql: str) -> None:
+        """At what can be seen of the server from outside."""
+        server, report = self._server, self.report
+        peak, waited = server.peak_bytes(), self._probe.worst_since()
+        report.peak_bytes = max(report.peak_bytes, peak)
+        report.longest_wait = max(report.longest_wait, waited)
+        said = server.log[self._log_read :]
+        self._log_read += len(said)
+        if server.is_runaway:
+            self._find("memory", construct, sql, "it was killed for its memory")
+        elif not server.is_alive:
+            status = server.process.wait()
+            self._find("died", construct, sql, f"status {status}: {said.strip()[-300:]}")
+        elif peak > MEMORY_LIMIT + ALLOWANCE:
+            self._find("memory", construct, sql, f"{peak // MEBIBYTE} MiB")
+        if "panicked" in said:
+            at = said.index("panicked")
+            self._find("panicked", construct, sql, said[max(0, at - 60) : at + 300])
+        if waited > WAIT_SECONDS and server.is_alive:
+            self._find("late", construct, sql, f"another client waited for {waited:.1f} s")
+
+    def _rest(self, threads: int, descriptors: int, construct: str, sql: str) -> None:
+        deadline = time.monotonic() + REST_SECONDS
+        while True:
+            found = (self._server.threads(), self._server.descriptors())
+            if found[0] <= threads and found[1] <= descriptors:
+                return
+            if time.monotonic() > deadline:
+                detail = f"{found} threads and descriptors, where {(threads, descriptors)} may stay"
+                self._find("left behind", construct, sql, detail)
+                return
+            time.sleep(0.1)
+
+    def _drop(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
+    def _find(self, kind: str, construct: str, sql: str, detail: str) -> None:
+        self.report.findings.append(Finding(kind, construct, sql, detail))
+
+
+def _is_internal(answer: Answer) -> bool:
+    return answer.state is not None and (answer.state.startswith("XX") or "please report" in answer.message)
+
+
+def repetitions(rng: random.Random, _server: Server) -> Statements:
+    return repetition.statements(rng)
+
+
+def random_statements(rng: random.Random, server: Server) -> Statements:
+    with server.connect(WAIT_SECONDS) as client:
+        return smith.Smith(rng, smith.functions(client)).statements()
+
+
+KINDS = {"repetition": repetitions, "smith": random_statements}
+
+
+def run(program: Path, directory: Path, kinds: Iterable[str], seed: int, seconds: float) -> list[Report]:
+    """Runs a campaign of each kind, each for so many seconds."""
+    prepare(program, directory, smith.schema())
+    return [Campaign(program, directory, seed, seconds).run(KINDS[kind]) for kind in kinds]
+
+
+def replay(program: Path, directory: Path, sql: str) -> Report:
+    """Sends one statement, as a campaign would."""
+    prepare(program, directory, smith.schema())
+    campaign = Campaign(program, directory, 0, STATEMENT_SECONDS + GRACE_SECONDS)
+    return campaign.run(lambda _rng, _server: iter([("replayed", sql)]))

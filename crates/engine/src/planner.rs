@@ -1,0 +1,141 @@
+//! Threads that plan. A plan is made in one go, by code that neither waits nor looks whether anyone still wants it, and that
+//! recurses as deep as the statement nests. So it is made on a thread of its own, with a stack for the deepest statement that the
+//! gate lets pass: whoever waits for it can stop waiting at any time, and the engine's threads go on with what they run.
+//!
+//! A plan that was given up ends at the next place of ours that it comes by ([`check_wanted`]), or with itself; until then its
+//! thread counts. Small queries are planned by their callers, in less time than it takes to wake a thread.
+
+use crate::statement::STACK_BYTES_MAX;
+use datafusion::error::DataFusionError;
+use futures::future::{AbortHandle, Abortable, Aborted};
+use hypostyle_types::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use std::cell::RefCell;
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Weak};
+use tokio::runtime::Handle;
+
+/// Plans that may have been given up and not have ended, if the engine has no more threads.
+const GIVEN_UP_MIN: usize = 4;
+
+thread_local! {
+    /// Whether the plan that this thread makes has been given up.
+    static GIVEN_UP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+}
+
+/// For code of ours that planning comes by, such as rules.
+///
+/// # Errors
+/// `Interrupted` on a thread whose plan nobody waits for any more.
+pub(crate) fn check_wanted() -> datafusion::error::Result<()> {
+    let given_up = GIVEN_UP
+        .with_borrow(|given_up| given_up.as_ref().is_some_and(|given_up| given_up.load(Ordering::Relaxed)));
+    match given_up {
+        true => Err(DataFusionError::External(Box::new(interrupted()))),
+        false => Ok(()),
+    }
+}
+
+fn interrupted() -> Error {
+    Error::new(ErrorKind::Interrupted, "the statement was interrupted")
+}
+
+/// The plans of an engine that were given up.
+#[derive(Default)]
+pub(crate) struct Planners(Mutex<Vec<Weak<AtomicBool>>>);
+
+/// A plan that is being made.
+pub(crate) struct Planned<T> {
+    pub receiver: Receiver<Result<T>>,
+    given_up: Arc<AtomicBool>,
+    abort: AbortHandle,
+}
+
+impl Planners {
+    /// Runs a future on a thread of its own.
+    ///
+    /// # Errors
+    /// `Busy` (53000) while as many plans as the engine has threads were given up and go on; `OutOfMemory` without a thread.
+    pub fn start<T: Send + 'static>(
+        &self,
+        handle: Handle,
+        threads: usize,
+        future: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> Result<Planned<T>> {
+        self.check(threads.max(GIVEN_UP_MIN))?;
+        let (sender, receiver) = sync_channel(1);
+        let (abort, registration) = AbortHandle::new_pair();
+        let given_up = Arc::new(AtomicBool::new(false));
+        let its = given_up.clone();
+        let plan = move || {
+            GIVEN_UP.set(Some(its));
+            let planned = handle.block_on(Abortable::new(future, registration));
+            // The receiver is gone when the caller was interrupted: nobody wants the value.
+            let _unwanted = sender.send(planned.unwrap_or_else(|Aborted| Err(interrupted())));
+        };
+        std::thread::Builder::new()
+            .name("hypostyle plan".into())
+            .stack_size(STACK_BYTES_MAX)
+            .spawn(plan)
+            .map_err(|error| {
+                Error::new(ErrorKind::OutOfMemory, format!("cannot start a thread to plan: {error}"))
+            })?;
+        Ok(Planned { receiver, given_up, abort })
+    }
+
+    fn check(&self, most: usize) -> Result<()> {
+        let mut given_up = self.0.lock();
+        given_up.retain(|plan| plan.strong_count() > 0);
+        if given_up.len() < most {
+            return Ok(());
+        }
+        let message =
+            format!("{most} statements that were interrupted are still being planned; try again later");
+        Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53000"))
+    }
+
+    /// Has a plan end as soon as it can.
+    pub fn give_up<T>(&self, planned: Planned<T>) {
+        planned.given_up.store(true, Ordering::Relaxed);
+        planned.abort.abort();
+        self.0.lock().push(Arc::downgrade(&planned.given_up));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_plan_that_was_given_up_counts_until_it_ends() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let planners = Planners::default();
+        let start = |future| planners.start(runtime.handle().clone(), 1, future);
+        let endless = || async {
+            while check_wanted().is_ok() {
+                std::thread::yield_now();
+            }
+            std::thread::sleep(Duration::from_millis(200));
+            Ok(())
+        };
+        let plans: Vec<_> = (0..GIVEN_UP_MIN).map(|_| start(endless()).unwrap()).collect();
+        // Those that somebody waits for do not count.
+        let wanted = planners.start(runtime.handle().clone(), 1, async { Ok(7) }).unwrap();
+        assert_eq!(wanted.receiver.recv().unwrap().unwrap(), 7);
+        for plan in plans {
+            planners.give_up(plan);
+        }
+        let refused = start(endless()).err().unwrap();
+        assert_eq!((refused.kind(), refused.sqlstate()), (ErrorKind::Busy, "53000"));
+        let mut tries = 0;
+        while let Err(error) = planners.start(runtime.handle().clone(), 1, async { Ok(()) }) {
+            assert_eq!(error.sqlstate(), "53000");
+            tries += 1;
+            assert!(tries < 1000, "plans that were given up do not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Files whose descriptors come and go: a table has as many files as it has columns, and more, a
+//! process may have far fewer open.
+//!
+//! Closing a file loses no error of the disk: Linux tells who opens it later of those that nobody
+//! has been told of.
+
+use crate::directory::{Access, Directory, Identity};
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+/// Descriptors that one store keeps for such files; with less than this many files none is ever
+/// closed before its end.
+const DESCRIPTORS_MAX: usize = 256;
+
+/// The files that are open at the moment, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Pool(Mutex<VecDeque<Weak<Pooled>>>);
+
+/// A file of a directory that is opened when it is needed.
+#[derive(Debug)]
+pub(crate) struct Pooled {
+    directory: Arc<Directory>,
+    pool: Arc<Pool>,
+    name: String,
+    access: Access,
+    identity: Identity,
+    open: Mutex<Option<Arc<fs::File>>>,
+}
+
+impl Pooled {
+    pub fn new(
+        directory: &Arc<Directory>,
+        pool: &Arc<Pool>,
+        name: &str,
+        access: Access,
+        file: fs::File,
+    ) -> io::Result<Arc<Self>> {
+        let pooled = Arc::new(Self {
+            directory: directory.clone(),
+            pool: pool.clone(),
+            name: name.to_string(),
+            access,
+            identity: Identity::of(&file)?,
+            open: Mutex::new(Some(Arc::new(file))),
+        });
+        pool.add(&pooled);
+        Ok(pooled)
+    }
+
+    /// # Errors
+    /// When the file has to be opened again, and another has its name.
+    pub fn open(self: &Arc<Self>) -> io::Result<Arc<fs::File>> {
+        let file = {
+            let mut open = lock(&self.open);
+            if let Some(file) = open.as_ref() {
+                return Ok(file.clone());
+            }
+            let file = self.directory.open_file(&self.name, self.access)?;
+            if Identity::of(&file)? != self.identity {
+                let why = "another file was put in its place while it was in use";
+                return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+            }
+            open.insert(Arc::new(file)).clone()
+        };
+        // Not with the lock of this file: others are closed now.
+        self.pool.add(self);
+        Ok(file)
+    }
+}
+
+impl Pool {
+    fn add(&self, file: &Arc<Pooled>) {
+        let mut closed = Vec::new();
+        {
+            let mut files = lock(&self.0);
+            files.push_back(Arc::downgrade(file));
+            while files.len() > DESCRIPTORS_MAX {
+                closed.extend(files.pop_front());
+            }
+        }
+        for file in closed.iter().filter_map(Weak::upgrade) {
+            // Who is at work with it keeps it for that long.
+            lock(&file.open).take();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is in it is whole after any panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+    use hypostyle_types::ErrorKind;
+
+    #[test]
+    fn many_files_share_few_descriptors() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), false, None).unwrap();
+        let Store::Directory(disk) = &store else { unreachable!() };
+        let names: Vec<String> = (0..DESCRIPTORS_MAX * 2).map(|number| number.to_string()).collect();
+        let files: Vec<_> = names.iter().map(|name| store.create_pooled(name).unwrap()).collect();
+        let open = || {
+            let place = directory.path().to_str().unwrap();
+            let links =
+                fs::read_dir("/proc/self/fd").unwrap().map(|entry| fs::read_link(entry.unwrap().path()));
+            links
+                .filter(|link| link.as_ref().is_ok_and(|link| link.to_str().unwrap().starts_with(place)))
+                .count()
+        };
+        for round in 0..3 {
+            for (number, file) in files.iter().enumerate() {
+                file.write_at(round, &[number as u8]).unwrap();
+            }
+            // One more is that of the directory.
+            assert!(open() <= DESCRIPTORS_MAX + 1, "{} are open", open());
+        }
+        for (number, file) in files.iter().enumerate() {
+            file.sync().unwrap();
+            assert_eq!(file.read_all().unwrap(), [number as u8; 3]);
+        }
+        drop(files);
+        assert_eq!(open(), 1);
+        assert!(lock(&disk.pool().0).len() <= DESCRIPTORS_MAX);
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_is_not_taken_for_the_one_that_was_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), false, None).unwrap();
+        let [kept, replaced, gone] =
+            ["kept", "replaced", "gone"].map(|name| store.create_pooled(name).unwrap());
+        let others: Vec<_> =
+            (0..DESCRIPTORS_MAX).map(|number| store.create_pooled(&number.to_string()).unwrap()).collect();
+        // File systems tell the time in steps of some milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        store.create("replaced").unwrap();
+        store.remove("gone").unwrap();
+        kept.write_at(0, b"still").unwrap();
+        assert_eq!(replaced.write_at(0, b"lost").unwrap_err().kind(), ErrorKind::Corrupt);
+        assert_eq!(gone.write_at(0, b"lost").unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(store.open("replaced").unwrap().length().unwrap(), 0);
+        drop(others);
+    }
+}

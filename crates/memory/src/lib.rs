@@ -1,0 +1,284 @@
+//! How much memory a process has allocated, and for whom.
+//!
+//! A program that makes [`Counting`] its global allocator knows [`total`], exactly. What is allocated within
+//! [`Account::charge`] is charged to an account besides, and what is given back there is taken off it. Memory that is given back
+//! elsewhere stays on the account, so that accounts only say who has most, never how much there is. Where another allocator is the
+//! global one, nothing is counted: `total` is `None` and accounts stay empty.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+/// So many threads have a counter of their own, which costs them next to nothing; later ones share some.
+const OWN: usize = 256;
+const SHARED: usize = 32;
+
+/// An account's counter is many threads' and is told of so many bytes at once.
+const ACCOUNT_STEP: i64 = 64 << 10;
+
+/// A counter in a cache line of its own.
+#[repr(align(128))]
+struct Counter(AtomicI64);
+
+static ALLOCATED: [Counter; OWN + SHARED] = [const { Counter(AtomicI64::new(0)) }; OWN + SHARED];
+
+/// The threads that have allocated.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+/// What a thread knows.
+struct Thread {
+    /// Its place among the counters, from 1 on; 0 before it has allocated.
+    place: Cell<usize>,
+    /// The counter of the account that its allocations are charged to, or null.
+    charged: Cell<*const AtomicI64>,
+    /// Bytes that that counter is not told of yet.
+    pending: Cell<i64>,
+}
+
+thread_local! {
+    // A constant without a destructor: reading it neither allocates nor registers anything.
+    static THREAD: Thread = const {
+        Thread { place: Cell::new(0), charged: Cell::new(ptr::null()), pending: Cell::new(0) }
+    };
+}
+
+impl Thread {
+    fn count(&self, bytes: i64) {
+        if self.place.get() == 0 {
+            let number = THREADS.fetch_add(1, Ordering::Relaxed);
+            self.place.set(1 + if number < OWN { number } else { OWN + number % SHARED });
+        }
+        let place = self.place.get() - 1;
+        let counter = &ALLOCATED[place].0;
+        if place < OWN {
+            // Nobody else writes it.
+            counter.store(counter.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
+        } else {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
+        if !self.charged.get().is_null() {
+            self.pending.set(self.pending.get() + bytes);
+            if self.pending.get().abs() >= ACCOUNT_STEP {
+                self.tell();
+            }
+        }
+    }
+
+    /// Tells the account's counter what is pending.
+    fn tell(&self) {
+        let (charged, pending) = (self.charged.get(), self.pending.replace(0));
+        if !charged.is_null() {
+            // SAFETY: `Account::charge` puts it here for as long as it borrows the account, and takes it away whichever way it
+            // ends.
+            let counter = unsafe { &*charged };
+            counter.fetch_add(pending, Ordering::Relaxed);
+        }
+    }
+
+    /// Charges another account, and gives the one that was charged before.
+    fn charge(&self, account: *const AtomicI64) -> *const AtomicI64 {
+        self.tell();
+        self.charged.replace(account)
+    }
+}
+
+/// The system's allocator, counting.
+#[derive(Debug, Default)]
+pub struct Counting;
+
+// SAFETY: every method is the system's allocator's, with the caller's arguments and its result unchanged. Counting neither
+// allocates nor unwinds: it adds to atomics and to thread-local cells with neither an initializer nor a destructor.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the rules of `alloc`.
+        let allocated = unsafe { System.alloc(layout) };
+        count_new(allocated, layout);
+        allocated
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the rules of `alloc_zeroed`.
+        let allocated = unsafe { System.alloc_zeroed(layout) };
+        count_new(allocated, layout);
+        allocated
+    }
+
+    unsafe fn dealloc(&self, allocated: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the rules of `dealloc`, and what it has comes from `System`.
+        unsafe { System.dealloc(allocated, layout) };
+        count(-signed(layout.size()));
+    }
+
+    unsafe fn realloc(&self, allocated: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller keeps the rules of `realloc`, and what it has comes from `System`.
+        let moved = unsafe { System.realloc(allocated, layout, size) };
+        if !moved.is_null() {
+            count(signed(size) - signed(layout.size()));
+        }
+        moved
+    }
+}
+
+fn count_new(allocated: *mut u8, layout: Layout) {
+    if !allocated.is_null() {
+        count(signed(layout.size()));
+    }
+}
+
+/// Layouts have no more bytes than this.
+fn signed(bytes: usize) -> i64 {
+    bytes as i64
+}
+
+fn count(bytes: i64) {
+    THREAD.with(|thread| thread.count(bytes));
+}
+
+/// Bytes that the process has allocated and not given back; `None` when its allocator does not count.
+pub fn total() -> Option<u64> {
+    let threads = THREADS.load(Ordering::Relaxed);
+    let used = if threads <= OWN { threads } else { ALLOCATED.len() };
+    let bytes: i64 = ALLOCATED[..used].iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
+    // Between the counters of two threads, one may be seen without the other.
+    (threads > 0).then(|| u64::try_from(bytes).unwrap_or(0))
+}
+
+/// What somebody has allocated.
+#[derive(Debug, Default)]
+pub struct Account(AtomicI64);
+
+impl Account {
+    /// Runs something whose allocations on this thread are charged to the account. Within it another account may be charged.
+    pub fn charge<T>(&self, run: impl FnOnce() -> T) -> T {
+        let _outer = Outer(THREAD.with(|thread| thread.charge(&self.0)));
+        run()
+    }
+
+    pub fn bytes(&self) -> u64 {
+        u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Takes off bytes that have become somebody else's.
+    pub fn hand_over(&self, bytes: u64) {
+        let _all = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |charged| {
+            Some(charged - charged.max(0).min(i64::try_from(bytes).unwrap_or(i64::MAX)))
+        });
+    }
+
+    /// Begins anew, with nothing on it.
+    pub fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Charges again, at the end, what was charged before.
+struct Outer(*const AtomicI64);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        THREAD.with(|thread| thread.charge(self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::hint::black_box;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::{Barrier, Mutex};
+
+    #[global_allocator]
+    static ALLOCATOR: Counting = Counting;
+
+    const LARGE: usize = 32 << 20;
+
+    /// One test at a time, as the total is the process's.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn within(bytes: u64, expected: usize) -> bool {
+        bytes.abs_diff(expected as u64) < 4 << 20
+    }
+
+    #[test]
+    fn what_is_allocated_is_counted_until_it_is_given_back() {
+        let _alone = ALONE.lock();
+        let before = total().unwrap();
+        let mut bytes = black_box(vec![1_u8; LARGE]);
+        assert!(within(total().unwrap() - before, LARGE));
+        bytes.resize(2 * LARGE, 2);
+        bytes.shrink_to_fit();
+        assert!(within(total().unwrap() - before, 2 * LARGE));
+        // Another thread gives it back.
+        std::thread::spawn(move || drop(black_box(bytes))).join().unwrap();
+        let zeroed = black_box(vec![0_u8; LARGE]);
+        assert!(within(total().unwrap() - before, LARGE));
+        drop(zeroed);
+        assert!(within(total().unwrap().saturating_sub(before), 0));
+    }
+
+    #[test]
+    fn threads_that_end_leave_nothing() {
+        let _alone = ALONE.lock();
+        let before = total().unwrap();
+        for _ in 0..20 {
+            let threads: Vec<_> =
+                (0..100).map(|_| std::thread::spawn(|| drop(black_box(vec![0_u8; 50_000])))).collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        }
+        assert!(within(total().unwrap().saturating_sub(before), 0));
+    }
+
+    #[test]
+    fn an_account_is_charged_within_and_not_beside() {
+        let _alone = ALONE.lock();
+        let (account, inner) = (Account::default(), Account::default());
+        let beside = black_box(vec![0_u8; LARGE]);
+        let (kept, other) = account.charge(|| {
+            drop(black_box(vec![0_u8; LARGE]));
+            let other = inner.charge(|| black_box(vec![0_u8; 3 * LARGE]));
+            // Small ones count, too.
+            (black_box((0..LARGE >> 10).map(|_| vec![0_u8; 1 << 10]).collect::<Vec<_>>()), other)
+        });
+        assert!(within(account.bytes(), LARGE + (LARGE >> 10) * size_of::<Vec<u8>>()), "{account:?}");
+        assert!(within(inner.bytes(), 3 * LARGE), "{inner:?}");
+        drop(beside);
+        account.charge(|| drop(kept));
+        assert!(within(account.bytes(), 0), "{account:?}");
+        inner.hand_over(LARGE as u64);
+        assert!(within(inner.bytes(), 2 * LARGE), "{inner:?}");
+        inner.hand_over(u64::MAX);
+        assert_eq!(inner.bytes(), 0);
+        drop(other);
+    }
+
+    #[test]
+    fn a_panic_ends_a_charge() {
+        let _alone = ALONE.lock();
+        let account = Account::default();
+        let panicked = catch_unwind(AssertUnwindSafe(|| account.charge(|| panic!("as it must"))));
+        assert!(panicked.is_err());
+        let charged = account.bytes();
+        let beside = black_box(vec![0_u8; LARGE]);
+        assert_eq!(account.bytes(), charged);
+        drop(beside);
+    }
+
+    #[test]
+    fn threads_are_charged_to_one_account_together() {
+        let _alone = ALONE.lock();
+        let (account, all) = (Account::default(), Barrier::new(4));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let bytes = account.charge(|| black_box(vec![0_u8; LARGE]));
+                    all.wait();
+                    assert!(within(account.bytes(), 4 * LARGE));
+                    all.wait();
+                    account.charge(|| drop(bytes));
+                });
+            }
+        });
+        assert!(within(account.bytes(), 0));
+    }
+}
