@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from measure import Bar, Measurement, Report, cache_directory, options
-from protocol.processes import PeerError, accepts, free_port, program, run, running, unprivileged, wait_until
+from protocol.processes import PeerError, free_port, program, run, running, unprivileged, wait_until
 
 CLIENTS = 64
 THREADS = 2
@@ -58,8 +58,13 @@ def served(
     command: list[str | Path], log: Path, port: int, stop: signal.Signals = signal.SIGTERM
 ) -> Iterator[None]:
     with log.open("w") as output, running(command, stop, stdout=output, stderr=output) as server:
-        wait_until(lambda: accepts(port), server, log)
+        wait_until(lambda: is_ready(port), server, log)
         yield
+
+
+def is_ready(port: int) -> bool:
+    command = [postgresql("pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port), "-U", USER]
+    return subprocess.run(command, check=False).returncode == 0
 
 
 PARTIES = {"hypostyle": hypostyle, "PostgreSQL": peer}

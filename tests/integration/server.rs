@@ -309,7 +309,9 @@ fn the_server_asks_for_tables_that_the_client_has() {
     connection.execute("DROP TABLE mine").unwrap();
     assert_eq!(connection.execute("SELECT * FROM v").err().unwrap().kind(), ErrorKind::UnknownName);
     let other = served.connect_tcp().unwrap();
-    other.set_table_resolver(Some(Arc::new(|name, _| panic!("{name} was asked for"))));
+    let never: hypostyle::TableResolver =
+        Arc::new(|name, _| -> Option<hypostyle::Result<_>> { panic!("{name} was asked for") });
+    other.set_table_resolver(Some(never));
     assert_eq!(other.execute("SELECT * FROM mine").err().unwrap().kind(), ErrorKind::UnknownName);
     assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
 }

@@ -155,7 +155,7 @@ fn postgres_moments() -> Vec<(&'static str, Vec<u8>)> {
         ("in a message", all(&[text(ENDLESS)[..9].to_vec()])),
         ("running", all(&[text(ENDLESS)])),
         ("running, pipelined", all(&[text(ENDLESS).repeat(50)])),
-        ("running, many pipelined", all(&[text(ENDLESS), message(b'S', &[]).repeat(500_000)])),
+        ("running, many pipelined", all(&[text(ENDLESS), message(b'S', &[]).repeat(100_000)])),
         ("running, a large one pipelined", all(&[text(ENDLESS), text(&" ".repeat(32 << 20))])),
         ("taking nothing", all(&[text(BIG)])),
         ("taking nothing, pipelined", all(&[text(BIG).repeat(100)])),

@@ -14,17 +14,28 @@ from statements import campaign
 
 pytestmark = needs_program
 
-# Of a kind and a seed, in `make test`.
+# Of a kind, in `make test`. The fixed statements are done in less where nothing is wrong.
 SECONDS = 12
+STATEMENTS = {"repetition": 300, "smith": 2000}
+
+
+def rounds() -> int:
+    return int(os.environ.get(ROUNDS) or 1)
 
 
 @pytest.mark.parametrize("kind", campaign.KINDS)
-@pytest.mark.parametrize("seed", ["fixed", "new"])
-def test_no_statement_of_a_reader_harms_a_server(tmp_path, kind, seed):
-    number = 0 if seed == "fixed" else int(os.environ.get(SEED) or time.time_ns())
-    print(f"{SEED}={number}")
-    seconds = SECONDS * int(os.environ.get(ROUNDS) or 1)
-    (report,) = campaign.run(PROGRAM, tmp_path, [kind], number, seconds)
+def test_no_new_statement_of_a_reader_harms_a_server(tmp_path, kind):
+    seed = int(os.environ.get(SEED) or time.time_ns())
+    print(f"{SEED}={seed}")
+    (report,) = campaign.run(PROGRAM, tmp_path, [kind], seed, SECONDS * rounds())
+    print(report)
+    # An internal error harms nobody else: chance finds new ones, and they are told.
+    assert not report.harm(), report
+    assert report.statements > SECONDS
+
+
+@pytest.mark.parametrize("kind", campaign.KINDS)
+def test_no_known_statement_of_a_reader_harms_a_server_or_is_an_internal_error(tmp_path, kind):
+    (report,) = campaign.run(PROGRAM, tmp_path, [kind], 0, 10 * SECONDS, STATEMENTS[kind])
     print(report)
     assert not report.findings, report
-    assert report.statements > SECONDS

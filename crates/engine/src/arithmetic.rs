@@ -59,10 +59,36 @@ pub(crate) fn divided(expression: Expr, schema: &DFSchema) -> Result<Transformed
 /// Whether a quotient is one of a decimal and a decimal or an integer.
 fn exact_quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
     let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
-    match (left.get_type(schema), right.get_type(schema)) {
+    match (type_of(left, schema), type_of(right, schema)) {
         (Ok(left), Ok(right)) => (left.is_decimal() || right.is_decimal()) && exact(&left) && exact(&right),
         _ => false,
     }
+}
+
+/// The operator and the operands of a function of ours.
+fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
+    let arithmetic = func.inner().downcast_ref::<Arithmetic>()?;
+    Some((arithmetic.operator, args.as_slice().try_into().ok()?))
+}
+
+/// The type of an operand. That of a function is found by DataFusion with the names of all that is within it, which takes time that
+/// grows with the cube of a chain of operators.
+fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+    let mut operators = Vec::new();
+    let mut first = expr;
+    while let Some((operator, [left, right])) = operands(first) {
+        operators.push((operator, right));
+        first = left;
+    }
+    let mut found = first.get_type(schema)?;
+    for (operator, right) in operators.into_iter().rev() {
+        found = match operator {
+            Operator::Divide => DataType::Float64,
+            _ => result_type(operator, &found, &type_of(right, schema)?)?,
+        };
+    }
+    Ok(found)
 }
 
 /// What may overflow, of operands that have been coerced.
@@ -78,7 +104,7 @@ pub(crate) fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed
     };
     // An expression whose type cannot be told is one that planning refuses.
     let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
-    let result = match (left.get_type(schema), right.get_type(schema)) {
+    let result = match (type_of(&left, schema), type_of(&right, schema)) {
         (Ok(left), Ok(right)) if exact(&left) && exact(&right) => result_type(op, &left, &right).ok(),
         _ => None,
     };
@@ -117,10 +143,20 @@ impl ScalarUDFImpl for Arithmetic {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [left, right] => Ok(format!("{} {} {}", left.schema_name(), self.operator, right.schema_name())),
-            _ => Err(plan_datafusion_err!("{} takes two arguments", self.name)),
+        let [left, right] = args else {
+            return Err(plan_datafusion_err!("{} takes two arguments", self.name));
+        };
+        // A chain of operators has one name, which is not put together of those of all its parts.
+        let (mut first, mut rest) = (left, vec![(self.operator, right)]);
+        while let Some((operator, [left, right])) = operands(first) {
+            rest.push((operator, right));
+            first = left;
         }
+        let mut name = first.schema_name().to_string();
+        for (operator, operand) in rest.iter().rev() {
+            name += &format!(" {operator} {}", operand.schema_name());
+        }
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {

@@ -398,6 +398,8 @@ impl Session {
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
         config.options_mut().execution.time_zone = Some("UTC".into());
         config.options_mut().execution.parquet.pushdown_filters = false;
+        // It takes memory for as many groups as LIMIT says, before there is one.
+        config.options_mut().optimizer.enable_topk_aggregation = false;
         // The optimizer may find out that a CASE is never NULL, which the operators do not see: `CASE WHEN a > b THEN a ELSE 4 END`.
         config.options_mut().execution.skip_physical_aggregate_schema_check = true;
         let state = SessionStateBuilder::new()

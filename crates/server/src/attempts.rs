@@ -76,9 +76,11 @@ impl Attempts {
         let mut user =
             of_user.get_mut(&(user.to_string(), peer)).filter(|failures| is_remembered(failures, now));
         let mut peer = of_peer.get_mut(&peer).filter(|failures| is_remembered(failures, now));
-        let next = |failures: &Option<&mut Failures>| failures.as_ref().map_or(now, |failures| failures.next);
-        let turn = next(&user).max(next(&peer)).max(now);
-        let wait = turn - now;
+        let turn_of = |failures: &Option<&mut Failures>| {
+            failures.as_ref().map_or(now, |failures| failures.next.max(now))
+        };
+        let (turn_of_user, turn_of_peer) = (turn_of(&user), turn_of(&peer));
+        let wait = turn_of_user.max(turn_of_peer) - now;
         if wait > WAIT_MAX {
             let message = format!(
                 "too many logins have failed as this user, or from this address; try again in {} s",
@@ -87,10 +89,10 @@ impl Attempts {
             return Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53300"));
         }
         if let Some(failures) = &mut user {
-            failures.next = turn + Failures::space_of_user(failures.count);
+            failures.next = turn_of_user + Failures::space_of_user(failures.count);
         }
         if let Some(failures) = &mut peer {
-            failures.next = turn + Failures::space_of_peer(failures.count);
+            failures.next = turn_of_peer + Failures::space_of_peer(failures.count);
         }
         Ok(wait)
     }

@@ -228,7 +228,7 @@ fn use_all(path: &Path, target: &Path) -> Vec<Error> {
 /// Whether a database needs what has this name, and its kind.
 fn is_needed(name: &str) -> bool {
     let left = name.ends_with(".new") || name.contains("99") || name.contains("-00000000000000000000");
-    !left && !name.starts_with("readers") && name != "backup"
+    !left && !name.starts_with("readers") && !["backup", "origin"].contains(&name)
 }
 
 #[test]

@@ -139,14 +139,23 @@ fn a_commit_that_gets_no_lock_has_not_happened() {
 fn a_commit_whose_sync_waits_for_ever_says_that_it_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("d");
-    let database = open(&path);
+    let (database, other) = (open(&path), open(&path));
     let id = create(&database, "t", &[texts(0, 3)]).unwrap();
+    let mut late = other.begin(1).unwrap();
+    late.delete(id, &[0_u64].into_iter().collect()).unwrap();
     let holder = Holder::of(&path.join("HYPOSTYLE"));
     let patient = impatient().unless(|| Err(Error::new(ErrorKind::Interrupted, "too late"))).hold();
-    let error = append_to_log(&database, id, &texts(3, 1)).unwrap_err();
+    let mut transaction = database.begin(1).unwrap();
+    transaction.append(id, &texts(3, 2)).unwrap();
+    transaction.delete(id, &[0_u64].into_iter().collect()).unwrap();
+    let error = transaction.commit().unwrap_err();
     holder.check(&error);
     assert!(error.message().contains("the commit is written"), "{error}");
+    // Who is in conflict with it has written nothing, and goes on when the lock is free.
+    assert_eq!(late.commit().unwrap_err().kind(), ErrorKind::Conflict);
     drop((holder, patient));
+    create_in_log(&other, "u", &[texts(0, 1)]).unwrap();
+    drop(other);
     // This process does not know any more what others see.
     let error = append_to_log(&database, id, &texts(4, 1)).unwrap_err();
     assert!(error.message().contains("open it again"), "{error}");

@@ -89,3 +89,17 @@ SELECT repeat(t, {}) FROM many GROUP BY 1
 SELECT repeat(t, {}) FROM many ORDER BY 1
 SELECT count(*) FROM (SELECT repeat(t, {}) AS x FROM many) AS a JOIN many AS b ON a.x = b.t
 EXPLAIN ANALYZE SELECT count(*) FROM range({})
+SELECT DISTINCT i FROM few ORDER BY 1 LIMIT {}
+SELECT DISTINCT t FROM few ORDER BY 1 LIMIT {}
+SELECT i, max(b) FROM many GROUP BY i ORDER BY 2 DESC LIMIT {}
+SELECT i, t FROM many ORDER BY t LIMIT {}
+SELECT i, t FROM many ORDER BY t LIMIT 10 OFFSET {}
+SELECT i, row_number() OVER (PARTITION BY t ORDER BY i) AS n FROM many QUALIFY n <= {}
+SELECT first_value(i ORDER BY b), last_value(i ORDER BY b), nth_value(i, {} ORDER BY b) FROM many
+SELECT approx_percentile_cont(f, 0.5, {}) FROM many
+SELECT substr(t, {}, {}), left(t, {}), right(t, {}) FROM many
+SELECT round(d, {}), trunc(f, {}), to_hex({}), bit_length(repeat('x', {})) FROM few
+SELECT array_slice(range(0, 10), {}, {}), array_position(range(0, {}), {}), array_remove_n([1], 1, {}) FROM few
+SELECT list_resize(l, {}), array_replace_n(l, 1, 2, {}) FROM many
+SELECT regexp_like(t, 'a{{0,{}}}'), regexp_count(repeat('a', {}), 'a') FROM few
+SELECT random() FROM generate_series(1, {}, 1) LIMIT {}

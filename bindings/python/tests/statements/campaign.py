@@ -17,6 +17,8 @@ GRACE_SECONDS = 8
 WAIT_SECONDS = 5
 # Whoever left is forgotten so soon, with threads and descriptors.
 REST_SECONDS = 20
+# A process that crashes closes its connections before it is gone.
+DYING_SECONDS = 1
 # Threads of pools and descriptors of files, which may stay once they are there.
 THREADS_KEPT, DESCRIPTORS_KEPT = 16, 32
 
@@ -24,6 +26,17 @@ THREADS_KEPT, DESCRIPTORS_KEPT = 16, 32
 PREPARED, LEFT = 0.1, 0.02
 
 MEBIBYTE = 1 << 20
+FAILED_TRANSACTION = "25P02"
+
+# Of an internal error, by which it is told from others.
+DETAIL_CHARACTERS = 40
+
+# Fragments of internal errors and panics of one query that are known: each line is one to mend.
+KNOWN = [
+    line
+    for line in Path(__file__).with_name("known.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
 
 Statements = Iterator[tuple[str, str]]
 
@@ -57,18 +70,24 @@ class Report:
     statements: int = 0
     states: Counter = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
+    known: Counter = field(default_factory=Counter)
     slowest_seconds: float = 0.0
     longest_wait: float = 0.0
     peak_bytes: int = 0
 
     def classes(self) -> list[Finding]:
-        """One finding of each kind and construct, the shortest."""
+        """One finding of each kind and construct, or of each internal error, the shortest."""
         shortest: dict[tuple[str, str], Finding] = {}
         for finding in self.findings:
-            key = (finding.kind, finding.construct)
+            is_told = finding.kind in ("internal", "panicked")
+            key = (finding.kind, finding.detail[:DETAIL_CHARACTERS] if is_told else finding.construct)
             if key not in shortest or len(finding.sql) < len(shortest[key].sql):
                 shortest[key] = finding
         return list(shortest.values())
+
+    def harm(self) -> list[Finding]:
+        """What one statement did to more than itself."""
+        return [finding for finding in self.findings if finding.kind not in ("internal", "panicked")]
 
     def __str__(self) -> str:
         states = ", ".join(f"{state} {count}" for state, count in self.states.most_common(12))
@@ -77,14 +96,17 @@ class Report:
             f"the slowest took {self.slowest_seconds:.1f} s, others waited {self.longest_wait:.2f} s, "
             f"peak {self.peak_bytes // MEBIBYTE} MiB"
         ]
+        lines += [f"known: {count} times: {fragment}" for fragment, count in self.known.most_common()]
         return "\n".join([*lines, *map(str, self.classes())])
 
 
 class Campaign:
     """Statements of one seed for some time, with a new server after each that came to harm."""
 
-    def __init__(self, program: Path, directory: Path, seed: int, seconds: float) -> None:
-        self._program, self._directory = program, directory
+    def __init__(
+        self, program: Path, directory: Path, seed: int, seconds: float, most: int | None = None
+    ) -> None:
+        self._program, self._directory, self._most = program, directory, most
         self._rng = random.Random(seed)
         self._deadline = time.monotonic() + seconds
         self._server: Server | None = None
@@ -98,7 +120,7 @@ class Campaign:
         while not is_over:
             with serving(self._program, self._directory) as server:
                 self._begin(server)
-                made = made or statements(self._rng, server)
+                made = made or itertools.islice(statements(self._rng, server), self._most)
                 try:
                     is_over = self._run_on(made)
                 finally:
@@ -139,14 +161,15 @@ class Campaign:
             if self._client is None:
                 self._client = server.connect(WAIT_SECONDS)
             self._ask(construct, sql)
-        except Gone:
-            report.states["gone"] += 1
-            self._drop()
-        except OSError as error:
+        except TimeoutError:
             self._drop()
             if server.is_alive:
-                detail = f"{type(error).__name__} after {time.monotonic() - start:.1f} s"
+                detail = f"no answer after {time.monotonic() - start:.1f} s"
                 self._find("unstoppable", construct, sql, detail)
+        except (Gone, OSError):
+            report.states["gone"] += 1
+            self._drop()
+            server.await_end(DYING_SECONDS)
         self._look(construct, sql)
         return len(report.findings) == before
 
@@ -155,14 +178,27 @@ class Campaign:
         if self._rng.random() < LEFT:
             self._client.send(sql, prepared=prepared)
             self._drop()
+            self._forget(construct, sql)
             return
         answer = self._client.ask(sql, STATEMENT_SECONDS + GRACE_SECONDS, prepared=prepared)
         self.report.states[answer.state or "done"] += 1
         self.report.slowest_seconds = max(self.report.slowest_seconds, answer.seconds)
         if not answer.is_whole:
             self._client = None
+        elif answer.state == FAILED_TRANSACTION:
+            self._client.ask("ROLLBACK", STATEMENT_SECONDS + GRACE_SECONDS)
         if _is_internal(answer):
             self._find("internal", construct, sql, f"{answer.state}: {answer.message[:300]}")
+
+    def _forget(self, construct: str, sql: str) -> None:
+        """Waits until the session of a client that left has ended: the probe's is the only other one."""
+        deadline = time.monotonic() + STATEMENT_SECONDS + GRACE_SECONDS
+        with self._server.connect(WAIT_SECONDS) as client:
+            while len(client.column("SHOW SESSIONS")) > 2:
+                if time.monotonic() > deadline:
+                    self._find("unstoppable", construct, sql, "it goes on after its client has left")
+                    return
+                time.sleep(0.02)
 
     def _look(self, construct: str, sql: str) -> None:
         """At what can be seen of the server from outside."""
@@ -180,8 +216,7 @@ class Campaign:
         elif peak > MEMORY_LIMIT + ALLOWANCE:
             self._find("memory", construct, sql, f"{peak // MEBIBYTE} MiB")
         if "panicked" in said:
-            at = said.index("panicked")
-            self._find("panicked", construct, sql, said[max(0, at - 60) : at + 300])
+            self._find("panicked", construct, sql, said[said.index("panicked") :][:400])
         if waited > WAIT_SECONDS and server.is_alive:
             self._find("late", construct, sql, f"another client waited for {waited:.1f} s")
 
@@ -203,11 +238,18 @@ class Campaign:
         self._client = None
 
     def _find(self, kind: str, construct: str, sql: str, detail: str) -> None:
+        known = [fragment for fragment in KNOWN if fragment in detail]
+        if kind in ("internal", "panicked") and known:
+            self.report.known[known[0]] += 1
+            return
         self.report.findings.append(Finding(kind, construct, sql, detail))
 
 
 def _is_internal(answer: Answer) -> bool:
-    return answer.state is not None and (answer.state.startswith("XX") or "please report" in answer.message)
+    """Whether an error is the server's own; a panic is found in its log."""
+    if answer.state is None or "the query panicked" in answer.message:
+        return False
+    return answer.state.startswith("XX") or "please report" in answer.message
 
 
 def repetitions(rng: random.Random, _server: Server) -> Statements:
@@ -222,10 +264,17 @@ def random_statements(rng: random.Random, server: Server) -> Statements:
 KINDS = {"repetition": repetitions, "smith": random_statements}
 
 
-def run(program: Path, directory: Path, kinds: Iterable[str], seed: int, seconds: float) -> list[Report]:
-    """Runs a campaign of each kind, each for so many seconds."""
+def run(
+    program: Path,
+    directory: Path,
+    kinds: Iterable[str],
+    seed: int,
+    seconds: float,
+    most: int | None = None,
+) -> list[Report]:
+    """Runs a campaign of each kind, each for so many seconds, or statements at most."""
     prepare(program, directory, smith.schema())
-    return [Campaign(program, directory, seed, seconds).run(KINDS[kind]) for kind in kinds]
+    return [Campaign(program, directory, seed, seconds, most).run(KINDS[kind]) for kind in kinds]
 
 
 def replay(program: Path, directory: Path, sql: str) -> Report:

@@ -19,8 +19,10 @@ const PATH_MAX: usize = 40_000;
 const OPERATORS_MAX: usize = 2000;
 const QUERIES_MAX: usize = 500;
 
-/// Queries within each other.
-const SUBQUERIES_MAX: usize = 64;
+/// Queries within each other, and functions, lists and the like. DataFusion takes time for them that grows with the fourth power
+/// of their number.
+const SUBQUERIES_MAX: usize = 32;
+const FUNCTIONS_MAX: usize = 100;
 
 /// Operators within each other of those that are computed from copies of their operands, and of those whose type is found by
 /// finding that of an operand twice: a CASE or a lambda within a function or operator within another one.
@@ -117,6 +119,7 @@ struct Height {
     /// Tokens on the longest path.
     tokens: usize,
     operators: usize,
+    functions: usize,
     doublings: usize,
     subqueries: usize,
     /// There is a CASE or a lambda, and no function or operator around it.
@@ -127,6 +130,7 @@ impl Height {
     fn or_more(&mut self, other: Self) {
         self.tokens = self.tokens.max(other.tokens);
         self.operators = self.operators.max(other.operators);
+        self.functions = self.functions.max(other.functions);
         self.doublings = self.doublings.max(other.doublings);
         self.subqueries = self.subqueries.max(other.subqueries);
         self.has_case |= other.has_case;
@@ -170,6 +174,7 @@ impl Level {
         Height {
             tokens: inner.tokens + self.own.tokens,
             operators: inner.operators + self.own.operators,
+            functions: inner.functions + self.own.functions,
             doublings: inner.doublings + self.own.doublings,
             has_case: inner.has_case || self.own.has_case,
             ..inner
@@ -199,6 +204,7 @@ impl Level {
         Height {
             tokens: height.tokens + 1,
             operators: height.operators + 1,
+            functions: height.functions + usize::from(self.is_computed),
             doublings: height.doublings + usize::from(self.doubles),
             subqueries: height.subqueries + usize::from(self.selects),
             has_case: height.has_case || self.is_case,
@@ -242,6 +248,8 @@ impl Level {
             format!(
                 "{OPERATORS_MAX} operators or brackets within each other; use IN (…), or a table of values"
             )
+        } else if height.functions > FUNCTIONS_MAX {
+            format!("{FUNCTIONS_MAX} functions within each other; compute some of them in a query in between")
         } else if height.doublings > DOUBLINGS_MAX {
             format!(
                 "{DOUBLINGS_MAX} of BETWEEN, OVERLAPS, coalesce, nvl, or CASE in functions, within each other"
@@ -292,6 +300,12 @@ fn is_operator(token: &Token) -> bool {
     )
 }
 
+/// Whether an operator is planned as a function.
+fn is_function(token: &Token) -> bool {
+    use Token::{Arrow, Caret, HashArrow, HashLongArrow, LongArrow};
+    matches!(token, Arrow | LongArrow | HashArrow | HashLongArrow | Caret)
+}
+
 /// Looks whether a statement is simple enough to be parsed and planned.
 ///
 /// # Errors
@@ -319,7 +333,10 @@ pub(super) fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
                 // What follows an expression at once, as the place in a list does, is one more operator.
-                level.own.operators += usize::from(*token == Token::LBracket);
+                let is_place = *token == Token::LBracket;
+                level.own.operators += usize::from(is_place);
+                level.own.functions +=
+                    usize::from(is_place && !matches!(before, Some(Token::LBracket | Token::Comma)));
                 let name = match before {
                     Some(Token::Word(word)) => Some(word),
                     _ => None,
@@ -356,6 +373,8 @@ pub(super) fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
             other => {
                 level.own.operators += usize::from(is_operator(other));
                 level.own.has_case |= *other == Token::Arrow;
+                let is_prefix = is_operator(other) && before.is_some_and(is_operator);
+                level.own.functions += usize::from(is_prefix || is_function(other));
             }
         }
         level.check(outer.len(), tokens_before)?;
@@ -409,12 +428,12 @@ mod tests {
             format!("SELECT CASE {} END", of("WHEN a = 1 THEN -1", " ", 5000)),
             of("SELECT a.b FROM t WHERE a = 1 AND b = 2", " UNION ALL ", QUERIES_MAX),
             nested("(", "1", ")", 1000),
-            nested("replace(", "1", ", 'a', 'b')", 200),
+            nested("replace(", "1", ", 'a', 'b')", FUNCTIONS_MAX),
             nested("CASE WHEN a THEN 1 ELSE ", "1", " END", 100),
             nested("CASE WHEN a THEN 1 ELSE (", "1", ") END", 100),
             format!("SELECT {}", of("coalesce(a, 1)", " + ", 1000)),
             format!("SELECT {}", of("CASE WHEN a THEN abs(1) END", " + ", 500)),
-            format!("SELECT f(j{})", " -> 'a'".repeat(200)),
+            format!("SELECT f(j{})", " -> 'a'".repeat(90)),
         ] {
             checked(&sql).unwrap_or_else(|error| panic!("{error}: {}", &sql[..60]));
         }
@@ -430,7 +449,7 @@ mod tests {
             format!("SELECT {}", of("set", " + ", MANY)),
             format!("SELECT 1 FROM t WHERE {}", of("a = 1", " OR ", 20_000)),
             format!("SELECT 1{}", "::int".repeat(MANY)),
-            format!("SELECT l{}", "[1]".repeat(MANY)),
+            format!("SELECT l{}", "[1]".repeat(FUNCTIONS_MAX + 1)),
             of("SELECT 1, 2", " UNION ", MANY),
             format!("SELECT 1 FROM {}", of("t", ", ", MANY)),
             format!("SELECT 1 FROM t {}", "JOIN t ON a = b, t ".repeat(MANY)),
@@ -442,6 +461,10 @@ mod tests {
             nested("CASE WHEN a THEN abs(", "1", ") END", 2 * DOUBLINGS_MAX),
             nested("CASE WHEN a THEN 1 ELSE 1 + (", "1", ") END", 2 * DOUBLINGS_MAX),
             nested("f(l, x -> ", "1", ")", 2 * DOUBLINGS_MAX),
+            nested("f(", "1", ")", FUNCTIONS_MAX + 1),
+            nested("[", "1", "]", FUNCTIONS_MAX + 1),
+            format!("SELECT j{}", " -> 'a'".repeat(FUNCTIONS_MAX + 1)),
+            format!("SELECT {}1", "- ".repeat(FUNCTIONS_MAX + 2)),
             nested("(", "1", " BETWEEN 1 AND 2)", 2 * DOUBLINGS_MAX),
             format!("SELECT 1 {}", "BETWEEN 1 AND 2 ".repeat(2 * DOUBLINGS_MAX)),
             nested("(SELECT ", "1", ")", 2 * SUBQUERIES_MAX),

@@ -16,7 +16,7 @@ use std::str::Chars;
 
 /// Steps that any text may take, and those for each of its tokens. Texts that can be parsed take
 /// about three for each token.
-const STEPS: u64 = 500_000;
+const STEPS: u64 = 200_000;
 const STEPS_OF_TOKEN: u64 = 30;
 
 /// What the parser leaves of the stack.

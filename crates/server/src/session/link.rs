@@ -22,11 +22,11 @@ const AHEAD_MAX: usize = 64;
 /// For a client when the server stops.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Frames that are taken before the statement goes on.
-const FRAMES_AT_ONCE: usize = 64;
+/// Frames other than rows between two looks, far more than a client has to say: its end would stand behind them for long.
+const WORDS_AT_ONCE: usize = 4096;
 
 /// Frames that a statement has not taken up, before more are read.
-const ARRIVED_MAX: usize = 1024;
+const ARRIVED_MAX: usize = 1 << 16;
 
 /// For the last words to a client that may not listen.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
@@ -247,18 +247,26 @@ impl Link {
         }
     }
 
-    /// Takes what has come; not for ever, when ever more comes.
+    /// Takes what has come.
+    ///
+    /// # Errors
+    /// The connection's, which is let go when ever more comes.
     pub fn look(&mut self) -> Result<()> {
         let mut hook = self.hook();
-        for _ in 0..FRAMES_AT_ONCE {
+        let mut words = 0;
+        while words < WORDS_AT_ONCE {
             if self.arrived.len() >= ARRIVED_MAX {
-                break;
+                // Its end stands behind what is not read.
+                return self.channel.notice_end(&mut hook);
             }
             let Some(frame) = self.channel.try_receive(&mut hook)? else { return Ok(()) };
+            let before = self.arrived.len();
             self.take(frame)?;
+            words += usize::from(self.arrived.len() == before);
         }
-        // Its end stands behind what has not been read.
-        self.channel.notice_end(&mut hook)
+        let error = Error::protocol("the client sends more than it has to say while a statement runs");
+        self.reason = Some(Reason::Gone(error.clone()));
+        Err(error)
     }
 
     /// Whoever sends what cannot be is let go.

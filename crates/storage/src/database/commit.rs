@@ -217,14 +217,16 @@ impl Database {
             Ok(written) => written,
             Err((error, hidden)) => {
                 // Who tries again must see what this one conflicts with; its writer may be slow, or gone.
-                if let Some(view) = hidden.filter(|_| error.kind() == ErrorKind::Conflict) {
-                    self.make_durable(&view)?;
-                }
-                return Err(error);
+                let hidden = hidden.filter(|_| error.kind() == ErrorKind::Conflict);
+                return match hidden.map_or(Ok(()), |view| self.make_durable(&view)) {
+                    // The other commit takes too long: it is a conflict all the same.
+                    Err(waited) if waited.kind() != ErrorKind::Busy => Err(waited),
+                    _ => Err(error),
+                };
             }
         };
         if waits {
-            self.make_durable(&view)?;
+            self.make_durable(&view).map_err(|error| self.not_undone(error))?;
         }
         let View { snapshot, position, .. } = view;
         self.readers.discard(snapshot.version(), garbage);
@@ -327,13 +329,16 @@ impl Database {
     /// then, also in other processes.
     fn make_durable(&self, view: &View) -> Result<()> {
         let mut waiting = Waiting::to_the_end();
-        // Whoever cannot tell whether a commit is durable does not undo it.
-        let turn = self.turn_to_sync(view.position, &mut waiting).map_err(|error| self.unknown(error))?;
-        if let Some(turn) = turn {
+        let turn = self.turn_to_sync(view.position, &mut waiting).inspect_err(|error| {
+            if error.kind() != ErrorKind::Busy {
+                self.failed.store(true, Ordering::Release);
+            }
+        });
+        if let Some(turn) = turn? {
             let reached = match self.sync_log(view, &mut waiting) {
                 // It is not the sync that failed: who has the lock, or comes after him, publishes
                 // what is durable.
-                Err(error) if error.kind() == ErrorKind::Busy => return Err(self.unknown(error)),
+                Err(error) if error.kind() == ErrorKind::Busy => return Err(error),
                 reached => reached,
             };
             // Told before the next one has its turn: a second sync would succeed, and say nothing of what the first
@@ -350,12 +355,16 @@ impl Database {
         Ok(())
     }
 
-    /// The error for a commit that is written, but was not seen to become durable: this process
-    /// commits no more.
-    fn unknown(&self, error: Error) -> Error {
+    /// The error for a commit that is written and was not seen to become durable. Whoever cannot
+    /// tell whether it is does not undo it: this process commits no more.
+    fn not_undone(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::Busy {
+            return error;
+        }
         self.failed.store(true, Ordering::Release);
         error.context(
-            "the commit is written, but it is not known whether it is durable; close the database here, and open it again to see",
+            "the commit is written, but not known to be durable; close the database in this process, \
+             and open it again to see",
         )
     }
 
