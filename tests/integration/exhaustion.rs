@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: u64 = 512_000_000;
 
-/// What a process of this binary may take beside the limit and the quarter of it that is allowed: its code, threads and a
-/// database.
+/// What a process of this binary may take beside twice the limit (docs/decisions/0011): its code, threads and a database.
 const FIXED: u64 = 256 << 20;
 
 /// Statements that would go on for long are ended after this time.
@@ -119,7 +118,7 @@ impl Exhausted {
             assert_eq!(result.row_count().unwrap(), 1);
         }
         let most = most_resident();
-        assert!(most < LIMIT + LIMIT / 4 + FIXED, "the process took {} MB", most >> 20);
+        assert!(most < 2 * LIMIT + FIXED, "the process took {} MB", most >> 20);
     }
 }
 
@@ -178,7 +177,7 @@ fn joined() {
     let begun = ["SELECT s AS a FROM t", "SELECT random()::text AS a", "SELECT 'text' AS a"];
     for begun in begun {
         exhausted.refuses(&[&doubled(begun, "a || a || a || a"), &doubled(begun, "concat(a, a, a, a)")]);
-        exhausted.refuses(&[
+        exhausted.bears(&[
             &doubled(begun, "replace(a, 'e', 'ee') || a || a || a"),
             &doubled(begun, "a || ',' || a || a"),
         ]);

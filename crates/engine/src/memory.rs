@@ -161,7 +161,7 @@ mod tests {
         for (sql, tokens) in [
             ("", 0),
             ("SELECT 1", 2),
-            ("select a.b+1.5, 'it, (is) text' from \"t, u\"", 7),
+            ("select a.b+1.5, 'it, (is) text' from \"t, u\"", 8),
             ("VALUES (1),(2) , (30)", 12),
         ] {
             assert_eq!(tokens_at_most(sql), tokens, "{sql}");

@@ -8,6 +8,7 @@
 use crate::error::external;
 use crate::meter::Meter;
 use crate::sizes::{ELEMENT_BYTES, bytes_of, leaves_of, length_of_list, scalar_bytes};
+use crate::yielding::YIELD_TIME;
 use arrow::array::{
     Array, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions,
 };
@@ -36,6 +37,7 @@ use hypostyle_types::{Error, ErrorKind};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What an operator makes of one piece, about.
 const PIECE_BYTES: u64 = 16 << 20;
@@ -236,9 +238,6 @@ impl ExecutionPlan for PiecesExec {
         let (mut rows_kept, mut widest) = (0_u64, 0_u64);
         let pieces = input.map(move |batch| {
             let batch = batch?;
-            if let Some(meter) = &meter {
-                meter.check().map_err(external)?;
-            }
             let pieces: Box<dyn Iterator<Item = Result<RecordBatch>> + Send> = match &how {
                 How::Kept { row_bytes, repeats } => {
                     let kept = 2 * batch.get_array_memory_size() + batch.num_rows() * row_bytes;
@@ -268,7 +267,22 @@ impl ExecutionPlan for PiecesExec {
             };
             Ok::<_, DataFusionError>(stream::iter(pieces))
         });
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, pieces.try_flatten())))
+        let mut last = Instant::now();
+        // One batch may become very many pieces, and somebody must take them.
+        let pieces = pieces.try_flatten().then(move |piece| {
+            let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
+            let is_due = last.elapsed() > YIELD_TIME;
+            if is_due {
+                last = Instant::now();
+            }
+            async move {
+                if is_due {
+                    tokio::task::yield_now().await;
+                }
+                checked.and(piece)
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, pieces)))
     }
 }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A thread is let go so often.
-const YIELD_TIME: Duration = Duration::from_millis(5);
+pub(crate) const YIELD_TIME: Duration = Duration::from_millis(5);
 
 /// Puts a [`YieldExec`] over joins that make many rows of few, and over what a nested loop reads.
 #[derive(Debug)]

@@ -211,7 +211,7 @@ mod tests {
                 assert_eq!(read(&bytes).unwrap(), 500, "{compression:?}");
                 // Lengths are numbers of 4 or 8 bytes at multiples of 8: each is made huge once, and none makes the reader take
                 // memory that there is not, which would end this process.
-                for at in (0..bytes.len() - 8).step_by(8).take(400) {
+                for at in (0..bytes.len() - 8).step_by(8).take(80) {
                     for huge in [&[0xff, 0xff, 0xff, 0x7f][..], &(i64::MAX / 3).to_le_bytes()] {
                         let mut damaged = bytes.clone();
                         damaged[at..at + huge.len()].copy_from_slice(huge);
@@ -225,8 +225,9 @@ mod tests {
     #[test]
     fn a_buffer_that_says_it_becomes_terabytes_is_refused() {
         let whole = written(Some(CompressionType::LZ4_FRAME), false);
-        let length = (rows().column(0).to_data().buffers()[1].len() as i64).to_le_bytes();
-        let at = whole.windows(8).position(|bytes| bytes == length).unwrap();
+        // The length stands before the frame.
+        let frame = whole.windows(4).position(|bytes| bytes == [0x04, 0x22, 0x4d, 0x18]).unwrap();
+        let at = frame - 8;
         let mut bytes = whole.clone();
         bytes[at..at + 8].copy_from_slice(&139_000_000_000_000_i64.to_le_bytes());
         let error = read(&bytes).unwrap_err();
