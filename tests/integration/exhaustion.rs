@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 const LIMIT: u64 = 512_000_000;
 
-/// What a process of this binary may take beside twice the limit (docs/decisions/0011): its code, threads and a database.
+/// What a process of this binary may take beside twice the limit (docs/decisions/0012): its code, threads and a database.
 const FIXED: u64 = 256 << 20;
 
 /// Statements that would go on for long are ended after this time.
