@@ -1,6 +1,5 @@
 //! Functions as users of PostgreSQL and DuckDB know them: DataFusion's by further names, and for further types.
 
-use crate::error::external;
 use crate::time_zone::in_zones;
 use arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
 use arrow::compute::cast;
@@ -8,7 +7,6 @@ use arrow::compute::kernels::length::length;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
@@ -19,7 +17,7 @@ use datafusion::logical_expr::{
     TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use hypostyle_types::{Error, ErrorKind, LogicalType};
+use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
 const SCALAR: [(&str, &[&str]); 5] = [
@@ -45,10 +43,8 @@ pub(crate) fn register(context: &SessionContext) {
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
     }
-    for name in COALESCING {
-        if let Ok(inner) = context.udf(name) {
-            context.register_udf(ScalarUDF::from(Coalesce { inner }));
-        }
+    if let Ok(inner) = context.udf("coalesce") {
+        context.register_udf(ScalarUDF::from(Coalesce { inner }));
     }
     let aliases = NOW.map(String::from).to_vec();
     context.register_udf(ScalarUDF::from(Now { signature: Signature::nullary(Volatility::Stable), aliases }));
@@ -113,12 +109,6 @@ impl ScalarUDFImpl for Counting {
     }
 }
 
-/// They become CASE, in which each argument but the last stands twice.
-const COALESCING: [&str; 2] = ["coalesce", "nvl"];
-
-/// More parts of arguments are not written twice: of functions in each other's arguments they double each time.
-const COALESCED_PARTS_MAX: usize = 10_000;
-
 /// coalesce(), which in DataFusion takes no text beside points in time, as in `coalesce(shipped, '1970-01-01')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Coalesce {
@@ -128,10 +118,6 @@ struct Coalesce {
 impl ScalarUDFImpl for Coalesce {
     fn name(&self) -> &str {
         self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
     }
 
     fn signature(&self) -> &Signature {
@@ -156,21 +142,6 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let mut parts = 0;
-        for argument in &args {
-            argument.apply(|_| {
-                parts += 1;
-                let is_enough = parts > COALESCED_PARTS_MAX;
-                Ok(if is_enough { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-            })?;
-        }
-        if parts > COALESCED_PARTS_MAX {
-            let message = format!(
-                "the statement is too complex: {}() has arguments of more than {COALESCED_PARTS_MAX} parts",
-                self.name()
-            );
-            return Err(external(Error::new(ErrorKind::Syntax, message).with_sqlstate("54001")));
-        }
         self.inner.simplify(args, context)
     }
 
