@@ -9,7 +9,7 @@ export RUNS ?= 5
 # How much longer than in `make test` the campaigns of `make test-long` run.
 ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
-BENCHES ?= export append tpch open transactions updates
+BENCHES ?= export append tpch open transactions
 
 .PHONY: help setup build demo test test-long test-drivers bench bench-protocol bench-design-space fuzz sanitize \
 	coverage lint deny sbom format clean

@@ -54,7 +54,8 @@ fn temporary_tables_take_no_more_memory_than_there_is() {
 #[test]
 fn rows_that_a_client_sends_for_a_query_take_no_more_memory_than_there_is() {
     let served = Served::in_memory();
-    for connection in [served.connect_tcp().unwrap(), served.connect_unix().unwrap()] {
+    let tcp = served.connect(&format!("hypostyle://{}/?variables=on", served.tcp), true).unwrap();
+    for connection in [tcp, served.connect_unix().unwrap()] {
         // Of each batch a few bytes cross the wire.
         let resolver: TableResolver = Arc::new(|name, _| {
             let batches = match name {

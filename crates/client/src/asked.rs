@@ -16,9 +16,8 @@ impl Named {
     /// of strings and comments.
     pub fn of_statement(text: &str) -> Self {
         let mut named = Self::default();
-        let mut words = Words(text.chars().peekable());
         let mut behind_dot = false;
-        while let Some(word) = words.next() {
+        for word in Words(text.chars().peekable()) {
             match word {
                 Word::Identifier(_) if behind_dot => behind_dot = false,
                 Word::Identifier(name) => named.add(&name),

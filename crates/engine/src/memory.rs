@@ -69,7 +69,7 @@ fn tokens_at_most(sql: &str) -> usize {
             continue;
         }
         let is_word = byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"_.$".contains(&byte);
-        if !byte.is_ascii_whitespace() && !(is_word && within_word) {
+        if !(byte.is_ascii_whitespace() || is_word && within_word) {
             tokens += 1;
         }
         within_word = is_word;
