@@ -9,9 +9,9 @@ use crate::error::external;
 use crate::meter::{Meter, SMALL_BYTES};
 use crate::sizes::{Argument, ELEMENT_BYTES};
 use crate::walk::map_expressions;
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::concat;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -531,7 +531,10 @@ impl ScalarUDFImpl for Bounded {
         self.inner.inner().is_strict()
     }
 
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if ["lpad", "rpad"].contains(&self.name()) {
+            clear_negative_lengths(&mut args.args);
+        }
         let rows = args.number_rows;
         let arguments = args.args.iter().map(|value| Argument::of(value, rows));
         let arguments = arguments.collect::<Result<Vec<_>>>()?;
@@ -715,6 +718,16 @@ impl ScalarUDFImpl for Texts {
     }
 }
 
+/// Makes negative lengths of a padding function zero, which is what they mean. DataFusion adds up all lengths to make room
+/// beforehand, and takes a sum below zero for a huge one.
+fn clear_negative_lengths(args: &mut [ColumnarValue]) {
+    if let Some(ColumnarValue::Array(lengths)) = args.get_mut(1)
+        && let Some(numbers) = lengths.as_primitive_opt::<Int64Type>()
+    {
+        *lengths = Arc::new(numbers.unary::<_, Int64Type>(|length| length.max(0)));
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -722,7 +735,6 @@ mod tests {
     use crate::meter::Ledger;
     use crate::sizes::bytes_of;
     use arrow::array::{Int64Array, ListArray, StringViewArray};
-    use arrow::datatypes::Int64Type;
 
     const ROWS: usize = 200;
 

@@ -60,6 +60,13 @@ const BEGINNINGS: [&str; 13] = [
 const DOUBLING_FUNCTIONS: [&str; 4] = ["COALESCE", "NVL", "NVL2", "IFNULL"];
 const DOUBLING_OPERATORS: [&str; 2] = ["BETWEEN", "OVERLAPS"];
 
+/// Comparisons with all values of a list or query, each of which is more than one of the above, and how much more.
+const QUANTIFIERS: [&str; 3] = ["ALL", "ANY", "SOME"];
+const QUANTIFIER_DOUBLINGS: usize = 4;
+
+/// What stands behind a relation and makes another one of it.
+const OF_RELATIONS: [&str; 3] = ["JOIN", "PIVOT", "UNPIVOT"];
+
 /// Lists before which these words stand may be as long as a statement.
 const OF_LONG_LISTS: [&str; 2] = ["IN", "ARRAY"];
 
@@ -148,8 +155,8 @@ struct Level {
     is_case: bool,
     /// The brackets are those of a function, a list or the like.
     is_computed: bool,
-    /// The brackets belong to one of [`DOUBLING_FUNCTIONS`].
-    doubles: bool,
+    /// The doublings of what the brackets belong to: one of [`DOUBLING_FUNCTIONS`] or [`QUANTIFIERS`].
+    doubles: usize,
     /// It is a query.
     selects: bool,
     /// It may have more than [`ITEMS_MAX`] items.
@@ -205,7 +212,7 @@ impl Level {
             tokens: height.tokens + 1,
             operators: height.operators + 1,
             functions: height.functions + usize::from(self.is_computed),
-            doublings: height.doublings + usize::from(self.doubles),
+            doublings: height.doublings + self.doubles,
             subqueries: height.subqueries + usize::from(self.selects),
             has_case: height.has_case || self.is_case,
         }
@@ -227,7 +234,7 @@ impl Level {
             self.is_long = is_any(word, &["VALUES"]) || (self.is_long && !is_any(word, &["SELECT"]));
             self.is_from = is_any(word, &["FROM"]) || (self.is_from && is_any(word, &["ON"]));
             self.items = 0;
-        } else if is_any(word, &["JOIN"]) {
+        } else if is_any(word, &OF_RELATIONS) {
             self.relations += 1;
         } else if is_any(word, &OPERATORS) {
             self.own.operators += 1;
@@ -252,7 +259,8 @@ impl Level {
             format!("{FUNCTIONS_MAX} functions within each other; compute some of them in a query in between")
         } else if height.doublings > DOUBLINGS_MAX {
             format!(
-                "{DOUBLINGS_MAX} of BETWEEN, OVERLAPS, coalesce, nvl, or CASE in functions, within each other"
+                "{DOUBLINGS_MAX} of BETWEEN, OVERLAPS, coalesce, nvl, or CASE in functions, within each other, of \
+                 which = ANY (…) and the like are {QUANTIFIER_DOUBLINGS}"
             )
         } else if height.subqueries > SUBQUERIES_MAX {
             format!("{SUBQUERIES_MAX} queries within each other; use WITH, or views")
@@ -314,6 +322,7 @@ pub(super) fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
     let mut outer: Vec<Level> = Vec::new();
     let mut level = Level::default();
     let mut before: Option<&Token> = None;
+    let mut before_that: Option<&Token> = None;
     // On the way to the present level.
     let mut tokens_before = 0;
     let open = |level: &mut Level, outer: &mut Vec<Level>, tokens: &mut usize, inner: Level| {
@@ -342,10 +351,14 @@ pub(super) fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
                     _ => None,
                 };
                 let is = |known: &[&str]| name.is_some_and(|name| is_any(name, known));
+                let is_quantified = is(&QUANTIFIERS) && before_that.is_some_and(is_operator);
                 let is_key = is(&BEGINNINGS) || is(&CONNECTIVES) || is(&OPERATORS);
                 let inner = Level {
                     is_computed: *token != Token::LParen || (name.is_some() && !is_key),
-                    doubles: is(&DOUBLING_FUNCTIONS),
+                    doubles: match is_quantified {
+                        true => QUANTIFIER_DOUBLINGS,
+                        false => usize::from(is(&DOUBLING_FUNCTIONS)),
+                    },
                     is_long: *token == Token::LBracket || is(&OF_LONG_LISTS),
                     ..Level::default()
                 };
@@ -378,7 +391,7 @@ pub(super) fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
             }
         }
         level.check(outer.len(), tokens_before)?;
-        before = Some(token);
+        before_that = before.replace(token);
     }
     Ok(())
 }
@@ -434,6 +447,8 @@ mod tests {
             format!("SELECT {}", of("coalesce(a, 1)", " + ", 1000)),
             format!("SELECT {}", of("CASE WHEN a THEN abs(1) END", " + ", 500)),
             format!("SELECT f(j{})", " -> 'a'".repeat(90)),
+            nested("1 = ALL (ARRAY[", "1", "])", DOUBLINGS_MAX / QUANTIFIER_DOUBLINGS),
+            of("(SELECT 1)", " UNION ALL ", QUERIES_MAX),
         ] {
             checked(&sql).unwrap_or_else(|error| panic!("{error}: {}", &sql[..60]));
         }
@@ -453,6 +468,9 @@ mod tests {
             of("SELECT 1, 2", " UNION ", MANY),
             format!("SELECT 1 FROM {}", of("t", ", ", MANY)),
             format!("SELECT 1 FROM t {}", "JOIN t ON a = b, t ".repeat(MANY)),
+            format!("SELECT * FROM t {}", "PIVOT (sum(i) FOR a IN ('a')) ".repeat(MANY)),
+            nested("1 = ALL (ARRAY[", "1", "])", DOUBLINGS_MAX / QUANTIFIER_DOUBLINGS + 1),
+            nested("1 < ANY (ARRAY[", "1", "])", DOUBLINGS_MAX / QUANTIFIER_DOUBLINGS + 1),
             nested("(", "1", ")", MANY),
             nested("(", "1", " + 1)", MANY / 2),
             nested("CASE WHEN a THEN 1 ELSE ", "1", " END", MANY),

@@ -7,7 +7,7 @@ use super::ddl::fold;
 use datafusion::sql::sqlparser::ast::{
     Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
 };
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 /// Names the unnamed columns of a query's result, and makes names that occur twice differ.
 pub(crate) fn name_columns(query: &mut Query) {
@@ -35,7 +35,7 @@ fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
 
 /// The expressions that got a name, with it.
 fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
-    let mut taken = HashSet::new();
+    let mut taken = HashMap::new();
     let mut given = Vec::new();
     for item in items {
         let (name, named) = match item {
@@ -67,11 +67,21 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
     given
 }
 
-/// A name, or the first of it with a number that is not taken.
-fn unique_name(name: &str, taken: &mut HashSet<String>) -> String {
-    let numbered = (1..).map(|number| format!("{name}_{number}"));
-    let mut names = std::iter::once(name.to_string()).chain(numbered);
-    names.find(|name| taken.insert(name.clone())).unwrap_or_default()
+/// A name, or the first of it with a number that is not taken. What is taken has the number to try next.
+fn unique_name(name: &str, taken: &mut HashMap<String, usize>) -> String {
+    let Some(mut number) = taken.get(name).copied() else {
+        taken.insert(name.to_string(), 1);
+        return name.to_string();
+    };
+    loop {
+        let numbered = format!("{name}_{number}");
+        number += 1;
+        if !taken.contains_key(&numbered) {
+            taken.insert(name.to_string(), number);
+            taken.insert(numbered.clone(), 1);
+            return numbered;
+        }
+    }
 }
 
 #[cfg(test)]

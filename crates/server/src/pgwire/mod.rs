@@ -58,8 +58,7 @@ const GOODBYE_TIME: Duration = Duration::from_secs(1);
 /// Between two looks whether a session has to end.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Reads that wait for the session, and buffers that wait for the socket.
-const READS_IN_FLIGHT: usize = 4;
+/// Buffers that wait for the socket.
 const WRITES_IN_FLIGHT: usize = 4;
 
 /// Bytes of messages that wait for the session; one message may have more.
@@ -67,6 +66,9 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// What a message takes that says nothing.
 const MESSAGE_BYTES_MIN: usize = 128;
+
+/// Reads that wait for the session: no fewer than there is room for, so that the end of what a client says is seen behind them.
+const READS_IN_FLIGHT: usize = WAITING_BYTES_MAX / MESSAGE_BYTES_MIN;
 
 /// Names in a startup that stand for the server's own database, beside the user's: those that clients take when they are
 /// told none.
