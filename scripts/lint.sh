@@ -25,12 +25,18 @@ if cargo tree --locked -p hypostyle-client -e normal --prefix none | grep -E '^(
     exit 1
 fi
 
+# What links DataFusion takes minutes to optimise, and nobody runs it.
+unoptimised=()
+for package in hypostyle{,-adbc,-bench,-cli,-engine,-python,-server,-tests}; do
+    unoptimised+=(--config "profile.release.package.$package.opt-level=0")
+done
+
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver
 export CLIPPY_ARGS=-Dwarnings
-cargo build --locked --release --keep-going --workspace --exclude hypostyle-python --all-targets
+cargo build --locked --release "${unoptimised[@]}" --keep-going --workspace --exclude hypostyle-python --all-targets
 cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 # As scripts/wheel.sh does, so that PyO3 is configured, and so compiled, once for both.
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT
-"$VENV/bin/maturin" build --quiet --release --locked --manifest-path bindings/python/Cargo.toml \
+"$VENV/bin/maturin" build --quiet --release --locked "${unoptimised[@]}" --manifest-path bindings/python/Cargo.toml \
     --interpreter "$VENV/bin/python" --out "$wheel"

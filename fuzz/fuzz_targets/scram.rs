@@ -28,7 +28,8 @@ fuzz_target!(|input: Input<'_>| {
     let binding = input.binding.as_deref();
     let _hash = end_point(input.first);
     // One who does not know it, against any client.
-    if let Ok(server) = Server::new(input.user, verifier.clone(), (input.mechanism, input.first), "server", binding)
+    if let Ok(server) =
+        Server::new(input.user, verifier.clone(), (input.mechanism, input.first), "server", binding)
     {
         assert!(server.check(input.proof).is_err());
     }
