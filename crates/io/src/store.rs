@@ -91,17 +91,29 @@ pub struct Lock(Held);
 
 #[derive(Debug)]
 enum Held {
-    /// Closing the descriptor ends the `flock`.
-    File {
-        _file: fs::File,
-    },
+    File { file: fs::File, process: u32 },
     Memory(Arc<MemoryLocks>, String),
+}
+
+impl Held {
+    fn of_file(file: fs::File) -> Self {
+        Self::File { file, process: std::process::id() }
+    }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        if let Held::Memory(locks, name) = &self.0 {
-            lock(locks).remove(name);
+        match &self.0 {
+            // A program that is being started has all descriptors for a moment, so that closing this one does not end the `flock`
+            // yet. A child of fork() must not end the lock of its parent.
+            Held::File { file, process } if *process == std::process::id() => {
+                // Fails only for a descriptor that is none.
+                let _unlocked = rustix::fs::flock(file, FlockOperation::Unlock);
+            }
+            Held::File { .. } => {}
+            Held::Memory(locks, name) => {
+                lock(locks).remove(name);
+            }
         }
     }
 }
@@ -185,7 +197,7 @@ impl OnDisk {
                 return Ok(None);
             }
             if self.is_named(&file, name)? {
-                return Ok(Some(Lock(Held::File { _file: file })));
+                return Ok(Some(Lock(Held::of_file(file))));
             }
             // It was removed before it was locked.
         }
@@ -471,7 +483,7 @@ impl Store {
         let file = disk.open_for_lock(name)?;
         let operation = FlockOperation::NonBlockingLockShared;
         wait_for(&file, operation, &disk.shown(name), &mut Waiting::begin())?;
-        Ok(Some(Lock(Held::File { _file: file })))
+        Ok(Some(Lock(Held::of_file(file))))
     }
 
     /// Opens a file for reading and writing, and makes an empty one where there is none.
@@ -640,6 +652,24 @@ mod tests {
             drop(held);
             assert!(store.try_lock("L").unwrap().is_some());
         }
+    }
+
+    #[test]
+    fn a_lock_ends_though_a_program_that_is_being_started_has_its_descriptor() {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::directory(directory.path(), false, None).unwrap();
+        store.create("L").unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::process::Command::new("true").status().unwrap();
+                }
+            });
+            let all_free = (0..5000).all(|_| store.try_lock("L").unwrap().is_some());
+            done.store(true, Ordering::Relaxed);
+            assert!(all_free, "a lock that was dropped is still there");
+        });
     }
 
     #[test]
