@@ -54,6 +54,15 @@ def until(condition):
     return found
 
 
+def _of_those_there(directory: Path, ask):
+    """Asks of all that is in a directory of /proc; what has ended meanwhile has no answer."""
+    answers = []
+    for entry in directory.iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            answers.append(ask(entry))
+    return answers
+
+
 class Served:
     """A running `hypostyle serve`.
 
@@ -118,8 +127,8 @@ class Served:
     def held(self) -> dict[str, int]:
         """What the server has of its clients: threads that serve them, sockets and files that are open."""
         process = Path("/proc") / str(self.process.pid)
-        threads = [(task / "comm").read_text().strip() for task in (process / "task").iterdir()]
-        files = [os.readlink(file) for file in (process / "fd").iterdir()]
+        threads = _of_those_there(process / "task", lambda task: (task / "comm").read_text().strip())
+        files = _of_those_there(process / "fd", os.readlink)
         return {
             "threads": sum(name in ("hypostyle-sessi", "pgwire") for name in threads),
             "sockets": sum(file.startswith("socket:") for file in files),

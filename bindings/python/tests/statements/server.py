@@ -11,8 +11,8 @@ from pathlib import Path
 from .client import Client, Gone
 
 MEMORY_LIMIT = 512 << 20
-# What may be beside it: a quarter (docs/decisions/0012), and what a process has without statements.
-ALLOWANCE = MEMORY_LIMIT // 4 + (256 << 20)
+# What may be beside it: as much again (docs/decisions/0012), and what a process has without statements.
+ALLOWANCE = MEMORY_LIMIT + (256 << 20)
 # Where the server is killed before the machine suffers.
 RUNAWAY = 3 * MEMORY_LIMIT + ALLOWANCE
 
