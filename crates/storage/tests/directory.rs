@@ -236,6 +236,9 @@ fn whatever_is_in_the_place_of_a_file_leads_nowhere() {
     let base = tempfile::tempdir().unwrap();
     let (original, backup) = (base.path().join("o"), base.path().join("b"));
     make(&original, &backup);
+    // Whoever has it open makes files and removes them, which must not happen while the other one is copied.
+    let open = base.path().join("s");
+    copy_directory(&original, &open);
     let mut cases: Vec<(&Path, PathBuf)> = Vec::new();
     for from in [&original, &backup] {
         let mut found = Vec::new();
@@ -261,12 +264,12 @@ fn whatever_is_in_the_place_of_a_file_leads_nowhere() {
             let (sender, receiver) = channel();
             let (target, is_backup) = (work.path().join("t"), from == backup);
             std::thread::spawn({
-                let (path, original) = (path.clone(), original.clone());
+                let (path, open) = (path.clone(), open.clone());
                 move || {
                     let mut errors = Vec::new();
                     // Into a backup another may be made.
                     if is_backup {
-                        let source = Database::open(&original, OpenMode::ReadOnly).unwrap();
+                        let source = Database::open(&open, OpenMode::ReadOnly).unwrap();
                         errors.extend(source.backup(&path, |_| true).err());
                     }
                     errors.extend(use_all(&path, &target));
