@@ -47,7 +47,10 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fuzz_target!(|input: (Vec<(u8, u32, u8, [u8; 8])>, bool, bool)| {
+/// A file, a place in it, how many bytes, and the bytes that go there.
+type Overwritten = (u8, u32, u8, [u8; 8]);
+
+fuzz_target!(|input: (Vec<Overwritten>, bool, bool)| {
     let (changes, sealed, nulls_counted) = input;
     let (sound, names) = &*SOUND;
     let directory = tempfile::tempdir().unwrap();
