@@ -21,6 +21,7 @@ const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 /// Opens a database directory, a server's address, or a database in memory when `target` is `None`.
 #[pyfunction]
 #[pyo3(signature = (target, read_only, threads, memory_limit, temp_directory, allow_network_filesystem, verify))]
+#[expect(clippy::too_many_arguments, reason = "one for each option of the Python function")]
 pub fn connect(
     py: Python<'_>,
     target: Option<PathBuf>,
