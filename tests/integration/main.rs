@@ -9,6 +9,7 @@ mod bad_input;
 mod completion;
 mod complexity;
 mod conflict;
+mod examples;
 mod exhaustion;
 mod interrupt;
 mod locks;
