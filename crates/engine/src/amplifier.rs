@@ -45,6 +45,12 @@ const DISTANCE_MAX: u64 = 1 << 28;
 /// The text that a regular expression is matched with.
 const MATCHED_BYTES_MAX: u64 = 16 << 20;
 
+/// The product of a text and of the pattern that it is matched with, in bytes: in the worst case the steps that it takes.
+const MATCHED_STEPS_MAX: u64 = 1 << 31;
+
+/// A constant pattern of so many bytes costs little more than to read the text.
+const SHORT_PATTERN_BYTES: usize = 64;
+
 /// What it costs to compile a regular expression.
 const COMPILE_COST: u64 = 2 << 20;
 
@@ -158,30 +164,54 @@ impl AnalyzerRule for BoundFunctions {
         let plan = plan.transform_up_with_subqueries(|plan| {
             let schema = datafusion::logical_expr::utils::merge_schema(&plan.inputs());
             map_expressions(plan, |expr| {
-                let joined = joined(expr, &schema)?;
-                let bounded = bounded(joined.data, &self.0)?;
-                Ok(Transformed::new_transformed(bounded.data, joined.transformed || bounded.transformed))
+                let function = as_function(expr, &schema)?;
+                let bounded = bounded(function.data, &self.0)?;
+                Ok(Transformed::new_transformed(bounded.data, function.transformed || bounded.transformed))
             })
         })?;
         Ok(plan.data)
     }
 }
 
-/// `||` of texts or bytes as a function.
-fn joined(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+/// The operators whose results or steps may be many as functions: `||` of texts or bytes, and regular expressions.
+fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     use datafusion::logical_expr::ExprSchemable;
-    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) = expr else {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let is_of_bytes = |of: DataType| of.is_string() || of.is_binary() || of.is_null();
-    let are_of_bytes = [&left, &right].iter().all(|side| side.get_type(schema).is_ok_and(is_of_bytes));
-    Ok(match are_of_bytes {
-        true => Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(
-            TEXTS.clone(),
-            vec![*left, *right],
-        ))),
-        false => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })),
-    })
+    let types = (left.get_type(schema).ok(), right.get_type(schema).ok());
+    let call = match (op, types) {
+        (Operator::StringConcat, (Some(left_type), Some(right_type)))
+            if [left_type, right_type].iter().all(|of| of.is_string() || of.is_binary() || of.is_null()) =>
+        {
+            Expr::ScalarFunction(ScalarFunction::new_udf(TEXTS.clone(), vec![*left, *right]))
+        }
+        (
+            Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch,
+            (Some(text), Some(pattern)),
+        ) if text.is_string() && text == pattern && !is_short_pattern(&right) => {
+            matched(*left, op, *right, &text)?
+        }
+        _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
+    };
+    Ok(Transformed::yes(call))
+}
+
+fn is_short_pattern(pattern: &Expr) -> bool {
+    matches!(pattern, Expr::Literal(value, _)
+        if value.try_as_str().is_some_and(|text| text.is_none_or(|text| text.len() <= SHORT_PATTERN_BYTES)))
+}
+
+/// A match with a regular expression as a function, which is held to limits.
+fn matched(text: Expr, op: Operator, pattern: Expr, of: &DataType) -> Result<Expr> {
+    let mut args = vec![text, pattern];
+    if matches!(op, Operator::RegexIMatch | Operator::RegexNotIMatch) {
+        args.push(Expr::Literal(ScalarValue::from("i").cast_to(of)?, None));
+    }
+    let call =
+        Expr::ScalarFunction(ScalarFunction::new_udf(datafusion::functions::regex::regexp_like(), args));
+    let is_negated = matches!(op, Operator::RegexNotMatch | Operator::RegexNotIMatch);
+    Ok(if is_negated { Expr::Not(Box::new(call)) } else { call })
 }
 
 fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
@@ -469,9 +499,15 @@ impl Cost {
                 "{name}() matches a text of {} bytes, and it may have {MATCHED_BYTES_MAX}",
                 bytes(0)
             ))),
+            Self::Pattern if bytes(0).saturating_mul(bytes(1)) > MATCHED_STEPS_MAX => Err(limited(format!(
+                "{name}() matches a text of {} bytes with a pattern of {}, and the product may be {MATCHED_STEPS_MAX}",
+                bytes(0),
+                bytes(1)
+            ))),
             Self::Pattern => {
                 let is_constant = arguments.get(1).is_none_or(Argument::is_scalar);
-                Ok(bytes(0) + if is_constant { 0 } else { COMPILE_COST })
+                let steps = bytes(0) * (1 + bytes(1) / SHORT_PATTERN_BYTES as u64);
+                Ok(steps + if is_constant { 0 } else { COMPILE_COST })
             }
         }
     }
@@ -561,6 +597,10 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // It would become an operator, which has no limits.
+        if self.cost == Cost::Pattern && !args.get(1).is_some_and(is_short_pattern) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         Ok(match self.inner.inner().simplify(args, context)? {
             // It may be another call of the function, and DataFusion's.
             ExprSimplifyResult::Simplified(expr) => {
@@ -923,6 +963,7 @@ mod tests {
         for (name, args) in [
             ("levenshtein", vec![long(20_000), long(20_000)]),
             ("regexp_replace", vec![long((16 << 20) + 1), view("x"), view("y")]),
+            ("regexp_like", vec![long(1 << 18), long(1 << 18)]),
         ] {
             let error = called(name, 1 << 34, args, 1).unwrap_err();
             assert_eq!(from_datafusion(error).sqlstate(), "54000", "{name}");
