@@ -182,7 +182,7 @@ fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
     let types = (left.get_type(schema).ok(), right.get_type(schema).ok());
     let call = match (op, types) {
         (Operator::StringConcat, (Some(left_type), Some(right_type)))
-            if [left_type, right_type].iter().all(|of| of.is_string() || of.is_binary() || of.is_null()) =>
+            if [&left_type, &right_type].iter().all(|of| of.is_string() || of.is_binary() || of.is_null()) =>
         {
             Expr::ScalarFunction(ScalarFunction::new_udf(TEXTS.clone(), vec![*left, *right]))
         }
