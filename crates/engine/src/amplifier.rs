@@ -179,22 +179,27 @@ fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let types = (left.get_type(schema).ok(), right.get_type(schema).ok());
-    let call = match (op, types) {
-        (Operator::StringConcat, (Some(left_type), Some(right_type)))
-            if [&left_type, &right_type].iter().all(|of| of.is_string() || of.is_binary() || of.is_null()) =>
-        {
-            Expr::ScalarFunction(ScalarFunction::new_udf(TEXTS.clone(), vec![*left, *right]))
-        }
-        (
-            Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch,
-            (Some(text), Some(pattern)),
-        ) if text.is_string() && text == pattern && !is_short_pattern(&right) => {
-            matched(*left, op, *right, &text)?
-        }
-        _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
-    };
-    Ok(Transformed::yes(call))
+    let is_match = matches!(
+        op,
+        Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch
+    );
+    let is_of_bytes = |of: &DataType| of.is_string() || of.is_binary() || of.is_null();
+    // Types are asked for where they decide: each takes the time of the whole expression.
+    if op == Operator::StringConcat
+        && [&left, &right].iter().all(|side| side.get_type(schema).is_ok_and(|of| is_of_bytes(&of)))
+    {
+        let call = ScalarFunction::new_udf(TEXTS.clone(), vec![*left, *right]);
+        return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+    }
+    if is_match
+        && !is_short_pattern(&right)
+        && let (Ok(text), Ok(pattern)) = (left.get_type(schema), right.get_type(schema))
+        && text.is_string()
+        && text == pattern
+    {
+        return Ok(Transformed::yes(matched(*left, op, *right, &text)?));
+    }
+    Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })))
 }
 
 fn is_short_pattern(pattern: &Expr) -> bool {
