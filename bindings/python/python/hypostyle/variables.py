@@ -46,6 +46,7 @@ class Resolver:
         for name, (variable, value) in self._others.items():
             if f'"{name}"' in error.message:
                 error.message += f'; the Python variable "{variable}" is {_described(value)}'
+                error.args = (error.message,)
                 return
 
     def _find(self, name: str) -> Any | None:
