@@ -94,7 +94,7 @@ def _casts() -> list[Call]:
         "bigint": ["integer"],
         "double": ["integer", "bigint", "decimal"],
         "decimal": ["integer"],
-        "varchar": ["integer", "bigint", "decimal", "boolean", "date", "timestamp", "timestamptz", "interval"],
+        "varchar": ["integer", "bigint", "decimal", "boolean", "date", "timestamp", "timestamptz"],
         "boolean": ["integer"],
         "integer": ["boolean", "decimal"],
         "date": ["timestamp", "timestamptz"],
@@ -111,9 +111,11 @@ def _casts() -> list[Call]:
         "timestamp": ["varchar"],
         "timestamptz": ["varchar"],
         "interval": ["varchar"],
-        "varchar": ["double", "integer[]"],
+        "varchar": ["double"],
     }
-    made = []
+    # Each writes lists and intervals in its own way.
+    made = _calls("varchar", "integer[]", "cast({0} as varchar)", peers=DUCKDB)
+    made += _calls("varchar", "interval", "cast({0} as varchar)", peers=POSTGRES)
     for pairs, may_fail in ((safe, False), (edgy, True)):
         for type_, sources in pairs.items():
             for source in sources:
@@ -189,7 +191,7 @@ def _textual() -> list[Call]:
     made += _calls("varchar", "varchar integer varchar", "lpad({0}, {1}, {2})", "rpad({0}, {1}, {2})", peers=POSTGRES)
     made += _calls("varchar", "varchar", "initcap({0})", "quote_literal({0})", peers=POSTGRES)
     made += _calls("varchar", "varchar varchar", "overlay({0} placing {1} from 2)", peers=POSTGRES)
-    made += _calls("varchar", "integer", "to_hex({0})")
+    made += _calls("varchar", "integer", "to_hex({0})", peers=POSTGRES)
     made += _calls("varchar", "integer varchar", "concat({0}, {1})", "concat_ws('-', {0}, {1}, null)")
     for source, formats in {
         "timestamp": ["YYYY-MM-DD HH24:MI:SS", "Dy DD Mon YYYY", "Q IYYY IW", "HH12:MI am", "FMDD.FMMM."],

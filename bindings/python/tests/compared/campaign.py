@@ -20,7 +20,7 @@ from typing import Any
 from . import tables
 from .grammar import Grammar, Statement
 from .nodes import Node, reduced
-from .peers import Answer, DuckDb, Hypostyle, Postgres, same
+from .peers import UNREADABLE, Answer, DuckDb, Hypostyle, Postgres, same
 
 BATCH = 250
 # What a statement may take; all who answer give up before.
@@ -105,10 +105,10 @@ class Batch:
         who.answer("begin", [])
         answer = who.answer(sql, list(statement.parameters))
         if answer.rows is not None:
-            # The rows that RETURNING gave, before those of the table.
+            # The rows that RETURNING gave, besides those of the table.
             given = [("returned", *row) for row in answer.rows] if " returning " in sql else []
             found = who.answer("select * from t", [])
-            answer = Answer(given + [*(found.rows or [])])
+            answer = found if found.rows is None else Answer(given + found.rows)
         who.answer("rollback", [])
         return answer
 
@@ -119,10 +119,11 @@ class Batch:
         if not peers:
             return None, {}
         # Where the peers are of two minds, PostgreSQL's is right; and what both refuse is not asked here.
-        if all(answer.rows is None for answer in answers.values()):
+        judge = peers[-1]
+        refused = all(answer.rows is None for answer in answers.values())
+        if refused or answers[judge].sqlstate == UNREADABLE:
             return None, answers
         ours = self._answer(self.ours, statement, tree)
-        judge = peers[-1]
         answers = {"hypostyle": ours, **answers}
         if not same(ours, answers[judge], statement.ordered):
             return _kind(ours, answers[judge], judge), answers
@@ -139,8 +140,14 @@ class Batch:
         if kind is None:
             return None, statement.subject, answered
         tree = statement.tree
-        if reduce:
-            tree = reduced(tree, lambda other: self.compare(statement, other)[0] == kind)
+        if reduce and kind != "timeout":
+            cause = _cause(kind, answers["hypostyle"])
+
+            def holds(other: Node) -> bool:
+                kind, answers = self.compare(statement, other)
+                return kind is not None and _cause(kind, answers["hypostyle"]) == cause
+
+            tree = reduced(tree, holds)
             _, answers = self.compare(statement, tree)
         sql = tree.text("hypostyle")
         if statement.parameters:
@@ -148,6 +155,11 @@ class Batch:
         texts = {name: str(answer) for name, answer in answers.items()}
         found = Difference(self.seed, index, statement.subject, kind, sql, texts, f"time zone {self.zone}")
         return found, statement.subject, answered
+
+
+def _cause(kind: str, ours: Answer) -> tuple[str, str]:
+    """What stays while a statement is reduced: the kind, and how the message begins, without names."""
+    return kind, "" if ours.rows is not None else re.sub(r'"[^"]*"|[0-9]+', "", ours.message)[:40]
 
 
 def _kind(ours: Answer, theirs: Answer, judge: str) -> str:
@@ -164,7 +176,11 @@ def _work(pipe: Connection, seed: int, indexes: range, postgres: str | None, red
     batch = Batch(seed, postgres)
     for index in indexes:
         pipe.send(index)
-        pipe.send(batch.difference(index, reduce))
+        found = batch.difference(index, reduce)
+        pipe.send(found)
+        if found[0] is not None and found[0].kind == "timeout":
+            # Its threads may go on; what follows is to have a process of its own.
+            break
     pipe.send(None)
 
 
@@ -184,7 +200,6 @@ def _batch(seed: int, count: int, postgres: str | None, reduce: bool) -> Iterato
             while (at := _received(receiver, 3 * SECONDS)) is not None:
                 start = at + 1
                 yield _received(receiver, REDUCING_SECONDS if reduce else SECONDS)
-            return
         except (TimeoutError, EOFError) as error:
             statement = Grammar(random.Random(f"{seed} {start - 1}")).statement()
             kind = "hang" if isinstance(error, TimeoutError) else "died"

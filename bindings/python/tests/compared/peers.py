@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -23,6 +24,7 @@ import hypostyle
 import pyarrow as pa
 
 SECONDS = 5
+UNREADABLE = "unreadable"
 EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -55,14 +57,25 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dt.timedelta):
         return ("interval", 0, 0, value // dt.timedelta(microseconds=1))
     if isinstance(value, dt.date):
-        return ("date", value.isoformat())
+        return ("date", value.toordinal() - EPOCH.toordinal())
     return value
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
     # By position, since names may be there twice.
-    columns = [table.column(index).to_pylist() for index in range(table.num_columns)]
-    return [tuple(_plain(value) for value in row) for row in zip(*columns, strict=True)]
+    columns = [_column(table.column(index)) for index in range(table.num_columns)]
+    return list(zip(*columns, strict=True))
+
+
+def _column(column: pa.ChunkedArray) -> list[Any]:
+    """The values of a column; moments as numbers, since not all are within Python's years."""
+    if pa.types.is_date32(column.type):
+        return [value if value is None else ("date", value) for value in column.cast(pa.int32()).to_pylist()]
+    if pa.types.is_timestamp(column.type):
+        name = "timestamptz" if column.type.tz else "timestamp"
+        numbers = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
+        return [value if value is None else (name, value) for value in numbers.to_pylist()]
+    return [_plain(value) for value in column.to_pylist()]
 
 
 class Hypostyle:
@@ -111,7 +124,6 @@ class Postgres:
             f"{address} dbname={database}", autocommit=True, cursor_factory=psycopg.RawCursor
         )
         self._con.adapters.register_loader("interval", _interval_loader())
-        self._con.execute("set intervalstyle = iso_8601")
         self._con.execute(f"set statement_timeout = '{SECONDS}s'")
         self._error = psycopg.Error
 
@@ -122,27 +134,31 @@ class Postgres:
                 return Answer([])
             return Answer([tuple(_plain(value) for value in row) for row in cursor.fetchall()])
         except self._error as error:
-            return Answer(sqlstate=getattr(error, "sqlstate", None) or "", message=str(error))
+            # What psycopg cannot read, such as years before the first, has no SQLSTATE.
+            return Answer(sqlstate=getattr(error, "sqlstate", None) or UNREADABLE, message=str(error))
 
 
 def _interval_loader() -> type:
     """A loader that keeps months, days and the rest apart, as `timedelta` does not."""
-    import re
-
     from psycopg.adapt import Loader
 
     class IntervalLoader(Loader):
-        PART = re.compile(r"(-?[0-9.]+)([YMDHS])")
-
         def load(self, data: Any) -> Any:
-            date, _, clock = bytes(data).decode()[1:].partition("T")
-            days = {unit: int(number) for number, unit in self.PART.findall(date)}
-            times = {unit: Decimal(number) for number, unit in self.PART.findall(clock)}
-            seconds = times.get("H", 0) * 3600 + times.get("M", 0) * 60 + times.get("S", Decimal(0))
-            months = days.get("Y", 0) * 12 + days.get("M", 0)
-            return ("interval", months, days.get("D", 0), int(seconds * 1_000_000))
+            return _interval(bytes(data).decode())
 
     return IntervalLoader
+
+
+def _interval(text: str) -> tuple[Any, ...]:
+    """The months, days and microseconds of an interval as PostgreSQL writes it."""
+    parts = dict.fromkeys(("year", "mon", "day"), 0)
+    parts |= {unit: int(number) for number, unit in re.findall(r"(-?[0-9]+) (year|mon|day)", text)}
+    microseconds = 0
+    if found := re.search(r"(-?)([0-9]+):([0-9]+):([0-9.]+)", text):
+        sign, hours, minutes, seconds = found.groups()
+        microseconds = (int(hours) * 60 + int(minutes)) * 60_000_000 + int(Decimal(seconds) * 1_000_000)
+        microseconds = -microseconds if sign else microseconds
+    return ("interval", parts["year"] * 12 + parts["mon"], parts["day"], microseconds)
 
 
 def postgres_program() -> Path | None:
