@@ -1,6 +1,7 @@
 """Random statements of all kinds here, in DuckDB and in PostgreSQL: what is different is known, and why.
 
-`HYPOSTYLE_TEST_SEED` repeats a run, `HYPOSTYLE_TEST_ROUNDS` makes it longer, and `python -m compared` does it by hand.
+`HYPOSTYLE_TEST_SEED` repeats a run, `HYPOSTYLE_TEST_ROUNDS` makes it longer, and `python -m compared`
+does it by hand.
 """
 
 import os

@@ -44,9 +44,7 @@ def _everywhere(type_: str) -> list[Call]:
     made = _calls(type_, f"boolean {type_} {type_}", "case when {0} then {1} else {2} end")
     made += _calls(type_, f"boolean {type_}", "case when {0} then {1} end")
     made += _calls(type_, f"{type_} {type_}", "coalesce({0}, {1})", "nullif({0}, {1})")
-    made += _calls(
-        type_, f"{type_} {type_} {type_} {type_}", "case {0} when {1} then {2} else {3} end"
-    )
+    made += _calls(type_, f"{type_} {type_} {type_} {type_}", "case {0} when {1} then {2} else {3} end")
     if type_ not in ("integer[]", "boolean", "interval"):
         made += _calls(type_, f"{type_} {type_}", "greatest({0}, {1})", "least({0}, {1})")
     return made
@@ -138,7 +136,9 @@ def _numeric() -> list[Call]:
         made += _calls("double", source, "cast(extract(epoch from {0}) as double precision)")
     for source in ("timestamp", "timestamptz", "interval"):
         made += _calls("double", source, "cast(extract(second from {0}) as double precision)", peers=POSTGRES)
-        made += _calls("double", source, "cast(extract(milliseconds from {0}) as double precision)", peers=POSTGRES)
+        made += _calls(
+            "double", source, "cast(extract(milliseconds from {0}) as double precision)", peers=POSTGRES
+        )
         made += _calls("bigint", source, "cast(extract(microseconds from {0}) as bigint)")
     made += _calls("integer", "date date", "cast(({0} - {1}) as integer)")
     made += _calls("integer", "varchar", "length({0})", "char_length({0})", "ascii({0})")
@@ -164,9 +164,13 @@ def _numeric() -> list[Call]:
         "double", "double", "exp({0})", "sqrt({0})", "ln({0})", "asin({0})", "power({0}, 0.5)", edgy=True
     )
     made += _calls("double", "double double", "power({0}, {1})", "({0} / {1})", edgy=True, peers=POSTGRES)
-    made += _calls("decimal", "decimal", "round({0}, 1)", "round({0})", "floor({0})", "ceil({0})", "trunc({0}, 1)")
+    made += _calls(
+        "decimal", "decimal", "round({0}, 1)", "round({0})", "floor({0})", "ceil({0})", "trunc({0}, 1)"
+    )
     made += _calls("decimal", "decimal", "round({0}, -1)", "trunc({0})", "sign({0})")
-    made += _calls("decimal", "decimal integer", "round({0}, {1})", "trunc({0}, {1})", peers=POSTGRES, edgy=True)
+    made += _calls(
+        "decimal", "decimal integer", "round({0}, {1})", "trunc({0}, {1})", peers=POSTGRES, edgy=True
+    )
     made += _calls("double", "decimal decimal", "cast({0} / nullif({1}, 0) as double precision)")
     return made
 
@@ -180,15 +184,25 @@ def _textual() -> list[Call]:
         "substring({0} from 2)", "substring({0} from 2 for 1)", "substring({0}, 1, 2)", "repeat({0}, 2)",
         "repeat({0}, -1)", "trim(both 'a' from {0})", "trim(leading 'ab' from {0})",
     )  # fmt: skip
-    made += _calls("varchar", "varchar varchar", "({0} || {1})", "concat({0}, {1})", "concat_ws({0}, {1}, 'x')")
+    made += _calls(
+        "varchar", "varchar varchar", "({0} || {1})", "concat({0}, {1})", "concat_ws({0}, {1}, 'x')"
+    )
     made += _calls("varchar", "varchar varchar varchar", "replace({0}, {1}, {2})", "translate({0}, {1}, {2})")
-    made += _calls("varchar", "varchar varchar", "split_part({0}, 'b', 1)", "ltrim({0}, {1})", "rtrim({0}, {1})")
+    made += _calls(
+        "varchar", "varchar varchar", "split_part({0}, 'b', 1)", "ltrim({0}, {1})", "rtrim({0}, {1})"
+    )
     made += _calls("varchar", "varchar", "lpad({0}, 4, '*')", "rpad({0}, 2, 'xy')", "lpad({0}, 0, 'a')")
-    made += _calls("varchar", "varchar", "regexp_replace({0}, '([ab])', '<\\1>')", "regexp_replace({0}, 'a', '', 'g')")
+    made += _calls(
+        "varchar", "varchar", "regexp_replace({0}, '([ab])', '<\\1>')", "regexp_replace({0}, 'a', '', 'g')"
+    )
     made += _calls("varchar", "varchar integer", "split_part({0}, 'a', nullif({1}, 0))", peers=POSTGRES)
     made += _calls("varchar", "varchar integer", "left({0}, {1})", "right({0}, {1})", "repeat({0}, {1})")
-    made += _calls("varchar", "varchar integer", "substring({0} from {1})", "substr({0}, {1}, 2)", peers=POSTGRES)
-    made += _calls("varchar", "varchar integer varchar", "lpad({0}, {1}, {2})", "rpad({0}, {1}, {2})", peers=POSTGRES)
+    made += _calls(
+        "varchar", "varchar integer", "substring({0} from {1})", "substr({0}, {1}, 2)", peers=POSTGRES
+    )
+    made += _calls(
+        "varchar", "varchar integer varchar", "lpad({0}, {1}, {2})", "rpad({0}, {1}, {2})", peers=POSTGRES
+    )
     made += _calls("varchar", "varchar", "initcap({0})", "quote_literal({0})", peers=POSTGRES)
     made += _calls("varchar", "varchar varchar", "overlay({0} placing {1} from 2)", peers=POSTGRES)
     made += _calls("varchar", "integer", "to_hex({0})", peers=POSTGRES)
@@ -224,10 +238,23 @@ def _temporal() -> list[Call]:
     made += _calls("interval", "interval interval", "({0} + {1})", "({0} - {1})")
     made += _calls("interval", "interval integer", "({0} * {1})", "({1} * {0})")
     made += _calls("interval", "interval", "(- {0})")
-    made += _calls("interval", "interval", "justify_days({0})", "justify_hours({0})", "justify_interval({0})", "({0} / 2)", peers=POSTGRES)
+    made += _calls(
+        "interval",
+        "interval",
+        "justify_days({0})",
+        "justify_hours({0})",
+        "justify_interval({0})",
+        "({0} / 2)",
+        peers=POSTGRES,
+    )
     made += _calls("interval", "interval double", "({0} * {1})", peers=POSTGRES, edgy=True)
     made += _calls("interval", "integer", "make_interval(months => {0}, hours => 3)", peers=POSTGRES)
-    made += _calls("boolean", "timestamp timestamp timestamp timestamp", "(({0}, {1}) overlaps ({2}, {3}))", peers=POSTGRES)
+    made += _calls(
+        "boolean",
+        "timestamp timestamp timestamp timestamp",
+        "(({0}, {1}) overlaps ({2}, {3}))",
+        peers=POSTGRES,
+    )
     return made
 
 
@@ -250,7 +277,9 @@ def _lists() -> list[Call]:
     )  # fmt: skip
     made += _calls("integer", "integer[]", "list_min({0})", "list_max({0})", "len({0})", peers=DUCKDB)
     made += _calls("boolean", "integer[] integer", "list_contains({0}, {1})", peers=DUCKDB)
-    made += _calls("boolean", "integer[] integer[]", "list_has_any({0}, {1})", "list_has_all({0}, {1})", peers=DUCKDB)
+    made += _calls(
+        "boolean", "integer[] integer[]", "list_has_any({0}, {1})", "list_has_all({0}, {1})", peers=DUCKDB
+    )
     made += _calls("boolean", "integer integer[]", "({0} = any({1}))")
     made += _calls("boolean", "integer integer[]", "({0} < all({1}))", "({0} <> any({1}))")
     made += _calls("boolean", "integer[] integer[]", "({0} @> {1})", "({0} && {1})")
@@ -258,22 +287,31 @@ def _lists() -> list[Call]:
 
 
 def _conditions() -> list[Call]:
-    made = _calls("boolean", "boolean boolean", "({0} and {1})", "({0} or {1})", "({0} and {1})", "({0} or {1})")
+    made = _calls(
+        "boolean", "boolean boolean", "({0} and {1})", "({0} or {1})", "({0} and {1})", "({0} or {1})"
+    )
     made += _calls("boolean", "boolean", "(not {0})")
     made += _calls(
         "boolean",
         "boolean",
-        *(f"({{0}} is {word})" for word in ("true", "not true", "false", "not false", "unknown", "not unknown")),
+        *(
+            f"({{0}} is {word})"
+            for word in ("true", "not true", "false", "not false", "unknown", "not unknown")
+        ),
     )
     for pattern in PATTERNS:
         for word in ("like", "not like", "ilike"):
-            made += _calls("boolean", "varchar", f"({{0}} {word} '{pattern}')", dialects=_escaped(word, pattern))
+            made += _calls(
+                "boolean", "varchar", f"({{0}} {word} '{pattern}')", dialects=_escaped(word, pattern)
+            )
     made += _calls("boolean", "varchar", "({0} like '50!%' escape '!')")
     made += _calls("boolean", "varchar varchar", "({0} like {1})", "starts_with({0}, {1})")
     for expression in EXPRESSIONS:
         forms = {"duckdb": f"regexp_matches({{0}}, '{expression}')"}
         made += _calls("boolean", "varchar", f"({{0}} ~ '{expression}')", dialects=forms)
-    made += _calls("boolean", "varchar", "({0} ~* 'AB')", "({0} !~ 'b')", "({0} similar to '(a|b)%')", peers=POSTGRES)
+    made += _calls(
+        "boolean", "varchar", "({0} ~* 'AB')", "({0} !~ 'b')", "({0} similar to '(a|b)%')", peers=POSTGRES
+    )
     two = "integer varchar integer varchar"
     made += _calls("boolean", two, "(({0}, {1}) = ({2}, {3}))", "(({0}, {1}) in (({2}, {3})))")
     made += _calls("boolean", two, "(({0}, {1}) < ({2}, {3}))", peers=POSTGRES)
@@ -299,33 +337,57 @@ def _all() -> dict[str, list[Call]]:
 
 CALLS = _all()
 
-# Aggregates by result type: what they aggregate, and whether it must be a column as it is, so that a sum
-# of DOUBLEs does not depend on the order of its rows.
+# Aggregates by result type: what they aggregate, and who knows them. "column" is a DOUBLE as it is stored, so
+# that a sum does not depend on the order of its rows.
 AGGREGATES = {
     "bigint": [
-        ("count({0})", "any", BOTH), ("count(distinct {0})", "any", BOTH), ("sum({0})", "integer", BOTH),
-        ("sum(distinct {0})", "integer", BOTH), ("max({0})", "bigint", BOTH), ("min({0})", "bigint", BOTH),
+        ("count({0})", "any", BOTH),
+        ("count(distinct {0})", "any", BOTH),
+        ("sum({0})", "integer", BOTH),
+        ("sum(distinct {0})", "integer", BOTH),
+        ("max({0})", "bigint", BOTH),
+        ("min({0})", "bigint", BOTH),
     ],
     "integer": [
-        ("max({0})", "integer", BOTH), ("min({0})", "integer", BOTH), ("bit_and({0})", "integer", BOTH),
-        ("bit_or({0})", "integer", BOTH), ("bit_xor({0})", "integer", BOTH), ("max(distinct {0})", "integer", BOTH),
+        ("max({0})", "integer", BOTH),
+        ("min({0})", "integer", BOTH),
+        ("max(distinct {0})", "integer", BOTH),
+        ("bit_and({0})", "integer", BOTH),
+        ("bit_or({0})", "integer", BOTH),
+        ("bit_xor({0})", "integer", BOTH),
         ("percentile_disc(0.5) within group (order by {0})", "integer", BOTH),
         ("percentile_disc(0.3) within group (order by {0} desc)", "integer", BOTH),
         ("mode() within group (order by {0})", "integer", POSTGRES),
     ],
     "double": [
-        ("avg({0})", "integer", BOTH), ("avg(distinct {0})", "integer", BOTH), ("sum({0})", "column", BOTH),
-        ("avg({0})", "column", BOTH), ("max({0})", "double", BOTH), ("min({0})", "double", BOTH),
-        ("stddev_samp({0})", "integer", BOTH), ("var_pop({0})", "integer", BOTH), ("variance({0})", "integer", BOTH),
-        ("stddev({0})", "integer", BOTH), ("percentile_cont(0.25) within group (order by {0})", "column", BOTH),
-        ("stddev_pop({0})", "integer", BOTH), ("median({0})", "integer", DUCKDB), ("avg({0})", "bigint", BOTH),
+        ("avg({0})", "integer", BOTH),
+        ("avg(distinct {0})", "integer", BOTH),
+        ("avg({0})", "bigint", BOTH),
+        ("avg({0})", "column", BOTH),
+        ("sum({0})", "column", BOTH),
+        ("max({0})", "double", BOTH),
+        ("min({0})", "double", BOTH),
+        ("stddev({0})", "integer", BOTH),
+        ("stddev_samp({0})", "integer", BOTH),
+        ("stddev_pop({0})", "integer", BOTH),
+        ("variance({0})", "integer", BOTH),
+        ("var_pop({0})", "integer", BOTH),
+        ("percentile_cont(0.25) within group (order by {0})", "column", BOTH),
+        ("median({0})", "integer", DUCKDB),
     ],
-    "decimal": [("sum({0})", "decimal", BOTH), ("max({0})", "decimal", BOTH), ("min({0})", "decimal", BOTH)],
+    "decimal": [
+        ("sum({0})", "decimal", BOTH),
+        ("max({0})", "decimal", BOTH),
+        ("min({0})", "decimal", BOTH),
+    ],
     "boolean": [
-        ("bool_and({0})", "boolean", BOTH), ("bool_or({0})", "boolean", BOTH), ("every({0})", "boolean", POSTGRES),
+        ("bool_and({0})", "boolean", BOTH),
+        ("bool_or({0})", "boolean", BOTH),
+        ("every({0})", "boolean", POSTGRES),
     ],
     "varchar": [
-        ("max({0})", "varchar", BOTH), ("min({0})", "varchar", BOTH),
+        ("max({0})", "varchar", BOTH),
+        ("min({0})", "varchar", BOTH),
         ("string_agg({0}, ',' order by {0})", "varchar", BOTH),
         ("string_agg(distinct {0}, ',' order by {0})", "varchar", BOTH),
         ("string_agg({0}, '' order by {0} desc nulls last)", "varchar", BOTH),
@@ -333,12 +395,17 @@ AGGREGATES = {
     "date": [("max({0})", "date", BOTH), ("min({0})", "date", BOTH)],
     "timestamp": [("max({0})", "timestamp", BOTH), ("min({0})", "timestamp", BOTH)],
     "timestamptz": [("max({0})", "timestamptz", BOTH), ("min({0})", "timestamptz", BOTH)],
-    "interval": [("sum({0})", "interval", POSTGRES), ("max({0})", "interval", POSTGRES), ("avg({0})", "interval", POSTGRES)],
+    "interval": [
+        ("sum({0})", "interval", POSTGRES),
+        ("max({0})", "interval", POSTGRES),
+        ("avg({0})", "interval", POSTGRES),
+    ],
     "integer[]": [
-        ("array_agg({0} order by {0})", "integer", BOTH), ("array_agg(distinct {0} order by {0})", "integer", BOTH),
+        ("array_agg({0} order by {0})", "integer", BOTH),
+        ("array_agg(distinct {0} order by {0})", "integer", BOTH),
         ("array_agg({0} order by {0} desc nulls last)", "integer", BOTH),
     ],
-}  # fmt: skip
+}
 # Two arguments.
 PAIRS = ["corr({0}, {1})", "covar_pop({0}, {1})", "covar_samp({0}, {1})", "regr_count({0}, {1})"]
 PAIRS += ["regr_slope({0}, {1})", "regr_intercept({0}, {1})", "regr_r2({0}, {1})", "regr_avgx({0}, {1})"]

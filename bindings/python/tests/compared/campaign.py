@@ -11,7 +11,7 @@ import random
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -42,7 +42,10 @@ class Difference:
     setting: str
 
     def __str__(self) -> str:
-        lines = [f"-- {self.kind} ({self.subject}, seed {self.seed}, statement {self.index}; {self.setting})", self.sql]
+        lines = [
+            f"-- {self.kind} ({self.subject}, seed {self.seed}, statement {self.index}; {self.setting})",
+            self.sql,
+        ]
         return "\n".join([*lines, *(f"--   {name}: {answer}" for name, answer in self.answers.items())])
 
 
@@ -58,16 +61,24 @@ class Report:
     differences: list[Difference] = field(default_factory=list)
 
     def __str__(self) -> str:
-        lines = [f"{self.statements} statements, {self.answered} with rows of all, {len(self.differences)} differ"]
-        lines += [f"  explained {count} times: {why}" for why, count in self.explained.most_common()]
-        return "\n".join([*lines, *map(str, self.differences)])
+        return "\n".join([self.summary(), *map(str, self.differences)])
+
+    def summary(self) -> str:
+        """The numbers, without the statements."""
+        explained = sum(self.explained.values())
+        lines = [
+            f"{self.statements} statements, {self.answered} with rows of all; "
+            f"{explained} differences are explained, {len(self.differences)} are not"
+        ]
+        lines += [f"  {count} times: {why}" for why, count in self.explained.most_common()]
+        return "\n".join(lines)
 
 
 class Explanations:
     """The differences that are known, from `differences.toml`."""
 
-    def __init__(self, path: Path = Path(__file__).with_name("differences.toml")) -> None:
-        self._known = tomllib.loads(path.read_text()).get("difference", []) if path.exists() else []
+    def __init__(self) -> None:
+        self._known = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())["difference"]
 
     def of(self, difference: Difference) -> str | None:
         """Why a difference is none of ours to mend, if that is known."""
@@ -216,8 +227,14 @@ def _received(pipe: Connection, seconds: float) -> Any:
     return pipe.recv()
 
 
-def run(seeds: range, count: int, postgres: str | None, reduce: bool = True) -> Report:
-    """The first statements of each seed."""
+def run(
+    seeds: range,
+    count: int,
+    postgres: str | None,
+    reduce: bool = True,
+    tell: Callable[[Difference], None] = lambda _: None,
+) -> Report:
+    """Compares the first statements of each seed, and tells each difference that is not explained."""
     report, explanations = Report(), Explanations()
     for seed in seeds:
         for found, subject, answered in _batch(seed, count, postgres, reduce):
@@ -230,4 +247,5 @@ def run(seeds: range, count: int, postgres: str | None, reduce: bool = True) -> 
                 report.explained[why] += 1
             else:
                 report.differences.append(found)
+                tell(found)
     return report

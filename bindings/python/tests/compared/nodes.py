@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 DIALECTS = ("hypostyle", "duckdb", "postgres")
 
@@ -65,6 +66,16 @@ class Node:
 
 
 EMPTY = Node("nothing")
+
+
+def raw(kind: str, text: str, **options: Any) -> Node:
+    """A piece without others in it."""
+    return Node(kind, text.replace("{", "{{").replace("}", "}}"), **options)
+
+
+def items(kind: str, nodes: list[Node], separator: str = ", ", least: int = 1) -> Node:
+    return Node(kind, children=tuple(nodes), separator=separator, least=least)
+
 
 # What an expression of a type may be when it does not matter.
 SIMPLEST = {

@@ -25,6 +25,8 @@ import pyarrow as pa
 
 SECONDS = 5
 UNREADABLE = "unreadable"
+# Texts in the order of their bytes, as in the others, and letters of all languages.
+LOCALE = ["-E", "UTF8", "--locale=C", "--lc-ctype=C.UTF-8"]
 EPOCH = dt.datetime(1970, 1, 1)
 
 
@@ -181,9 +183,12 @@ def postgres_server() -> Iterator[str]:
             shutil.chown(name, user["user"], user["group"])
         data = Path(name) / "data"
         subprocess.run(
-            [programs / "initdb", "-D", data, "-U", "test", "-A", "trust", "-E", "UTF8", "--locale=C", "--lc-ctype=C.UTF-8", "-N"],
-            check=True, capture_output=True, cwd=name, **user,
-        )  # fmt: skip
+            [programs / "initdb", "-D", data, "-U", "test", "-A", "trust", "-N", *LOCALE],
+            check=True,
+            capture_output=True,
+            cwd=name,
+            **user,
+        )
         settings = {"listen_addresses": "", "unix_socket_directories": name, "fsync": "off"}
         options = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
         server = subprocess.Popen(
