@@ -5,7 +5,9 @@ use crate::amplifier::BoundFunctions;
 use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
-use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, repeated, shift, time_zone};
+use crate::{
+    arithmetic, cast, comparison, dependencies, interval, null_keys, operand, repeated, shift, time_zone,
+};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;

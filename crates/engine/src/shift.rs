@@ -1,6 +1,7 @@
 //! `lag` and `lead` with a default that is no constant, which DataFusion refuses: a second call, of what is never NULL, tells the rows
 //! for which there is no other row, and these get the default.
 
+use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::expr::{NullTreatment, WindowFunction};
@@ -28,7 +29,7 @@ pub(crate) fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan
         let [value, there] = ["value", "there"].map(|what| format!("__{what}_{number}"));
         calls.push(without_default(function, None).alias(&value));
         calls.push(without_default(function, Some(there_is_one(function)?)).alias(&there));
-        let [value, there] = [value, there].map(|name| Expr::Column(name.into()));
+        let [value, there] = [value, there].map(|name| Expr::Column(Column::from_name(name)));
         let output = when(there.is_null(), default.clone()).otherwise(value)?;
         outputs.push(output.alias_qualified(name.relation, name.name));
     }
@@ -39,7 +40,7 @@ pub(crate) fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan
 /// A call of `lag` or `lead`, and its default, where that depends on the row.
 fn shifted(call: &Expr) -> Option<(&WindowFunction, &Expr)> {
     let function = match call {
-        Expr::WindowFunction(function) => function,
+        Expr::WindowFunction(function) => function.as_ref(),
         Expr::Alias(alias) => return shifted(&alias.expr),
         _ => return None,
     };
