@@ -5,7 +5,9 @@ use crate::amplifier::BoundFunctions;
 use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
-use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, time_zone};
+use crate::{
+    arithmetic, cast, comparison, dependencies, interval, null_keys, operand, repeated, shift, time_zone,
+};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -27,6 +29,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     interval::with_intervals,
     interval::parts_of_durations,
     comparison::similar,
+    repeated::within,
 ];
 
 const AS_COERCED: &[Rewrite] =
@@ -96,6 +99,8 @@ impl AnalyzerRule for Rewrites {
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
+            let plan = plan.transform_data(shift::with_defaults)?;
+            let plan = plan.transform_data(repeated::distinct_on)?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.

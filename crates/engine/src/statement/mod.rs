@@ -23,7 +23,6 @@ mod lists;
 pub(crate) mod literal;
 mod macros;
 mod merge;
-mod multiset;
 mod names;
 mod natural;
 mod parameters;

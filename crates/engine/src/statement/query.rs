@@ -6,7 +6,6 @@ use super::direct::direct_plan;
 use super::given::write_values;
 use super::insert::{prepare, refuse_foreign, take_conflict, take_overriding};
 use super::merge::Changes;
-use super::multiset::refuse_multisets;
 use super::natural;
 use super::parameters::numbered;
 use super::parse_query;
@@ -16,6 +15,7 @@ use super::write::Target;
 use crate::catalog::{SEARCH, WITH_POSITIONS, search_from};
 use crate::error::{from_datafusion, is_of_twice_named};
 use crate::expansion;
+use crate::multiset;
 use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
 use crate::quantified::without_quantifiers;
@@ -153,7 +153,6 @@ impl Session {
     ) -> Result<Planning> {
         let mut statement = statement;
         if let DfStatement::Statement(statement) = &mut statement {
-            refuse_multisets(statement)?;
             refuse_alike(statement)?;
             write_values(statement, parameters);
         }
@@ -585,7 +584,7 @@ pub(crate) async fn plan_statement(
         }
         _ => plan,
     };
-    let plan = plan?;
+    let plan = multiset::with_numbers(plan?)?;
     expansion::check(&plan)?;
     computed_once(plan, &expressions)
 }
