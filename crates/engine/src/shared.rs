@@ -3,6 +3,7 @@
 //! the place of each reference.
 
 use crate::statement::fold;
+use crate::unnest::is_dependent;
 use crate::walk::{any_node, has_expression};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -113,7 +114,7 @@ pub(crate) fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -
 /// # Errors
 /// Those of DataFusion's analyzer.
 pub(crate) fn computed_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !plan.all_out_ref_exprs().is_empty() {
+    if is_dependent(&plan) {
         let node = Arc::new(Shared { input: plan, rows: Arc::default() });
         return Ok(LogicalPlan::Extension(Extension { node }));
     }
