@@ -6,7 +6,9 @@
 
 use crate::amplifier::{join_operands, joined_all};
 use crate::arithmetic::{computed, result_type};
+use crate::error::external;
 use crate::planner::check_wanted;
+use crate::statement::too_complex;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{DFSchema, plan_datafusion_err};
 use datafusion::error::Result;
@@ -22,6 +24,9 @@ use std::sync::Arc;
 
 /// So many operators within each other become a call.
 const OPERATORS_MIN: usize = 16;
+
+/// So many others may be within each other.
+const LEVELS_MAX: usize = 400;
 
 /// Plans operators that are in a row with many others.
 #[derive(Debug)]
@@ -40,11 +45,26 @@ impl ExprPlanner for Chains {
             BinaryOperator::StringConcat => joined(left, right, schema),
             _ => Err((left, right)),
         };
-        Ok(match planned {
-            Ok(call) => PlannerResult::Planned(call),
-            Err((left, right)) => PlannerResult::Original(RawBinaryExpr { op, left, right }),
-        })
+        match planned {
+            Ok(call) => Ok(PlannerResult::Planned(call)),
+            Err((left, _)) if levels(&left) > LEVELS_MAX => Err(external(too_complex(format!(
+                "it has more than {LEVELS_MAX} operators in a row that are not all of numbers or texts; compute some of them in a \
+                 query in between"
+            )))),
+            Err((left, right)) => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
+        }
     }
+}
+
+/// How many calls and operators are within each other on the left, as far as it matters.
+fn levels(expr: &Expr) -> usize {
+    let first = |expr: &&Expr| match expr {
+        Expr::BinaryExpr(BinaryExpr { left, .. }) => Some(left.as_ref()),
+        Expr::ScalarFunction(call) => call.args.first(),
+        Expr::Cast(cast) => Some(cast.expr.as_ref()),
+        _ => None,
+    };
+    std::iter::successors(Some(expr), first).take(LEVELS_MAX + 2).count() - 1
 }
 
 /// What became of an operator: a call, or its operands as they were.

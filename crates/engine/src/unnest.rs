@@ -209,7 +209,7 @@ pub(crate) fn has_subquery(expr: &Expr) -> bool {
 const OUTER: &str = "__outer_";
 
 /// Joins that the subqueries of one statement may become.
-const MADE_MAX: usize = 10_000;
+const MADE_MAX: usize = 1000;
 
 struct Unnesting<'a> {
     state: &'a SessionState,
