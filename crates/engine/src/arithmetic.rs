@@ -67,7 +67,7 @@ fn exact_quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// The operator and the operands of a function of ours.
-fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
+pub(crate) fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
     let arithmetic = func.inner().downcast_ref::<Arithmetic>()?;
     Some((arithmetic.operator, args.as_slice().try_into().ok()?))

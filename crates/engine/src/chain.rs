@@ -58,13 +58,15 @@ impl ExprPlanner for Chains {
 
 /// How many calls and operators are within each other on the left, as far as it matters.
 fn levels(expr: &Expr) -> usize {
-    let first = |expr: &&Expr| match expr {
-        Expr::BinaryExpr(BinaryExpr { left, .. }) => Some(left.as_ref()),
-        Expr::ScalarFunction(call) => call.args.first(),
-        Expr::Cast(cast) => Some(cast.expr.as_ref()),
-        _ => None,
-    };
-    std::iter::successors(Some(expr), first).take(LEVELS_MAX + 2).count() - 1
+    fn first(expr: &Expr) -> Option<&Expr> {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr { left, .. }) => Some(left),
+            Expr::ScalarFunction(call) => call.args.first(),
+            Expr::Cast(cast) => Some(&cast.expr),
+            _ => None,
+        }
+    }
+    std::iter::successors(Some(expr), |expr| first(expr)).take(LEVELS_MAX + 2).count() - 1
 }
 
 /// What became of an operator: a call, or its operands as they were.

@@ -43,6 +43,7 @@ mod scope;
 mod sequence;
 mod session;
 mod shared;
+mod shifted;
 mod sizes;
 mod spill;
 mod statement;

@@ -5,7 +5,9 @@ use crate::amplifier::BoundFunctions;
 use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
-use crate::{arithmetic, cast, comparison, dependencies, filters, interval, null_keys, operand, time_zone};
+use crate::{
+    arithmetic, cast, comparison, dependencies, filters, interval, null_keys, operand, shifted, time_zone,
+};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -51,6 +53,8 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
     rules.push(Arc::new(comparison::BothZeros));
+    let common = rules.iter().position(|rule| rule.name() == "common_sub_expression_eliminate");
+    rules.insert(common.unwrap_or(rules.len()), Arc::new(shifted::ShiftedSums));
     rules.into_iter().map(watched).collect()
 }
 

@@ -23,9 +23,9 @@ const QUERIES_MAX: usize = 500;
 /// and texts, of which a chain is one call.
 const LEVELS_MAX: usize = 400;
 
-/// Queries within each other, and functions, lists and the like. DataFusion takes time for them that grows with the fourth power
-/// of their number.
-const SUBQUERIES_MAX: usize = 32;
+/// Queries within each other; and functions, lists and the like, for which DataFusion takes time that grows with the fourth power of
+/// their number.
+const SUBQUERIES_MAX: usize = 200;
 const FUNCTIONS_MAX: usize = 100;
 
 /// Operators within each other of those that are computed from copies of their operands, and of those whose type is found by
