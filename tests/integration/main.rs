@@ -16,6 +16,7 @@ mod locks;
 mod memory;
 mod no_file_is_forgotten;
 mod pgwire;
+mod planning;
 mod pruning;
 mod served;
 mod server;

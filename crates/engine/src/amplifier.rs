@@ -9,8 +9,9 @@ use crate::error::external;
 use crate::meter::{Meter, SMALL_BYTES};
 use crate::sizes::{Argument, ELEMENT_BYTES};
 use crate::walk::map_expressions;
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::concat;
+use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray};
+use arrow::compute::kernels::concat_elements::concat_elements_utf8_many;
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
@@ -687,7 +688,20 @@ const JOIN: &str = "||";
 
 static TEXTS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Texts::default())));
 
-/// `||` of texts or of bytes.
+/// A call of `||` for texts in a row.
+pub(crate) fn joined_all(texts: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(TEXTS.clone(), texts))
+}
+
+/// What a call of [`joined_all`] joins.
+pub(crate) fn join_operands(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::ScalarFunction(call) if call.func.name() == JOIN => Some(&call.args),
+        _ => None,
+    }
+}
+
+/// `||` of texts or of bytes: of two, or of texts in a row.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Texts {
     signature: Signature,
@@ -695,7 +709,7 @@ struct Texts {
 
 impl Default for Texts {
     fn default() -> Self {
-        Self { signature: Signature::any(2, Volatility::Immutable) }
+        Self { signature: Signature::variadic_any(Volatility::Immutable) }
     }
 }
 
@@ -705,10 +719,8 @@ impl ScalarUDFImpl for Texts {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [left, right] => Ok(format!("{} {JOIN} {}", left.schema_name(), right.schema_name())),
-            _ => Err(plan_datafusion_err!("{JOIN} takes two arguments")),
-        }
+        let names: Vec<String> = args.iter().map(|arg| arg.schema_name().to_string()).collect();
+        Ok(names.join(&format!(" {JOIN} ")))
     }
 
     fn signature(&self) -> &Signature {
@@ -716,10 +728,12 @@ impl ScalarUDFImpl for Texts {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [left, right] => BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type(),
-            _ => Err(plan_datafusion_err!("{JOIN} takes two arguments")),
-        }
+        let Some((first, rest)) = types.split_first() else {
+            return Err(plan_datafusion_err!("{JOIN} takes at least two arguments"));
+        };
+        rest.iter().try_fold(first.clone(), |left, right| {
+            BinaryTypeCoercer::new(&left, &Operator::StringConcat, right).get_result_type()
+        })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
@@ -733,6 +747,9 @@ impl ScalarUDFImpl for Texts {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if args.args.len() > 2 {
+            return joined_texts(&args);
+        }
         // DataFusion's operator, of these values.
         let (mut fields, mut arrays, mut sides) = (Vec::new(), Vec::new(), Vec::new());
         for value in args.args {
@@ -761,6 +778,24 @@ impl ScalarUDFImpl for Texts {
             other => Ok(other),
         }
     }
+}
+
+/// Texts in a row, which are NULL where one of them is.
+fn joined_texts(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+    let rows = if is_constant { 1 } else { args.number_rows };
+    let texts = args.args.iter().map(|value| {
+        let text = value.cast_to(&DataType::LargeUtf8, None)?;
+        text.into_array(rows)
+    });
+    let texts = texts.collect::<Result<Vec<ArrayRef>>>()?;
+    let texts: Vec<&LargeStringArray> = texts.iter().map(|texts| texts.as_string::<i64>()).collect();
+    let joined: ArrayRef = Arc::new(concat_elements_utf8_many(&texts)?);
+    let joined = cast(&joined, args.return_field.data_type())?;
+    Ok(match is_constant {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?),
+        false => ColumnarValue::Array(joined),
+    })
 }
 
 /// Makes negative lengths of a padding function zero, which is what they mean. DataFusion adds up all lengths to make room

@@ -6,6 +6,7 @@
 //! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
 
 use crate::catalog::{Databases, SEARCH, TableResolver};
+use crate::chain::Chains;
 use crate::error::from_datafusion;
 use crate::file;
 use crate::identity::Identity;
@@ -409,12 +410,14 @@ impl Session {
             .with_config(config)
             .with_catalog_list(Arc::new(Databases(scope.clone())))
             .with_runtime_env(engine.environment())
+            // Before those of DataFusion, which look for types of operands.
+            .with_expr_planners(vec![Arc::new(Chains)])
             .with_default_features()
             .with_analyzer_rules(rules::analyzer_rules(&meter))
             .with_optimizer_rules(rules::optimizer_rules())
             .with_type_planner(Arc::new(TypeNames))
             .with_query_planner(Arc::new(shared::Planner))
-            .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rules(rules::watched_physical(physical_rules()))
             .with_physical_optimizer_rule(Arc::new(InPieces))
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
@@ -766,9 +769,9 @@ impl Session {
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<T> {
-        let threads = self.engine.options().threads;
         let future = self.meter.charged(future);
-        let planned = self.engine.planners.start(self.engine.runtime.handle()?, threads, future)?;
+        let planned =
+            self.engine.planners.start(self.engine.runtime.handle()?, &self.identity.user, future)?;
         match self.receive(&planned.receiver) {
             Ok(Some(result)) => result,
             Ok(None) => Err(Error::internal("the query panicked; please report it")),

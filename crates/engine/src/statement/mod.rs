@@ -17,6 +17,7 @@ mod forms;
 mod gate;
 mod given;
 mod grouping;
+mod having;
 mod index;
 mod insert;
 mod lists;
@@ -858,6 +859,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 precedence::correct(inner);
                 row::rewrite(inner)?;
                 forms::rewrite(inner)?;
+                having::rewrite(inner);
                 if has(&["USING"]) {
                     using::rewrite(inner)?;
                 }
