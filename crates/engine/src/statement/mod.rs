@@ -805,7 +805,13 @@ fn tokens_of(sql: &str) -> Vec<Token> {
 /// `Syntax`, which is 54001 where the text is too complex.
 fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
-    let tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    // A text between dollars stands wherever one may stand, as in COMMENT ON.
+    for token in &mut tokens {
+        if let Token::DollarQuotedString(text) = &mut token.token {
+            token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
+        }
+    }
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
     let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
