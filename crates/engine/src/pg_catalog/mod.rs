@@ -13,18 +13,21 @@ pub(crate) mod settings;
 mod tables;
 pub(crate) mod types;
 
-use crate::catalog::Databases;
+use crate::catalog::{Databases, SEARCH};
+use crate::origin::Origin;
 use crate::scope::{Scope, TEMPORARY};
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
+use datafusion::common::TableReference;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
 use datafusion::prelude::SessionContext;
 pub(crate) use definition::quote as quote_name;
 use hypostyle_types::LogicalType;
 use objects::{Objects, What};
+pub(crate) use objects::{attribute_number, tables_from};
 pub(crate) use rewrite::rewrite;
-use rows::{batch, system_relation, system_relations};
+use rows::{batch, column_type, system_relation, system_relations};
 use settings::Settings;
 use std::sync::Arc;
 use tables::{Source, ViewColumns};
@@ -39,6 +42,18 @@ pub(crate) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &
 /// Whether there is a relation of that name, which needs no schema in front of it.
 pub(crate) fn has_relation(name: &str) -> bool {
     name.starts_with("pg_") && system_relation(name).is_some()
+}
+
+/// The origin of a column that a relation of the schema has in a place.
+pub(crate) fn catalog_column(table: &TableReference, place: usize) -> Option<Origin> {
+    let is_named = |schema: &str| schema == PG_CATALOG || schema.starts_with(SEARCH);
+    let relation = system_relation(table.table()).filter(|_| table.schema().is_none_or(is_named))?;
+    let (name, _) = relation.columns.get(place)?;
+    Some(Origin {
+        table: u32::try_from(relation.oid).ok()?,
+        column: i16::try_from(place + 1).ok()?,
+        type_oid: column_type(relation.name, name),
+    })
 }
 
 /// The schema.

@@ -37,6 +37,8 @@ pub const INT8: PostgresType = of(20, 1016, "int8", "bigint", 8, 'N', 'd');
 pub const INT2: PostgresType = of(21, 1005, "int2", "smallint", 2, 'N', 's');
 pub const INT4: PostgresType = of(23, 1007, "int4", "integer", 4, 'N', 'i');
 pub const TEXT: PostgresType = of(25, 1009, "text", "text", -1, 'S', 'i');
+pub const OID: PostgresType = of(26, 1028, "oid", "oid", 4, 'N', 'i');
+pub const XID: PostgresType = of(28, 1011, "xid", "xid", 4, 'U', 'i');
 pub const JSON: PostgresType = of(114, 199, "json", "json", -1, 'U', 'i');
 pub const FLOAT4: PostgresType = of(700, 1021, "float4", "real", 4, 'N', 'i');
 pub const FLOAT8: PostgresType = of(701, 1022, "float8", "double precision", 8, 'N', 'd');
@@ -61,8 +63,8 @@ pub const TYPES: [PostgresType; 31] = [
     INT4,
     of(24, 1008, "regproc", "regproc", 4, 'N', 'i'),
     TEXT,
-    of(26, 1028, "oid", "oid", 4, 'N', 'i'),
-    of(28, 1011, "xid", "xid", 4, 'U', 'i'),
+    OID,
+    XID,
     of(30, 1013, "oidvector", "oidvector", -1, 'A', 'i'),
     JSON,
     FLOAT4,
