@@ -43,31 +43,31 @@ VALUES = {
 
 # `{c}` is a column, `{p}` the parameter, `{t}` its type.
 FORMS = [
-    "SELECT CASE WHEN {c} > {p} THEN 0 ELSE {c} END FROM cs ORDER BY x",
-    "SELECT CASE WHEN x > 0 THEN {p} ELSE {c} END FROM cs ORDER BY x",
-    "SELECT CASE x WHEN 1 THEN {p}::{t} WHEN 2 THEN 1 ELSE {c} END FROM cs ORDER BY x",
-    "SELECT coalesce({c}, {p}) FROM cs ORDER BY x",
-    "SELECT coalesce({p}, {c}, 0) FROM cs ORDER BY x",
-    "SELECT nullif({c}, {p}) FROM cs ORDER BY x",
-    "SELECT greatest({c}, {p}), least({p}::{t}, {c}) FROM cs ORDER BY x",
-    "SELECT {c} + {p} FROM cs ORDER BY x",
-    "SELECT {c} * {p}::{t}, {p}::{t} - {c} FROM cs ORDER BY x",
+    "SELECT CASE WHEN {c} > {p} THEN 0 ELSE {c} END FROM cs ORDER BY cs.x",
+    "SELECT CASE WHEN x > 0 THEN {p} ELSE {c} END FROM cs ORDER BY cs.x",
+    "SELECT CASE x WHEN 1 THEN {p}::{t} WHEN 2 THEN 1 ELSE {c} END FROM cs ORDER BY cs.x",
+    "SELECT coalesce({c}, {p}) FROM cs ORDER BY cs.x",
+    "SELECT coalesce({p}, {c}, 0) FROM cs ORDER BY cs.x",
+    "SELECT nullif({c}, {p}) FROM cs ORDER BY cs.x",
+    "SELECT greatest({c}, {p}), least({p}::{t}, {c}) FROM cs ORDER BY cs.x",
+    "SELECT {c} + {p} FROM cs ORDER BY cs.x",
+    "SELECT {c} * {p}::{t}, {p}::{t} - {c} FROM cs ORDER BY cs.x",
     "SELECT q FROM (SELECT 0 AS q UNION ALL SELECT {p}::{t}) u ORDER BY q",
     "SELECT q FROM (SELECT {c} AS q FROM cs UNION ALL SELECT {p}) u ORDER BY q",
     "SELECT c FROM (VALUES (1), ({p}::{t})) v (c) ORDER BY c",
     "SELECT sum(CASE WHEN x > 0 THEN {p}::{t} ELSE {c} END), max({p}::{t}) FROM cs",
-    "SELECT x, {c} = {p}, {c} BETWEEN {p} AND {c}, {c} IN ({p}, {c}) FROM cs ORDER BY x",
-    "SELECT ARRAY[{c}, {p}::{t}] FROM cs ORDER BY x",
-    "SELECT (SELECT {p}::{t} UNION ALL SELECT 1 ORDER BY 1 LIMIT 1), x FROM cs ORDER BY x",
-    "WITH w AS (SELECT {p}::{t} AS p) SELECT CASE WHEN x > 0 THEN p ELSE {c} END FROM cs, w ORDER BY x",
-    "SELECT x, first_value(coalesce({p}::{t}, {c})) OVER (ORDER BY x) FROM cs ORDER BY x",
+    "SELECT x, {c} = {p}, {c} BETWEEN {p} AND {c}, {c} IN ({p}, {c}) FROM cs ORDER BY cs.x",
+    "SELECT ARRAY[{c}, {p}::{t}] FROM cs ORDER BY cs.x",
+    "SELECT (SELECT {p}::{t} UNION ALL SELECT 1 ORDER BY 1 LIMIT 1), x FROM cs ORDER BY cs.x",
+    "WITH w AS (SELECT {p}::{t} AS p) SELECT CASE WHEN x > 0 THEN p ELSE {c} END FROM cs, w ORDER BY cs.x",
+    "SELECT x, first_value(coalesce({p}::{t}, {c})) OVER (ORDER BY x) FROM cs ORDER BY cs.x",
 ]
 SAME = [
-    "SELECT CASE WHEN {c} > {p} THEN {p} ELSE {c} END FROM cs ORDER BY x",
-    "SELECT coalesce({c}, {p}), nullif({p}::{t}, {c}), greatest({c}, {p}) FROM cs ORDER BY x",
-    "SELECT {p}::{t}, {c} FROM cs WHERE {c} < {p} ORDER BY x",
+    "SELECT CASE WHEN {c} > {p} THEN {p} ELSE {c} END FROM cs ORDER BY cs.x",
+    "SELECT coalesce({c}, {p}), nullif({p}::{t}, {c}), greatest({c}, {p}) FROM cs ORDER BY cs.x",
+    "SELECT {p}::{t}, {c} FROM cs WHERE {c} < {p} ORDER BY cs.x",
     "SELECT q FROM (SELECT {c} AS q FROM cs UNION ALL SELECT {p}) u ORDER BY q",
-    "SELECT ARRAY[{c}, {p}::{t}] FROM cs ORDER BY x",
+    "SELECT ARRAY[{c}, {p}::{t}] FROM cs ORDER BY cs.x",
     "SELECT max({c}) FROM cs HAVING max({c}) <> {p}",
 ]
 
@@ -126,7 +126,12 @@ def of_psycopg(connection, sql, value, cursor, binary):
 
 async def of_asyncpg(connection, sql, value):
     try:
-        return plain([list(row) for row in await connection.fetch(sql.replace("{p}", "$1"), value)])
+        statement = await connection.prepare(sql.replace("{p}", "$1"))
+        [parameter] = statement.get_parameters()
+        # It would cut the value itself.
+        if parameter.name.startswith("int") and not isinstance(value, int):
+            return "another type"
+        return plain([list(row) for row in await statement.fetch(value)])
     except asyncpg.PostgresError as error:
         return error.sqlstate
     except asyncpg.DataError:

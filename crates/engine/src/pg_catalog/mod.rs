@@ -4,6 +4,7 @@
 //! catalogs when they are asked for; the others are empty. What the programs write in a way that DataFusion does not
 //! understand is rewritten before it is planned.
 
+mod column_type;
 mod definition;
 mod function;
 mod objects;
@@ -13,12 +14,11 @@ pub(crate) mod settings;
 mod tables;
 pub(crate) mod types;
 
-use crate::catalog::{Databases, SEARCH};
-use crate::origin::Origin;
+use crate::catalog::Databases;
 use crate::scope::{Scope, TEMPORARY};
 use async_trait::async_trait;
+pub(crate) use column_type::catalog_column;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
-use datafusion::common::TableReference;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
 use datafusion::prelude::SessionContext;
@@ -27,7 +27,7 @@ use hypostyle_types::LogicalType;
 use objects::{Objects, What};
 pub(crate) use objects::{attribute_number, tables_from};
 pub(crate) use rewrite::rewrite;
-use rows::{batch, column_type, system_relation, system_relations};
+use rows::{batch, system_relation, system_relations};
 use settings::Settings;
 use std::sync::Arc;
 use tables::{Source, ViewColumns};
@@ -42,18 +42,6 @@ pub(crate) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &
 /// Whether there is a relation of that name, which needs no schema in front of it.
 pub(crate) fn has_relation(name: &str) -> bool {
     name.starts_with("pg_") && system_relation(name).is_some()
-}
-
-/// The origin of a column that a relation of the schema has in a place.
-pub(crate) fn catalog_column(table: &TableReference, place: usize) -> Option<Origin> {
-    let is_named = |schema: &str| schema == PG_CATALOG || schema.starts_with(SEARCH);
-    let relation = system_relation(table.table()).filter(|_| table.schema().is_none_or(is_named))?;
-    let (name, _) = relation.columns.get(place)?;
-    Some(Origin {
-        table: u32::try_from(relation.oid).ok()?,
-        column: i16::try_from(place + 1).ok()?,
-        type_oid: column_type(relation.name, name),
-    })
 }
 
 /// The schema.

@@ -17,10 +17,6 @@ pub const VECTOR: &str = "hypostyle.postgres.vector";
 /// of PostgreSQL 15; the kinds are fewer, because all integers and numbers of objects are BIGINT here, and all texts VARCHAR.
 const RELATIONS: &str = include_str!("relations.txt");
 
-/// The columns that PostgreSQL has in another type than clients are told of values of their kind: a relation a line, with
-/// columns and the numbers of their types.
-const COLUMN_TYPES: &str = include_str!("column_types.txt");
-
 /// What values a column has: `b`oolean, `i`nteger, `f`loat, `t`ext, `z`: an instant, `I` and `T`: arrays, `V`: an array of
 /// integers that PostgreSQL writes as a vector.
 type Kind = u8;
@@ -52,22 +48,6 @@ fn parse(line: &'static str) -> Option<SystemRelation> {
 
 pub(super) fn system_relation(name: &str) -> Option<&'static SystemRelation> {
     system_relations().iter().find(|relation| relation.name == name)
-}
-
-/// The type of a relation's column, if it is not the one of its values.
-pub(super) fn column_type(relation: &str, column: &str) -> Option<u32> {
-    static PARSED: OnceLock<HashMap<(&str, &str), u32>> = OnceLock::new();
-    let parsed = PARSED.get_or_init(|| {
-        let columns = |line: &'static str| {
-            let (relation, columns) = line.split_once(' ').unwrap_or((line, ""));
-            columns.split(' ').filter_map(move |column| {
-                let (column, oid) = column.split_once(':')?;
-                Some(((relation, column), oid.parse().ok()?))
-            })
-        };
-        COLUMN_TYPES.lines().flat_map(columns).collect()
-    });
-    parsed.get(&(relation, column)).copied()
 }
 
 #[derive(Clone, Debug, PartialEq)]
