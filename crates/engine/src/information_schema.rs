@@ -39,7 +39,8 @@ pub(crate) fn standard_relations() -> &'static [SystemRelation] {
     PARSED.get_or_init(|| parse_relations(RELATIONS))
 }
 
-fn standard_relation(name: &str) -> Option<&'static SystemRelation> {
+/// One of them.
+pub(crate) fn standard_relation(name: &str) -> Option<&'static SystemRelation> {
     standard_relations().iter().find(|relation| relation.name == name)
 }
 

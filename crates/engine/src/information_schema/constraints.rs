@@ -5,7 +5,7 @@ use crate::pg_catalog::rows::{Row, row};
 use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, TableEntry};
+use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, ReferentialAction, TableEntry};
 use hypostyle_types::ColumnId;
 use std::ops::ControlFlow;
 
@@ -94,7 +94,7 @@ impl InformationSchema {
         for database in self.scope.databases.read().iter() {
             for table in &database.snapshot.catalog().tables {
                 for column in table.columns.iter().filter(|column| !column.nullable) {
-                    let number = crate::pg_catalog::attribute_of(column.id);
+                    let number = crate::pg_catalog::attribute_number(column.id);
                     let name = format!("{}_{number}_not_null", table.id);
                     all.push(row(&database.name, table, name, &column.name));
                 }
@@ -114,7 +114,8 @@ impl InformationSchema {
                     ConstraintRule::Check { .. } => "CHECK",
                     ConstraintRule::ForeignKey { .. } => "FOREIGN KEY",
                 },
-                is_deferrable: "NO", initially_deferred: "NO", enforced: "YES",
+                is_deferrable: yes(found.entry.deferral != Deferral::Never),
+                initially_deferred: yes(found.entry.deferral == Deferral::AtFirst), enforced: "YES",
             });
             if matches!(found.entry.rule, ConstraintRule::Unique { .. }) {
                 row.extend(row! { nulls_distinct: yes(true) });

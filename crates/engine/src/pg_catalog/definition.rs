@@ -68,6 +68,7 @@ pub(super) fn constraint(objects: &Objects, constraint: &Constraint, current: &s
                     text.push_str(&format!(" ON {what} {taken}"));
                 }
             }
+            text.push_str(crate::statement::deferral(constraint.entry.deferral));
             text
         }
     }

@@ -315,9 +315,13 @@ fn object_comment(call: &Call<'_>) -> Result<Gives> {
     let Some(oid) = call.number(0) else { return Ok(Text(None)) };
     let relation = call.objects.relation(oid).filter(|_| is_of("pg_class"));
     let schema = call.objects.comments.iter().find(|(schema, _)| *schema == oid && is_of("pg_namespace"));
+    let mut constraints = call.objects.constraints.iter().filter(|_| is_of("pg_constraint"));
     Ok(Text(match (relation, schema) {
         (Some(relation), _) => relation.comment().clone(),
-        (None, schema) => schema.map(|(_, comment)| comment.clone()),
+        (None, Some((_, comment))) => Some(comment.clone()),
+        (None, None) => {
+            constraints.find(|known| known.oid == oid).and_then(|known| known.entry.comment.clone())
+        }
     }))
 }
 
@@ -587,7 +591,6 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_size_pretty", 't', |call| Ok(Text(call.number(0).map(|bytes| format!("{} kB", bytes / 1024))))),
     ("pg_stat_get_numscans", 'n', zero),
     ("pg_tablespace_location", 't', |_| text("")),
-    ("pg_advisory_unlock_all", 't', no_text),
     ("txid_current", 'n', zero),
     ("inet_server_port", 'n', |_| Ok(Number(None))),
     ("inet_server_addr", 't', no_text),

@@ -4,6 +4,7 @@
 //! catalogs when they are asked for; the others are empty. What the programs write in a way that DataFusion does not
 //! understand is rewritten before it is planned.
 
+mod column_type;
 mod definition;
 mod function;
 mod keywords;
@@ -19,13 +20,15 @@ use crate::catalog::Databases;
 use crate::scope::{Scope, TEMPORARY};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
+pub(crate) use column_type::catalog_column;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
 use datafusion::prelude::SessionContext;
 pub(crate) use definition::quote as quote_name;
-use hypostyle_types::{ColumnId, LogicalType};
+use hypostyle_types::LogicalType;
 use objects::{Objects, What};
+pub(crate) use objects::{attribute_number, tables_from};
 pub(crate) use rewrite::rewrite;
 use rows::{SystemRelation, batch, system_relation, system_relations};
 use settings::Settings;
@@ -33,11 +36,6 @@ use std::sync::{Arc, OnceLock};
 use tables::{Source, ViewColumns};
 
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
-
-/// The number of a column in its table.
-pub(crate) fn attribute_of(column: ColumnId) -> i64 {
-    objects::attribute_number(column)
-}
 
 /// Registers the functions of `pg_catalog`.
 pub(crate) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {

@@ -11,7 +11,7 @@ use super::type_rows::{NO_FUNCTION, procedures, type_rows};
 use super::types::{Shown, TEXT, by_name, shown};
 use crate::information_schema::standard_relations;
 use crate::scope::Scope;
-use hypostyle_storage::{ConstraintRule, Identity, TableEntry};
+use hypostyle_storage::{ConstraintRule, Deferral, Identity, TableEntry};
 use hypostyle_types::{LogicalType, Result};
 
 const HEAP: i64 = 2;
@@ -20,6 +20,7 @@ const DEFAULT_TABLESPACE: i64 = 1663;
 const DEFAULT_COLLATION: i64 = 100;
 const CLASS_OF_RELATIONS: i64 = 1259;
 const CLASS_OF_SCHEMAS: i64 = 2615;
+const CLASS_OF_CONSTRAINTS: i64 = 2606;
 const INT8_OID: i64 = 20;
 const UTF8: i64 = 6;
 
@@ -277,7 +278,8 @@ fn constraints(source: &Source<'_>) -> Vec<Row> {
     let each = source.objects.constraints.iter().map(|constraint| {
         let mut row = row! {
             oid: constraint.oid, conname: constraint.entry.name.as_str(), connamespace: constraint.schema,
-            condeferrable: false, condeferred: false, convalidated: true, conrelid: constraint.table,
+            condeferrable: constraint.entry.deferral != Deferral::Never,
+            condeferred: constraint.entry.deferral == Deferral::AtFirst, convalidated: true, conrelid: constraint.table,
             contypid: 0_i64, conindid: constraint.index, conparentid: 0_i64, conislocal: true, coninhcount: 0_i64,
             connoinherit: true, confupdtype: " ", confdeltype: " ", confmatchtype: " ",
         };
@@ -379,6 +381,9 @@ fn descriptions(source: &Source<'_>) -> Vec<Row> {
     };
     for (oid, comment) in &source.objects.comments {
         add(CLASS_OF_SCHEMAS, *oid, 0, &Some(comment.clone()));
+    }
+    for constraint in &source.objects.constraints {
+        add(CLASS_OF_CONSTRAINTS, constraint.oid, 0, &constraint.entry.comment);
     }
     for relation in &source.objects.relations {
         add(CLASS_OF_RELATIONS, relation.oid, 0, relation.comment());
