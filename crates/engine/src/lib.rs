@@ -5,6 +5,7 @@
 //! over the mapped column files; `session` ties them to a runtime and to memory. A query that only
 //! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
+mod advisory;
 mod aggregate;
 mod amplifier;
 mod any_equal;
@@ -30,6 +31,7 @@ mod multiset;
 mod null_keys;
 mod on;
 mod operand;
+mod origin;
 mod pattern;
 mod pg_catalog;
 mod pieces;
@@ -77,9 +79,11 @@ pub use transfer::{Transfer, TransferTrial};
 
 /// What PostgreSQL's protocol and its clients take for granted.
 pub mod postgres {
+    pub use crate::origin::Origin;
     pub use crate::pg_catalog::rows::VECTOR;
     pub use crate::pg_catalog::settings::{Settings, server_version, version};
     pub use crate::pg_catalog::types::*;
+    pub use crate::statement::shown_name;
     pub use crate::text_list::split_elements;
     pub use crate::time_zone::of_texts;
 }

@@ -5,6 +5,7 @@
 //! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
 //! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
 
+use crate::advisory::{self, Locks, SessionLocks};
 use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::chain::Chains;
 use crate::error::from_datafusion;
@@ -12,6 +13,7 @@ use crate::file;
 use crate::identity::Identity;
 use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
+use crate::origin::Origin;
 use crate::pg_catalog::settings::Settings;
 use crate::pieces::InPieces;
 use crate::planner::Planners;
@@ -172,6 +174,7 @@ pub struct Engine {
     options: RwLock<EngineOptions>,
     sessions: Mutex<Vec<Weak<Session>>>,
     sessions_opened: AtomicU64,
+    pub(crate) advisory_locks: Arc<Locks>,
 }
 
 /// What a session does now.
@@ -206,11 +209,12 @@ impl Engine {
             options: RwLock::new(options),
             sessions: Mutex::default(),
             sessions_opened: AtomicU64::new(0),
+            advisory_locks: Arc::default(),
         }))
     }
 
     /// Its sessions, oldest first.
-    fn sessions(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
         self.sessions.lock().iter().filter_map(Weak::upgrade).collect()
     }
 
@@ -329,6 +333,7 @@ pub struct Session {
     pub(crate) remembered: Mutex<Remembered>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
     pub(crate) transaction: Mutex<Option<Explicit>>,
     pub(crate) transactions_begun: AtomicU64,
@@ -349,6 +354,8 @@ pub struct Session {
     pub(crate) identity: Identity,
     /// The beginning of the last statement's text.
     statement: Mutex<String>,
+    /// Of the columns of the last statement's result, for a client of PostgreSQL's protocol.
+    pub(crate) origins: Mutex<Vec<Option<Origin>>>,
     /// Settings that the program around the engine has added.
     pub(crate) added_settings: RwLock<BTreeMap<&'static str, AddedSetting>>,
 }
@@ -441,6 +448,8 @@ impl Session {
         amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let locks = SessionLocks::new(&engine, id, &scope, &identity);
+        advisory::register(&context, &locks);
         let session = Arc::new_cyclic(|this| Self {
             this: this.clone(),
             engine,
@@ -451,6 +460,7 @@ impl Session {
             remembered: Mutex::default(),
             prepared: Mutex::default(),
             settings,
+            locks,
             transaction: Mutex::default(),
             transactions_begun: AtomicU64::new(0),
             attached_changes: AtomicU64::new(0),
@@ -465,6 +475,7 @@ impl Session {
             id,
             identity,
             statement: Mutex::default(),
+            origins: Mutex::default(),
             added_settings: RwLock::default(),
         });
         let mut sessions = session.engine.sessions.lock();
@@ -563,6 +574,11 @@ impl Session {
     /// The settings that clients of PostgreSQL know.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
+    }
+
+    /// The origins of the columns of the last statement's result, for a client of PostgreSQL's protocol.
+    pub fn take_origins(&self) -> Vec<Option<Origin>> {
+        std::mem::take(&mut self.origins.lock())
     }
 
     pub fn set_poll(&self, poll: Option<PollHook>) {
