@@ -10,6 +10,7 @@ mod completion;
 mod complexity;
 mod conflict;
 mod exhaustion;
+mod functions;
 mod interrupt;
 mod locks;
 mod memory;

@@ -5,7 +5,10 @@ use crate::amplifier::BoundFunctions;
 use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
-use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, time_zone};
+use crate::{
+    aggregate, arithmetic, cast, comparison, dependencies, field, interval, interval_part, null_keys,
+    operand, ranking, time_zone, value_keys,
+};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -26,11 +29,21 @@ const AS_WRITTEN: &[Rewrite] = &[
     comparison::joined_bytes,
     interval::with_intervals,
     interval::parts_of_durations,
+    interval_part::parts_of_intervals,
     comparison::similar,
 ];
 
-const AS_COERCED: &[Rewrite] =
-    &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::equal_zeros];
+const AS_COERCED: &[Rewrite] = &[
+    field::of_structures,
+    arithmetic::checked,
+    arithmetic::negated,
+    cast::as_in_sql,
+    value_keys::equal_by_keys,
+    interval::by_length,
+    ranking::place_in_window,
+    aggregate::of_ordered,
+    comparison::equal_zeros,
+];
 
 /// The analyzer rules of DataFusion with ours in their places.
 pub(crate) fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -96,6 +109,7 @@ impl AnalyzerRule for Rewrites {
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
+            let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.

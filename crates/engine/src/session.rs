@@ -8,6 +8,7 @@
 use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
+use crate::function::Clock;
 use crate::identity::Identity;
 use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
@@ -23,8 +24,8 @@ use crate::transfer::{SessionTransfer, Transfer};
 use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
-    aggregate, amplifier, any_equal, function, interval, operand, ranking, rules, shared, text_function,
-    time_zone,
+    aggregate, amplifier, any_equal, builtin, function, interval, operand, ranking, rules, shared,
+    text_function, time_zone,
 };
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -348,6 +349,7 @@ pub struct Session {
     pub(crate) identity: Identity,
     /// The beginning of the last statement's text.
     statement: Mutex<String>,
+    clock: Arc<Clock>,
     /// Settings that the program around the engine has added.
     pub(crate) added_settings: RwLock<BTreeMap<&'static str, AddedSetting>>,
 }
@@ -426,12 +428,14 @@ impl Session {
         context.register_udf(operand::function());
         context.register_udf(time_zone::function());
         context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
-        function::register(&context);
+        let clock = Arc::default();
+        function::register(&context, &clock);
         text_function::register(&context);
         ranking::register(&context);
         any_equal::register(&context);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);
+        builtin::register(&context, &meter);
         amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
@@ -459,6 +463,7 @@ impl Session {
             id,
             identity,
             statement: Mutex::default(),
+            clock,
             added_settings: RwLock::default(),
         });
         let mut sessions = session.engine.sessions.lock();
@@ -607,6 +612,7 @@ impl Session {
         self.check_killed()?;
         self.scope.held.lock().clear();
         self.meter.begin();
+        self.clock.set(self.transaction.lock().as_ref().map(|explicit| explicit.begun));
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
         *self.started.lock() = Instant::now();

@@ -27,6 +27,8 @@ pub(crate) struct Explicit {
     /// One for each database, by its name.
     transactions: Vec<(String, Transaction)>,
     pub read_only: bool,
+    /// In microseconds since 1970.
+    pub begun: i64,
     /// With a savepoint for each database.
     savepoints: Vec<(String, Vec<Savepoint>)>,
     /// The message of the error that aborted it.
@@ -256,7 +258,9 @@ impl Session {
         let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
         let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
         let number = self.transactions_begun.fetch_add(1, Ordering::Relaxed);
-        let explicit = Explicit { number, transactions, read_only, savepoints: Vec::new(), aborted: None };
+        let begun = chrono::Utc::now().timestamp_micros();
+        let explicit =
+            Explicit { number, transactions, read_only, begun, savepoints: Vec::new(), aborted: None };
         *self.transaction.lock() = Some(explicit);
         Ok(DONE)
     }
