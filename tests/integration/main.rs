@@ -11,6 +11,7 @@ mod complexity;
 mod conflict;
 mod examples;
 mod exhaustion;
+mod functions;
 mod interrupt;
 mod locks;
 mod memory;

@@ -5,6 +5,7 @@
 //! what is made of a batch of rows no more than [`Meter::batch_limit`], and there must be room for it (53200). What costs by more than the
 //! number of rows is computed in slices of rows, between which an interrupt is seen.
 
+use crate::builtin::SLEEP;
 use crate::error::external;
 use crate::meter::{Meter, SMALL_BYTES};
 use crate::sizes::{Argument, ELEMENT_BYTES};
@@ -235,8 +236,9 @@ fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
 
 /// Whether an expression calls a function that may take so long that somebody should be able to stop it.
 pub(crate) fn calls_slow_function(expr: &Expr) -> bool {
-    let is_slow =
-        |name: &str| FUNCTIONS.iter().any(|(known, _, cost)| *known == name && *cost != Cost::Output);
+    let is_slow = |name: &str| {
+        name == SLEEP || FUNCTIONS.iter().any(|(known, _, cost)| *known == name && *cost != Cost::Output)
+    };
     let calls =
         expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(call) if is_slow(call.func.name()))));
     calls.is_ok_and(|calls| calls)

@@ -6,8 +6,8 @@ use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{
-    arithmetic, cast, comparison, dependencies, filters, interval, null_keys, operand, repeated, shift,
-    shifted, time_zone,
+    aggregate, arithmetic, cast, comparison, dependencies, field, filters, interval, interval_part,
+    null_keys, operand, ranking, repeated, shift, shifted, time_zone, value_keys,
 };
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -31,12 +31,22 @@ const AS_WRITTEN: &[Rewrite] = &[
     comparison::joined_bytes,
     interval::with_intervals,
     interval::parts_of_durations,
+    interval_part::parts_of_intervals,
     comparison::similar,
     repeated::within,
 ];
 
-const AS_COERCED: &[Rewrite] =
-    &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::equal_zeros];
+const AS_COERCED: &[Rewrite] = &[
+    field::of_structures,
+    arithmetic::checked,
+    arithmetic::negated,
+    cast::as_in_sql,
+    value_keys::equal_by_keys,
+    interval::by_length,
+    ranking::place_in_window,
+    aggregate::of_ordered,
+    comparison::equal_zeros,
+];
 
 /// The analyzer rules of DataFusion with ours in their places.
 pub(crate) fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -164,6 +174,7 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
             let plan = plan.transform_data(shift::with_defaults)?;
             let plan = plan.transform_data(repeated::distinct_on)?;
+            let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.

@@ -10,6 +10,7 @@ use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::chain::Chains;
 use crate::error::from_datafusion;
 use crate::file;
+use crate::function::Clock;
 use crate::identity::Identity;
 use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
@@ -26,8 +27,8 @@ use crate::transfer::{SessionTransfer, Transfer};
 use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
-    aggregate, amplifier, any_equal, function, interval, operand, ranking, rules, shared, text_function,
-    time_zone,
+    aggregate, amplifier, any_equal, builtin, function, interval, operand, ranking, rules, shared,
+    text_function, time_zone,
 };
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -356,6 +357,7 @@ pub struct Session {
     statement: Mutex<String>,
     /// Of the columns of the last statement's result, for a client of PostgreSQL's protocol.
     pub(crate) origins: Mutex<Vec<Option<Origin>>>,
+    clock: Arc<Clock>,
     /// Settings that the program around the engine has added.
     pub(crate) added_settings: RwLock<BTreeMap<&'static str, AddedSetting>>,
 }
@@ -439,12 +441,14 @@ impl Session {
         context.register_udf(operand::function());
         context.register_udf(time_zone::function());
         context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
-        function::register(&context);
+        let clock = Arc::default();
+        function::register(&context, &clock);
         text_function::register(&context);
         ranking::register(&context);
         any_equal::register(&context);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);
+        builtin::register(&context, &meter);
         amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
@@ -476,6 +480,7 @@ impl Session {
             identity,
             statement: Mutex::default(),
             origins: Mutex::default(),
+            clock,
             added_settings: RwLock::default(),
         });
         let mut sessions = session.engine.sessions.lock();
@@ -629,6 +634,7 @@ impl Session {
         self.check_killed()?;
         self.scope.held.lock().clear();
         self.meter.begin();
+        self.clock.set(self.transaction.lock().as_ref().map(|explicit| explicit.begun));
         self.counters.done.store(0, Ordering::Relaxed);
         self.counters.total.store(0, Ordering::Relaxed);
         *self.started.lock() = Instant::now();

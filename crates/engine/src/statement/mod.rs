@@ -4,6 +4,7 @@ mod alike;
 mod alter;
 mod attach;
 mod backup;
+mod calls;
 mod chains;
 mod column;
 mod complete;
