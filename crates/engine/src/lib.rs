@@ -21,6 +21,7 @@ mod function;
 mod identity;
 mod information_schema;
 mod interval;
+mod json_path;
 mod memory;
 mod meter;
 mod null_keys;
@@ -59,6 +60,7 @@ pub use cast::interval_texts;
 pub use catalog::{ExternalTable, TableResolver, TakeMemory};
 pub use error::from_datafusion;
 pub use identity::{Identity, Privileges};
+pub use memory::Held;
 pub use session::{
     Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Rows, Session, SettingCheck,
     StoredResult,

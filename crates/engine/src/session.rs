@@ -25,8 +25,8 @@ use crate::transfer::{SessionTransfer, Transfer};
 use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
-    aggregate, amplifier, any_equal, function, interval, operand, ranking, rules, shared, text_function,
-    time_zone,
+    aggregate, amplifier, any_equal, function, interval, json_path, operand, ranking, rules, shared,
+    text_function, time_zone,
 };
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -437,6 +437,7 @@ impl Session {
         text_function::register(&context);
         ranking::register(&context);
         any_equal::register(&context);
+        json_path::register(&context);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);
         amplifier::register(&context, &meter);
@@ -573,6 +574,16 @@ impl Session {
     /// The origins of the columns of the last statement's result, for a client of PostgreSQL's protocol.
     pub fn take_origins(&self) -> Vec<Option<Origin>> {
         std::mem::take(&mut self.origins.lock())
+    }
+
+    /// Takes memory of the session's for what the program around the engine keeps for it.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn hold(&self, what: &str, bytes: u64) -> Result<Held> {
+        let held = Held::new(what, &self.context.runtime_env().memory_pool);
+        held.take(bytes)?;
+        Ok(held)
     }
 
     pub fn set_poll(&self, poll: Option<PollHook>) {

@@ -12,6 +12,7 @@ mod rewrite;
 pub(crate) mod rows;
 pub(crate) mod settings;
 mod tables;
+mod type_lists;
 pub(crate) mod types;
 
 use crate::catalog::Databases;
@@ -37,6 +38,7 @@ pub(crate) const PG_CATALOG: &str = "pg_catalog";
 /// Registers the functions of `pg_catalog`.
 pub(crate) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
     function::register(context, scope, settings);
+    type_lists::register(context);
 }
 
 /// Whether there is a relation of that name, which needs no schema in front of it.
