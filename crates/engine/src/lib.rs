@@ -27,6 +27,7 @@ mod information_schema;
 mod interval;
 mod interval_part;
 mod interval_text;
+mod json_path;
 mod lateral;
 mod levels;
 mod memory;
@@ -73,6 +74,7 @@ pub use cast::interval_texts;
 pub use catalog::{ExternalTable, TableResolver, TakeMemory};
 pub use error::from_datafusion;
 pub use identity::{Identity, Privileges};
+pub use memory::Held;
 pub use session::{
     Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Rows, Session, SettingCheck,
     StoredResult,

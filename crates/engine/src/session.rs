@@ -27,7 +27,7 @@ use crate::transfer::{SessionTransfer, Transfer};
 use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
-    aggregate, amplifier, any_equal, builtin, function, interval, operand, ranking, rules, shared,
+    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, rules, shared,
     text_function, time_zone,
 };
 use arrow::datatypes::{Schema, SchemaRef};
@@ -446,6 +446,7 @@ impl Session {
         text_function::register(&context);
         ranking::register(&context);
         any_equal::register(&context);
+        json_path::register(&context);
         scope.bind(context.state_weak_ref());
         crate::pg_catalog::register(&context, &scope, &settings);
         builtin::register(&context, &meter);
@@ -584,6 +585,16 @@ impl Session {
     /// The origins of the columns of the last statement's result, for a client of PostgreSQL's protocol.
     pub fn take_origins(&self) -> Vec<Option<Origin>> {
         std::mem::take(&mut self.origins.lock())
+    }
+
+    /// Takes memory of the session's for what the program around the engine keeps for it.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn hold(&self, what: &str, bytes: u64) -> Result<Held> {
+        let held = Held::new(what, &self.context.runtime_env().memory_pool);
+        held.take(bytes)?;
+        Ok(held)
     }
 
     pub fn set_poll(&self, poll: Option<PollHook>) {

@@ -5,6 +5,7 @@ use super::calls;
 use super::lists;
 use super::macros::expanded;
 use crate::any_equal;
+use crate::json_path::at_path;
 use crate::operand::{self, call};
 use crate::text_list::split_elements;
 use datafusion::sql::sqlparser::ast::{
@@ -19,7 +20,7 @@ use std::ops::ControlFlow;
 /// Puts the forms that are known in the place of the others.
 ///
 /// # Errors
-/// `Unsupported` for a sample, a FETCH or a path that cannot be had.
+/// `Unsupported` for a sample or a FETCH that cannot be had.
 pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
     match statement.visit(&mut Forms::default()) {
         ControlFlow::Continue(()) => Ok(()),
@@ -137,10 +138,18 @@ impl VisitorMut for Forms {
                 ControlFlow::Continue(())
             }
             Expr::BinaryOp { left, op: BinaryOperator::HashArrow, right } => {
-                done(path(left, right).map(|steps| *expr = call("json_get", steps)))
+                *expr = match path(left, right) {
+                    Some(steps) => call("json_get", steps),
+                    None => at_path(taken(left), taken(right), false),
+                };
+                ControlFlow::Continue(())
             }
             Expr::BinaryOp { left, op: BinaryOperator::HashLongArrow, right } => {
-                done(path(left, right).map(|steps| *expr = call("json_as_text", steps)))
+                *expr = match path(left, right) {
+                    Some(steps) => call("json_as_text", steps),
+                    None => at_path(taken(left), taken(right), true),
+                };
+                ControlFlow::Continue(())
             }
             _ => ControlFlow::Continue(()),
         }
@@ -259,7 +268,8 @@ fn is_parameter(expr: &Expr) -> bool {
 
 fn is_json(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::HashArrow, .. } => true,
+        Expr::BinaryOp { op: BinaryOperator::Arrow, .. } => true,
+        Expr::BinaryOp { op: BinaryOperator::HashArrow, right, .. } => steps(right).is_some(),
         Expr::Nested(inner) => is_json(inner),
         _ => false,
     }
@@ -272,26 +282,21 @@ fn as_column(expr: &mut Expr) {
     }
 }
 
-/// A JSON value, and the steps of a path into it.
-fn path(json: &mut Expr, path: &Expr) -> Result<Vec<Expr>> {
-    let steps = match path {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => split_elements(text),
-            _ => None,
-        },
-        _ => None,
-    };
-    let steps = steps.and_then(|steps| steps.into_iter().collect::<Option<Vec<String>>>());
-    let steps = steps.ok_or_else(|| {
-        Error::unsupported(
-            "a path into JSON is a constant, as in data #>> '{a,0,b}'; or write data -> 'a' ->> 0",
-        )
-    })?;
+/// The steps of a constant path.
+fn steps(path: &Expr) -> Option<Vec<String>> {
+    let Expr::Value(value) = path else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    split_elements(text)?.into_iter().collect()
+}
+
+/// A JSON value, and the steps of a path into it, if that is constant.
+fn path(json: &mut Expr, path: &Expr) -> Option<Vec<Expr>> {
+    let steps = steps(path)?;
     let step = |step: String| match step.parse::<u32>() {
         Ok(index) => Expr::Value(Value::Number(index.to_string(), false).into()),
         Err(_) => Expr::Value(Value::SingleQuotedString(step).into()),
     };
-    Ok(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
+    Some(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
 }
 
 /// FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.
