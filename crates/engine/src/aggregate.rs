@@ -1,4 +1,4 @@
-//! `sum` and `avg` that are exact where DataFusion's are not.
+//! `sum` and `avg` that are exact where DataFusion's are not, and `bool_and` and `bool_or` that slide.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴, and cuts the average of decimals after four more digits. Both
 //! are wrapped here: integers are added as 128-bit decimals, and a sum that BIGINT does not hold is an
@@ -6,6 +6,7 @@
 
 use crate::cast::{cast as cast_as_sql, type_name};
 use crate::error::external;
+use crate::sliding::Truths;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
 use arrow::compute::{CastOptions, cast, cast_with_options, sum};
@@ -13,7 +14,9 @@ use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::functions_aggregate::{average::avg_udaf, sum::sum_udaf};
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
@@ -25,8 +28,8 @@ use hypostyle_types::Error;
 use std::sync::Arc;
 
 /// The functions, to take the places of DataFusion's.
-pub(crate) fn functions() -> [AggregateUDF; 2] {
-    [sum_udaf(), avg_udaf()].map(|inner| AggregateUDF::from(Exact { inner }))
+pub(crate) fn functions() -> [AggregateUDF; 4] {
+    [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| AggregateUDF::from(Exact { inner }))
 }
 
 /// Refuses the least and the greatest of values without an order.
@@ -211,6 +214,11 @@ impl AggregateUDFImpl for Exact {
         if args.is_distinct && self.inner.name() == "sum" {
             // DataFusion slides distinct sums of BIGINT only.
             return self.inner.create_sliding_accumulator(args);
+        }
+        match self.inner.name() {
+            "bool_and" => return Ok(Box::new(Truths::all())),
+            "bool_or" => return Ok(Box::new(Truths::any())),
+            _ => {}
         }
         self.wrap(args, |inner, args| inner.create_sliding_accumulator(args))
     }

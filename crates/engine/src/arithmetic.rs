@@ -8,7 +8,7 @@
 use crate::cast::{cast as cast_as_sql, cast_scalar, type_name};
 use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array};
 use arrow::compute::cast;
-use arrow::compute::kernels::numeric::{add, div, mul, neg, sub};
+use arrow::compute::kernels::numeric::{add, div, mul, neg, rem, sub};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Decimal128Type, Decimal256Type, Field,
     FieldRef, Float32Type, Float64Type,
@@ -62,15 +62,16 @@ pub(crate) fn divided(expression: Expr, schema: &DFSchema) -> Result<Transformed
 
 /// Whether a quotient is one of a decimal and a decimal or an integer.
 fn exact_quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
-    let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
     match (type_of(left, schema), type_of(right, schema)) {
-        (Ok(left), Ok(right)) => (left.is_decimal() || right.is_decimal()) && exact(&left) && exact(&right),
+        (Ok(left), Ok(right)) => {
+            (left.is_decimal() || right.is_decimal()) && is_exact(&left) && is_exact(&right)
+        }
         _ => false,
     }
 }
 
 /// The operator and the operands of a function of ours.
-fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
+pub(crate) fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
     let arithmetic = func.inner().downcast_ref::<Arithmetic>()?;
     Some((arithmetic.operator, args.as_slice().try_into().ok()?))
@@ -89,7 +90,7 @@ fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
     for (operator, right) in operators.into_iter().rev() {
         found = match operator {
             Operator::Divide => DataType::Float64,
-            _ => result_type(operator, &found, &type_of(right, schema)?)?,
+            _ => coerced_type(operator, &found, &type_of(right, schema)?)?,
         };
     }
     Ok(found)
@@ -109,9 +110,8 @@ pub(crate) fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed
         _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
     };
     // An expression whose type cannot be told is one that planning refuses.
-    let exact = |data_type: &DataType| data_type.is_decimal() || data_type.is_integer();
     let result = match (type_of(&left, schema), type_of(&right, schema)) {
-        (Ok(left), Ok(right)) if exact(&left) && exact(&right) => result_type(op, &left, &right).ok(),
+        (Ok(left), Ok(right)) if is_exact(&left) && is_exact(&right) => coerced_type(op, &left, &right).ok(),
         _ => None,
     };
     let may_overflow = result.is_some_and(|result| match result {
@@ -229,9 +229,55 @@ fn shifted(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<Ar
     cast(&places.with_data_type(WIDE), of)
 }
 
-/// The type of `left operator right`, for operands that have been coerced.
-fn result_type(operator: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
+/// The type of `left operator right` for operands that have been coerced.
+fn coerced_type(operator: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
     BinaryTypeCoercer::new(left, &operator, right).get_result_type()
+}
+
+/// Whether numbers are integers or decimals, of which results are exact.
+fn is_exact(of: &DataType) -> bool {
+    of.is_decimal() || of.is_integer()
+}
+
+/// The type of `left operator right` for numbers as they are written.
+pub(crate) fn result_type(operator: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
+    let is_quotient = operator == Operator::Divide && (left.is_decimal() || right.is_decimal());
+    match is_quotient && is_exact(left) && is_exact(right) {
+        true => Ok(DataType::Float64),
+        false => coerced_type(operator, left, right),
+    }
+}
+
+/// `left operator right` of numbers as they are written.
+///
+/// # Errors
+/// What is out of the result's range; a division by zero.
+pub(crate) fn computed(
+    operator: Operator,
+    left: &ColumnarValue,
+    right: &ColumnarValue,
+) -> Result<ColumnarValue> {
+    let types = [left.data_type(), right.data_type()];
+    let is_quotient = operator == Operator::Divide && types.iter().any(DataType::is_decimal);
+    if is_quotient && types.iter().all(is_exact) {
+        return quotient(left, right);
+    }
+    let (of_left, of_right) = BinaryTypeCoercer::new(&types[0], &operator, &types[1]).get_input_types()?;
+    let cast = |value: &ColumnarValue, of: &DataType, wanted: &DataType| match of == wanted {
+        true => Ok(value.clone()),
+        false => value.cast_to(wanted, None),
+    };
+    let (left, right) = (cast(left, &types[0], &of_left)?, cast(right, &types[1], &of_right)?);
+    let result = match operator {
+        Operator::Plus => apply(&left, &right, add),
+        Operator::Minus => apply(&left, &right, sub),
+        Operator::Multiply => apply(&left, &right, mul),
+        Operator::Divide => apply(&left, &right, div),
+        Operator::Modulo => apply(&left, &right, rem),
+        other => return Err(plan_datafusion_err!("{other} is no operator of numbers")),
+    }?;
+    check_digits(&result)?;
+    Ok(result)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -276,7 +322,7 @@ impl ScalarUDFImpl for Arithmetic {
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
             [_, _] if self.operator == Operator::Divide => Ok(DataType::Float64),
-            [left, right] => result_type(self.operator, left, right),
+            [left, right] => coerced_type(self.operator, left, right),
             _ => Err(plan_datafusion_err!("{} takes two arguments", self.name)),
         }
     }

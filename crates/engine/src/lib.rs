@@ -5,6 +5,7 @@
 //! over the mapped column files; `session` ties them to a runtime and to memory. A query that only
 //! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
+mod advisory;
 mod aggregate;
 mod amplifier;
 mod any_equal;
@@ -12,23 +13,29 @@ mod arithmetic;
 mod builtin;
 mod cast;
 mod catalog;
+mod chain;
 mod comparison;
 mod dependencies;
 mod error;
 mod expansion;
 mod field;
 mod file;
+mod filters;
 mod function;
 mod identity;
 mod information_schema;
 mod interval;
 mod interval_part;
 mod interval_text;
+mod lateral;
+mod levels;
 mod memory;
 mod meter;
+mod multiset;
 mod null_keys;
 mod on;
 mod operand;
+mod origin;
 mod pattern;
 mod pg_catalog;
 mod pieces;
@@ -36,6 +43,7 @@ mod planner;
 mod pushdown;
 mod quantified;
 mod ranking;
+mod repeated;
 mod rules;
 mod scalar;
 mod scan;
@@ -43,7 +51,10 @@ mod scope;
 mod sequence;
 mod session;
 mod shared;
+mod shift;
+mod shifted;
 mod sizes;
+mod sliding;
 mod spill;
 mod statement;
 mod text_function;
@@ -73,9 +84,11 @@ pub use transfer::{Transfer, TransferTrial};
 
 /// What PostgreSQL's protocol and its clients take for granted.
 pub mod postgres {
+    pub use crate::origin::Origin;
     pub use crate::pg_catalog::rows::VECTOR;
     pub use crate::pg_catalog::settings::{Settings, server_version, version};
     pub use crate::pg_catalog::types::*;
+    pub use crate::statement::shown_name;
     pub use crate::text_list::split_elements;
     pub use crate::time_zone::of_texts;
 }

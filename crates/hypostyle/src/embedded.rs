@@ -4,6 +4,7 @@ use crate::connection::{
     AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
 };
 use crate::{Database, Parameters, PollHook, Progress, QueryResult, TableResolver};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Meter;
 use hypostyle_engine::postgres::Settings;
@@ -146,15 +147,15 @@ impl Embedded {
         }
     }
 
-    pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
-        let Described { parameters, gives } = self.session()?.describe_statement(sql)?;
+    pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
+        let Described { parameters, gives, origins } = self.session()?.describe_statement(sql, given)?;
         let column = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
         let (columns, runs_to_tell) = match gives {
             Gives::Rows(columns) => (Some(columns.into_iter().map(column).collect()), false),
             Gives::Nothing => (None, false),
             Gives::Unknown => (None, true),
         };
-        Ok(StatementDescription { parameters, columns, runs_to_tell })
+        Ok(StatementDescription { parameters, columns, runs_to_tell, origins })
     }
 
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {

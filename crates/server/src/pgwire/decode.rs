@@ -43,16 +43,28 @@ fn logical_type(scalar: PostgresType) -> LogicalType {
     }
 }
 
+/// The type that values of a parameter have whose type the client tells; `None` for one that it leaves open.
+pub(super) fn type_of_parameter(oid: u32) -> Option<DataType> {
+    let (scalar, is_array) = pg::by_oid(oid)?;
+    // A number's own digits decide on its precision.
+    let is_numeric = scalar == pg::NUMERIC && !is_array;
+    Some(if is_numeric { DataType::Decimal128(38, 10) } else { of_parameter(scalar, is_array).arrow_type() })
+}
+
+fn of_parameter(scalar: PostgresType, is_array: bool) -> LogicalType {
+    match is_array {
+        true => LogicalType::List { element: Box::new(logical_type(scalar)) },
+        false => logical_type(scalar),
+    }
+}
+
 /// The value of a parameter, of a session with a time zone.
 ///
 /// # Errors
 /// `22P02` for a text, `22P03` for bytes that are no value of the type.
 pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &str) -> Result<ScalarValue> {
     let (scalar, is_array) = pg::by_oid(oid).unwrap_or((pg::TEXT, false));
-    let of = match is_array {
-        true => LogicalType::List { element: Box::new(logical_type(scalar)) },
-        false => logical_type(scalar),
-    };
+    let of = of_parameter(scalar, is_array);
     let Some(value) = value else {
         return match oid {
             // NULL takes the type of what is around it.

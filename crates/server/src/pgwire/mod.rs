@@ -185,6 +185,7 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
     let registered = server.cancels.add(&connection)?;
     let settings = connection.postgres_settings()?;
     settings.set_process(registered.key.process);
+    settings.set_wire();
     Ok((connection, registered))
 }
 
