@@ -59,7 +59,7 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 		-- --nocapture --test-threads 1
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
 		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py \
-		tests/test_against_duckdb.py tests/test_against_sqlite.py tests/test_statement_fuzz.py
+		tests/test_against_duckdb.py tests/test_against_sqlite.py tests/test_compared.py tests/test_statement_fuzz.py
 	@. scripts/env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
 		&& HYPOSTYLE_PGWIRE="$$CARGO_TARGET_DIR/release/examples/pgwire" HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		"$$VENV/bin/python" -m pytest -q -s tests/test_pgwire_hostile.py
