@@ -4,24 +4,29 @@ mod alike;
 mod alter;
 mod attach;
 mod backup;
+mod calls;
 mod chains;
 mod column;
 mod complete;
 mod constraint;
 mod copy;
 mod ddl;
+mod deferred;
 mod describe;
 mod direct;
+mod explain_options;
 mod expression;
 mod forms;
 mod gate;
 mod given;
 mod grouping;
+mod having;
 mod index;
 mod insert;
 mod lists;
 pub(crate) mod literal;
 mod macros;
+mod maintenance;
 mod merge;
 mod names;
 mod natural;
@@ -44,9 +49,12 @@ mod types;
 mod using;
 mod values;
 mod watched;
+mod wire_names;
+mod wire_rows;
 mod with;
 mod write;
 
+pub(crate) use backup::deferral;
 pub(crate) use complete::default_of;
 pub(crate) use ddl::fold;
 pub(crate) use gate::{STACK_BYTES_MAX, too_complex};
@@ -60,11 +68,14 @@ pub use split::{split_statements, statement_is_complete};
 use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
+pub use wire_names::shown_name;
 
+use crate::advisory::may_lock;
 use crate::error::{from_datafusion, wrong_parameters};
 use crate::memory::for_text;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use alter::ConstraintComment;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
@@ -78,6 +89,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use explain_options::ExplainOptions;
 use gate::{check_size, with_room};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -110,6 +122,7 @@ impl Session {
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
+        self.origins.lock().clear();
         self.note_statement(sql);
         let remembered = self.remembered.lock().get(sql);
         match remembered {
@@ -125,7 +138,7 @@ impl Session {
                 let start = || self.start_unpinned();
                 return self.in_transaction_from(start, sql, ATTEMPTS, || Ok(Outcome::batch(batch.clone())));
             }
-            Some(Parsed::Other(statement, given)) if given == positional(parameters) => {
+            Some(Parsed::Other(statement, given)) if given == positional(parameters) && !may_lock(sql) => {
                 return self.in_transaction(sql, || {
                     let statement = DfStatement::Statement(Box::new(statement.as_ref().clone()));
                     self.execute_parsed(statement, parameters)
@@ -143,14 +156,37 @@ impl Session {
             let parameters = if last { parameters } else { &Parameters::None };
             let may_change = !keeps_state(statement);
             self.forget_state(may_change);
+            let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {
                 check_size(statement)?;
-                self.execute_one(statement, parameters)
+                match locks {
+                    true => self.with_locks(|| self.computed(self.execute_one(statement, parameters)?)),
+                    false => self.execute_one(statement, parameters),
+                }
             });
+            if !self.is_in_transaction() {
+                self.locks.end_transaction();
+            }
             self.forget_state(may_change);
             outcome = result?;
         }
         Ok(outcome)
+    }
+
+    /// Parses a statement of the caller's.
+    pub(super) fn parse_own(&self, sql: &str) -> Result<DfStatement> {
+        match self.settings.is_wire() {
+            true => parse_for_wire(sql),
+            false => parse(sql),
+        }
+    }
+
+    /// Names the columns of a query that gives what a statement of the caller's asks for.
+    pub(super) fn name_columns(&self, query: &mut Query) {
+        if self.settings.is_wire() {
+            wire_names::name_query(query);
+        }
+        name_columns(query);
     }
 
     /// A query that is written for a statement of the caller's, parsed once for all times that it runs.
@@ -174,6 +210,17 @@ impl Session {
         if may_change {
             *self.spare_state.lock() = None;
             self.remembered.lock().forget_results();
+        }
+    }
+
+    /// The outcome with all its rows.
+    fn computed(&self, outcome: Outcome) -> Result<Outcome> {
+        match outcome {
+            stream @ Outcome::Stream { .. } => {
+                let (schema, batches) = self.collect_rows(stream)?;
+                Ok(Outcome::Batches { schema, batches })
+            }
+            other => Ok(other),
         }
     }
 
@@ -201,13 +248,26 @@ impl Session {
             ["ALTER", "SEQUENCE", ..] => self.alter_sequence(sql),
             ["ALTER", "TABLE", ..] if let Some(alter) = AlterMaker::of(sql) => self.alter_maker(&alter),
             ["PRAGMA", ..] => self.pragma(sql),
+            ["EXPLAIN", ..] if let Some(options) = ExplainOptions::of(sql)? => {
+                self.explain_with(&options, parameters)
+            }
+            ["VACUUM", ..] => self.vacuum_tables(sql),
+            ["ANALYZE" | "ANALYSE", ..] => self.analyze_tables(sql),
+            ["CREATE" | "DROP", "EXTENSION", ..] => self.extension(sql),
+            ["REFRESH", "MATERIALIZED", ..] => Err(Error::unsupported(
+                "materialized views are not supported; write the table anew from its query",
+            )),
+            ["SET", "CONSTRAINTS", ..] => self.set_constraints(sql),
+            ["COMMENT", "ON", ..] if let Some(comment) = ConstraintComment::of(sql)? => {
+                self.comment_constraint(comment)
+            }
             ["CHECKPOINT", ..] => {
                 self.identity.privileges.check_write()?;
                 self.scope.current_database()?.database.checkpoint()?;
                 Ok(DONE)
             }
             _ => {
-                let mut statement = parse(&number_placeholders(sql, parameters)?)?;
+                let mut statement = self.parse_own(&number_placeholders(sql, parameters)?)?;
                 let mut of_literals = false;
                 if let DfStatement::Statement(inner) = &mut statement
                     && keeps_state(sql)
@@ -280,7 +340,7 @@ impl Session {
                 if let Some(outcome) = self.whole_table(&query)? {
                     return Ok(outcome);
                 }
-                name_columns(&mut query);
+                self.name_columns(&mut query);
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
@@ -492,36 +552,6 @@ impl Session {
         let batch = RecordBatch::try_from_iter(columns)
             .map_err(|error| Error::internal(format!("cannot list the damage: {error}")))?;
         Ok(Outcome::batch(batch))
-    }
-
-    fn summarize(&self, sql: &str) -> Result<Outcome> {
-        let source = sql.trim()["SUMMARIZE".len()..].trim();
-        let is_query = matches!(
-            leading_words(source).first().map(String::as_str),
-            Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
-        );
-        let source = if is_query { format!("({source}) AS source") } else { source.to_string() };
-        let rows = self.query(
-            parse(&format!("SELECT * FROM {source} WHERE true OR random() > 2"))?,
-            &Parameters::None,
-        )?;
-        let (Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. }) = rows else {
-            return Err(Error::internal("a query to summarize gave no rows"));
-        };
-        let columns = schema
-            .fields()
-            .iter()
-            .map(|field| {
-                let name = LogicalType::from_arrow(field)?.to_string();
-                Ok((field.name().clone(), field.data_type().clone(), name))
-            })
-            .collect::<Result<Vec<summarize::Column>>>()?;
-        let statement = parse(&summarize::summarize_sql(&source, &columns))?;
-        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
-        let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
-            return Err(Error::internal("a summary is one row"));
-        };
-        Ok(Outcome::batch(summarize::unpivot(wide, &columns)?))
     }
 
     /// `CALL tpch_generate(sf => 1)`: the eight TPC-H tables, in one transaction.
@@ -804,7 +834,13 @@ fn tokens_of(sql: &str) -> Vec<Token> {
 /// `Syntax`, which is 54001 where the text is too complex.
 fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
-    let tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    // A text between dollars stands wherever one may stand, as in COMMENT ON.
+    for token in &mut tokens {
+        if let Token::DollarQuotedString(text) = &mut token.token {
+            token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
+        }
+    }
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
     let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
@@ -843,9 +879,23 @@ fn in_any(sql: &str, has: &dyn Fn(&[&str]) -> bool) -> Result<VecDeque<DfStateme
     others.map_err(|_| error)
 }
 
+/// [`parse`] of a statement of a session that speaks PostgreSQL's protocol: unnamed columns get the names that PostgreSQL
+/// gives them, and functions that give rows give them among the columns of a query, too.
+pub(crate) fn parse_for_wire(sql: &str) -> Result<DfStatement> {
+    parse_and(sql, |statement| {
+        wire_names::name_columns(statement);
+        wire_rows::unnest_lists(statement);
+    })
+}
+
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
+    parse_and(sql, |_| {})
+}
+
+/// [`parse`] with something done to the statement as it is written.
+fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement> {
     check_size(sql)?;
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
@@ -875,6 +925,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             if let Some(inner) = explained(&mut statement) {
+                prepare(inner);
                 if has(&["AND", "OR"]) {
                     chains::balance(inner);
                 }
@@ -888,6 +939,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                 precedence::correct(inner);
                 row::rewrite(inner)?;
                 forms::rewrite(inner)?;
+                having::rewrite(inner);
                 if has(&["USING"]) {
                     using::rewrite(inner)?;
                 }
