@@ -137,7 +137,7 @@ fn loses_unknown(filter: &Filter) -> bool {
     split_conjunction(&filter.predicate).into_iter().any(|condition| {
         match tested(condition) {
             // Such an anti join takes NULLs for what was sought, or does not see them.
-            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied),
+            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied, schema),
             _ => !passes_if_true(condition, schema),
         }
     })
@@ -151,10 +151,18 @@ fn tested(condition: &Expr) -> (&Expr, bool) {
     }
 }
 
-/// Whether an anti join for a condition would have another key than the value that is sought, or none.
-fn is_odd_anti(test: &InSubquery, denied: bool) -> bool {
-    let is_constant = test.expr.column_refs().is_empty();
-    test.negated != denied && (is_constant || !test.subquery.outer_ref_columns.is_empty())
+/// Whether an anti join for a condition would have another key than the value that is sought, or none; or would take no notice of
+/// its NULLs, since the columns that it is made of have none.
+fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
+    if test.negated == denied {
+        return false;
+    }
+    let columns = test.expr.column_refs();
+    let has_nulls =
+        columns.iter().any(|column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable()));
+    let is_constant = columns.is_empty();
+    let makes_nulls = !has_nulls && test.expr.nullable(schema).unwrap_or(true);
+    is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
 }
 
 /// Whether an IN may be neither true nor false.
@@ -296,7 +304,7 @@ impl Unnesting<'_> {
             _ if extent == Extent::All => false,
             (Expr::Exists(exists), _) => !is_renamed(&exists.subquery.subquery),
             (Expr::InSubquery(test), denied) => {
-                !is_odd_anti(test, denied) && !is_renamed(&test.subquery.subquery)
+                !is_odd_anti(test, denied, filter.input.schema()) && !is_renamed(&test.subquery.subquery)
             }
             _ => false,
         };
