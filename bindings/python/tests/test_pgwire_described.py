@@ -1,4 +1,4 @@
-"""What the extended protocol describes is what comes, whatever the types of parameters and however it is asked."""
+"""What the extended protocol describes is what comes, whatever the parameters and however it is asked."""
 
 import asyncio
 import datetime

@@ -1,4 +1,4 @@
-"""What PostgreSQL's tools take for granted: where columns come from, advisory locks, rows of functions, EXPLAIN as JSON."""
+"""What tools take for granted: origins of columns, advisory locks, rows of functions, plans as JSON."""
 
 import json
 import os

@@ -7,7 +7,7 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
 use hypostyle_engine::postgres::{Origin, Settings};
-use hypostyle_engine::{Identity, SettingCheck, Transfer};
+use hypostyle_engine::{Held, Identity, SettingCheck, Transfer};
 use hypostyle_types::{Error, LogicalType, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -279,6 +279,17 @@ impl Connection {
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.
     pub fn interrupt(&self) {
         on_either!(self, connection => connection.interrupt());
+    }
+
+    /// Takes memory of a session of a database in this process for what is kept for it, until that is dropped.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; `Closed`.
+    pub fn hold(&self, what: &str, bytes: u64) -> Result<Option<Held>> {
+        match &self.kind {
+            Kind::Embedded(connection) => connection.hold(what, bytes).map(Some),
+            Kind::Remote(_) => Ok(None),
+        }
     }
 
     /// Looks whether the running statement has to end, as waiting for it does: for loops that take its rows; of a database in this

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Meter;
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{Described, Gives, Identity, Outcome, Poll, Session, SettingCheck, Transfer};
+use hypostyle_engine::{Described, Gives, Held, Identity, Outcome, Poll, Session, SettingCheck, Transfer};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -43,6 +43,10 @@ impl Embedded {
         let running = self.meter.begin();
         let outcome = session.execute(sql, &parameters)?;
         QueryResult::embedded(session, outcome, running)
+    }
+
+    pub fn hold(&self, what: &str, bytes: u64) -> Result<Held> {
+        self.session()?.hold(what, bytes)
     }
 
     pub fn check_interrupt(&self) -> Result<()> {

@@ -8,6 +8,7 @@ use super::settings::{Settings, version};
 use super::tables::{number_of_function, serial_sequence};
 use super::type_rows::{NO_FUNCTION, procedures};
 use super::types::{Shown, by_name, format_type, shown};
+use crate::builtin::braces;
 use crate::scope::{SCHEMA_PUBLIC, Scope};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::compute::cast;
@@ -399,6 +400,10 @@ fn literal(text: &str) -> String {
 /// `format` of PostgreSQL, with `%s`, `%I`, `%L` and `%%`, positions (`%2$s`) and widths.
 fn formatted(call: &Call<'_>) -> Result<Gives> {
     let Some(pattern) = call.text(0) else { return Ok(Text(None)) };
+    // DuckDB's patterns have no signs of PostgreSQL's.
+    if !pattern.contains('%') && pattern.contains('{') && call.arguments.len() > 1 {
+        return text(braces(call.arguments)?);
+    }
     let (mut out, mut rest, mut next) = (String::new(), pattern, 1);
     while let Some(start) = rest.find('%') {
         out.push_str(&rest[..start]);
@@ -446,21 +451,6 @@ fn search_path(call: &Call<'_>) -> Result<Gives> {
     let with_system = call.text(0) == Some("true");
     let system = with_system.then(|| "pg_catalog".to_string());
     Ok(Names(system.into_iter().chain([call.known.scope.current().1]).collect()))
-}
-
-fn json_object(call: &Call<'_>) -> Result<Gives> {
-    let value = |place: usize| match (call.text(place), call.fields.get(place).map(|field| field.data_type()))
-    {
-        (None, _) => serde_json::Value::Null,
-        (Some(text), Some(DataType::Boolean)) => serde_json::Value::Bool(text == "true"),
-        (Some(text), Some(of)) if of.is_integer() => {
-            text.parse::<i64>().map_or_else(|_| text.into(), serde_json::Value::from)
-        }
-        (Some(text), _) => text.into(),
-    };
-    let members = (0..call.arguments.len() / 2)
-        .map(|pair| (call.text(2 * pair).unwrap_or_default().to_string(), value(2 * pair + 1)));
-    text(serde_json::Value::Object(members.collect()).to_string())
 }
 
 /// The functions, with the type of what they give: `t`ext, `n`umber, `b`oolean or a list of `N`ames.
@@ -578,7 +568,6 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     // There are no partitions: each table is its own and only ancestor.
     ("pg_partition_ancestors", 'n', relation_in),
     ("pg_partition_root", 'n', relation_in),
-    ("json_build_object", 't', json_object),
     ("obj_description", 't', object_comment),
     ("shobj_description", 't', no_text),
     ("col_description", 't', column_comment),

@@ -13,6 +13,7 @@ mod rewrite;
 pub(crate) mod rows;
 pub(crate) mod settings;
 mod tables;
+mod type_lists;
 mod type_rows;
 pub(crate) mod types;
 
@@ -41,6 +42,7 @@ pub(crate) const PG_CATALOG: &str = "pg_catalog";
 pub(crate) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
     function::register(context, scope, settings);
     keywords::register(context);
+    type_lists::register(context);
 }
 
 /// Whether there is a relation of that name, which needs no schema in front of it.

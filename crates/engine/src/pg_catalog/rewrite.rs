@@ -225,6 +225,9 @@ impl Rewriter {
                 (function, false) => call(&format!("{function}_out"), vec![expr]),
             };
         }
+        if name == "regtype" && is_array && !is_text_or_parameter(&expr) {
+            return call(super::type_lists::NAME, vec![expr]);
+        }
         let plain = match name.as_str() {
             "oid" | "xid" | "cid" | "int8" => {
                 // A number that has just become a name becomes the number again.

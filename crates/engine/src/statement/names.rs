@@ -24,7 +24,7 @@ pub(crate) fn name_columns(query: &mut Query) {
 }
 
 /// The SELECT that gives a query's columns their names.
-fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+pub(super) fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
         SetExpr::SetOperation { left, .. } => first_select(left),

@@ -2,12 +2,14 @@
 //! gives them, of which several columns may have the same. Programs read columns by them.
 
 use super::ddl::fold;
+use super::names::first_select;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, ObjectName, OrderByKind, Query,
-    Select, SelectItem, SetExpr, Statement, Subscript, TableFactor, TableWithJoins, TimezoneInfo,
-    TrimWhereField,
+    SelectItem, SetExpr, Statement, Subscript, TableFactor, TimezoneInfo, TrimWhereField, VisitMut,
+    VisitorMut,
 };
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 /// Between a column's name and the number that tells it from others of that name. No name of a client's has it.
 const APART: char = '\0';
@@ -19,25 +21,25 @@ const NAMELESS: &str = "?column?";
 const VALUES: [&str; 6] =
     ["current_catalog", "current_role", "current_schema", "current_user", "session_user", "user"];
 
-/// Names the unnamed columns of a statement's query, and those of the queries in its FROM.
+/// Names the unnamed columns of a statement's query, and those of the queries in FROM and WITH wherever they are.
 pub(super) fn name_columns(statement: &mut Statement) {
     match statement {
+        Statement::Prepare { statement, .. } => return name_columns(statement),
         Statement::Query(query) => Namer { apart: APART }.query(query),
-        Statement::Prepare { statement, .. } => name_columns(statement),
         // What is kept has names that can be written.
-        Statement::CreateView(create) => Namer { apart: '_' }.query(&mut create.query),
-        Statement::CreateTable(create) => {
-            if let Some(query) = &mut create.query {
-                Namer { apart: '_' }.query(query);
-            }
-        }
+        Statement::CreateView(create) => KEPT.query(&mut create.query),
+        Statement::CreateTable(create) => create.query.iter_mut().for_each(|query| KEPT.query(query)),
         _ => {}
     }
+    let is_kept = matches!(statement, Statement::CreateView(_));
+    let _done = statement.visit(&mut Namer { apart: if is_kept { KEPT.apart } else { APART } });
 }
 
 /// The same for a query of the engine's that gives what a statement of the session's asks for.
 pub(super) fn name_query(query: &mut Query) {
-    Namer { apart: APART }.query(query);
+    let mut namer = Namer { apart: APART };
+    namer.query(query);
+    let _done = query.visit(&mut namer);
 }
 
 /// A column's name as the client is told it.
@@ -50,15 +52,35 @@ struct Namer {
     apart: char,
 }
 
-impl Namer {
-    fn query(&self, query: &mut Query) {
+const KEPT: Namer = Namer { apart: '_' };
+
+impl VisitorMut for Namer {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         for table in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             if table.alias.columns.is_empty() {
                 self.query(&mut table.query);
             }
         }
-        let mut renamed = Vec::new();
-        self.body(&mut query.body, &mut renamed);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, alias, .. } = factor
+            && alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
+        {
+            self.query(subquery);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Namer {
+    /// Names the columns that a query gives.
+    fn query(&self, query: &mut Query) {
+        let Some(select) = first_select(&mut query.body) else { return };
+        let renamed = self.items(&mut select.projection);
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
@@ -68,46 +90,6 @@ impl Namer {
                     key.expr = Expr::Identifier(alias.clone());
                 }
             }
-        }
-    }
-
-    /// The expressions that got a name, with it, of the SELECT that names the columns.
-    fn body(&self, body: &mut SetExpr, renamed: &mut Vec<(Expr, Ident)>) {
-        match body {
-            SetExpr::Select(select) => *renamed = self.select(select),
-            SetExpr::Query(query) => self.query(query),
-            SetExpr::SetOperation { left, right, .. } => {
-                self.body(right, renamed);
-                renamed.clear();
-                self.body(left, renamed);
-            }
-            _ => {}
-        }
-    }
-
-    fn select(&self, select: &mut Select) -> Vec<(Expr, Ident)> {
-        for from in &mut select.from {
-            self.tables(from);
-        }
-        self.items(&mut select.projection)
-    }
-
-    fn tables(&self, tables: &mut TableWithJoins) {
-        self.factor(&mut tables.relation);
-        for join in &mut tables.joins {
-            self.factor(&mut join.relation);
-        }
-    }
-
-    fn factor(&self, factor: &mut TableFactor) {
-        match factor {
-            TableFactor::Derived { subquery, alias, .. }
-                if alias.as_ref().is_none_or(|alias| alias.columns.is_empty()) =>
-            {
-                self.query(subquery);
-            }
-            TableFactor::NestedJoin { table_with_joins, .. } => self.tables(table_with_joins),
-            _ => {}
         }
     }
 
@@ -297,6 +279,10 @@ mod tests {
         assert_eq!(
             named("select upper(x) from (select max(a) from t) s order by upper(x)"),
             "SELECT upper(x) AS \"upper\" FROM (SELECT max(a) AS \"max\" FROM t) s ORDER BY \"upper\""
+        );
+        assert_eq!(
+            named("insert into t select s.max from (select max(a) from t) s"),
+            "INSERT INTO t SELECT s.max FROM (SELECT max(a) AS \"max\" FROM t) s"
         );
         assert_eq!(
             named("create view v as select 1, 2"),
