@@ -1,4 +1,5 @@
-"""pg_catalog and information_schema beside PostgreSQL's: the columns of every relation with their types, and every type.
+"""pg_catalog and information_schema beside PostgreSQL's: the columns of every relation with their types,
+and every type.
 
 PG_REFERENCE is the address of a PostgreSQL 15.
 """
@@ -17,9 +18,13 @@ ADDED = {
     "parameters": ["is_variadic", "rid"],
 }
 
+# What PostgreSQL keeps of statistics has types of its own, which are texts here: there is none of it.
 COLUMNS = """
     SELECT n.nspname || '.' || c.relname AS relation, a.attname,
-           CASE t.typtype WHEN 'd' THEN format_type(t.typbasetype, -1) ELSE format_type(t.oid, -1) END AS type
+           CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, -1)
+                WHEN t.typname IN ('pg_ndistinct', 'pg_dependencies', 'pg_mcv_list', '_pg_statistic')
+                THEN 'text'
+                ELSE format_type(t.oid, -1) END AS type
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
     WHERE n.nspname IN ('pg_catalog', 'information_schema') AND c.relkind IN ('r', 'v') AND a.attnum > 0
@@ -28,10 +33,10 @@ COLUMNS = """
 
 # What a client may read a type by; owners and access lists are the database's own.
 TYPES = """
-    SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typisdefined, typdelim, typrelid,
-           typsubscript::text, typelem, typarray, typinput::text, typoutput::text, typreceive::text, typsend::text,
-           typmodin::text, typmodout::text, typanalyze::text, typalign, typstorage, typnotnull, typbasetype, typtypmod,
-           typndims, typcollation, format_type(oid, -1)
+    SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typisdefined, typdelim,
+           typrelid, typsubscript::text, typelem, typarray, typinput::text, typoutput::text, typreceive::text,
+           typsend::text, typmodin::text, typmodout::text, typanalyze::text, typalign, typstorage, typnotnull,
+           typbasetype, typtypmod, typndims, typcollation, format_type(oid, -1)
     FROM pg_type WHERE oid < 10000 ORDER BY oid"""
 
 reference = psycopg.connect(os.environ["PG_REFERENCE"], autocommit=True)

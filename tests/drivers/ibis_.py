@@ -22,7 +22,11 @@ schema = ibis.schema({"id": "int64", "customer": "string", "price": "float64", "
 table = connection.create_table("ibis_orders", orders, schema=schema)
 same("tables", "ibis_orders" in connection.list_tables(), True)
 same("schema", table.schema().names, ("id", "customer", "price", "day"))
-same("types", [str(table.schema()[name]) for name in ("id", "customer", "price")], ["int64", "string", "float64"])
+same(
+    "types",
+    [str(table.schema()[name]) for name in ("id", "customer", "price")],
+    ["int64", "string", "float64"],
+)
 same("count", table.count().execute(), 4)
 
 grouped = table.group_by("customer").aggregate(total=table.price.sum(), n=table.count()).order_by("customer")
@@ -48,4 +52,8 @@ same("arrow", (arrow.num_rows, arrow.column("id")[7].as_py()), (8, 8))
 connection.drop_view("ibis_view")
 connection.drop_table("ibis_orders")
 same("dropped", "ibis_orders" in connection.list_tables(), False)
-done("Ibis", ibis.__version__, "create_table from pandas, insert, aggregates, joins, windows, views, temporary tables, Arrow")
+done(
+    "Ibis",
+    ibis.__version__,
+    "create_table from pandas, insert, aggregates, joins, windows, views, temporary tables, Arrow",
+)
