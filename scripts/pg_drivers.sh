@@ -60,8 +60,9 @@ start_reference || echo "no PostgreSQL to compare with: $(tail -1 "$work/referen
 export PGHOST=127.0.0.1 PGPORT=$port PGUSER=ada PGDATABASE=hypostyle PGSSLMODE=disable
 
 # What a client is, how it is fetched (once for several), and how it is run.
+# Ibis 12 writes DROP VIEW without a name with later versions of sqlglot.
 python_packages=(
-    'ibis-framework[postgres]' numpy packaging Django pgcli SQLAlchemy psycopg adbc-driver-postgresql pyarrow polars connectorx pandas
+    'ibis-framework[postgres]' 'sqlglot<28' numpy packaging Django pgcli SQLAlchemy psycopg adbc-driver-postgresql pyarrow polars connectorx pandas
 )
 fetch_python() {
     [[ -x $cache/python/bin/python ]] || python3 -m venv "$cache/python"

@@ -1,6 +1,5 @@
 """Ibis: tables from frames, expressions, metadata, temporary tables, raw SQL."""
 
-import datetime
 import decimal
 
 import ibis
@@ -46,7 +45,7 @@ same("view", view.count().execute(), 2)
 temporary = connection.create_table("ibis_temporary", schema=ibis.schema({"a": "int32"}), temp=True)
 same("temporary", temporary.count().execute(), 0)
 found = connection.sql("SELECT DECIMAL '1.25' AS d, DATE '2024-02-29' AS day").execute()
-same("sql", [found.d[0], found.day[0]], [decimal.Decimal("1.25"), datetime.date(2024, 2, 29)])
+same("sql", [found.d[0], found.day[0]], [decimal.Decimal("1.25"), pandas.Timestamp(2024, 2, 29)])
 arrow = table.order_by("id").to_pyarrow()
 same("arrow", (arrow.num_rows, arrow.column("id")[7].as_py()), (8, 8))
 connection.drop_view("ibis_view")
