@@ -52,7 +52,7 @@ pub const NUMERIC: PostgresType = of(1700, 1231, "numeric", "numeric", -1, 'N', 
 pub const UUID: PostgresType = of(2950, 2951, "uuid", "uuid", 16, 'U', 'c');
 
 /// All types that there are, but for those of arrays.
-pub const TYPES: [PostgresType; 31] = [
+pub const TYPES: [PostgresType; 41] = [
     BOOL,
     BYTEA,
     of(18, 1002, "char", "\"char\"", 1, 'Z', 'c'),
@@ -64,11 +64,16 @@ pub const TYPES: [PostgresType; 31] = [
     of(24, 1008, "regproc", "regproc", 4, 'N', 'i'),
     TEXT,
     of(26, 1028, "oid", "oid", 4, 'N', 'i'),
+    of(27, 1010, "tid", "tid", 6, 'U', 's'),
     of(28, 1011, "xid", "xid", 4, 'U', 'i'),
+    of(29, 1012, "cid", "cid", 4, 'U', 'i'),
     of(30, 1013, "oidvector", "oidvector", -1, 'A', 'i'),
     JSON,
+    of(194, 0, "pg_node_tree", "pg_node_tree", -1, 'Z', 'i'),
     FLOAT4,
     FLOAT8,
+    of(869, 1041, "inet", "inet", -1, 'I', 'i'),
+    of(1033, 1034, "aclitem", "aclitem", 12, 'U', 'i'),
     of(1042, 1014, "bpchar", "character", -1, 'S', 'i'),
     VARCHAR,
     DATE,
@@ -81,9 +86,14 @@ pub const TYPES: [PostgresType; 31] = [
     of(2205, 2210, "regclass", "regclass", 4, 'N', 'i'),
     of(2206, 2211, "regtype", "regtype", 4, 'N', 'i'),
     of(2249, 2287, "record", "record", -1, 'P', 'd'),
+    of(2277, 0, "anyarray", "anyarray", -1, 'P', 'd'),
     of(2278, 0, "void", "void", 4, 'P', 'i'),
     UUID,
+    of(3220, 3221, "pg_lsn", "pg_lsn", 8, 'U', 'd'),
     of(3802, 3807, "jsonb", "jsonb", -1, 'U', 'i'),
+    of(4089, 4090, "regnamespace", "regnamespace", 4, 'N', 'i'),
+    of(4096, 4097, "regrole", "regrole", 4, 'N', 'i'),
+    of(5069, 271, "xid8", "xid8", 8, 'U', 'd'),
 ];
 
 /// The type of PostgreSQL that shows values of a type of ours.

@@ -4,6 +4,7 @@ mod alike;
 mod alter;
 mod attach;
 mod backup;
+mod calls;
 mod chains;
 mod column;
 mod complete;
@@ -19,6 +20,7 @@ mod forms;
 mod gate;
 mod given;
 mod grouping;
+mod having;
 mod index;
 mod insert;
 mod lists;
@@ -26,7 +28,6 @@ pub(crate) mod literal;
 mod macros;
 mod maintenance;
 mod merge;
-mod multiset;
 mod names;
 mod natural;
 mod parameters;
@@ -553,36 +554,6 @@ impl Session {
         Ok(Outcome::batch(batch))
     }
 
-    fn summarize(&self, sql: &str) -> Result<Outcome> {
-        let source = sql.trim()["SUMMARIZE".len()..].trim();
-        let is_query = matches!(
-            leading_words(source).first().map(String::as_str),
-            Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
-        );
-        let source = if is_query { format!("({source}) AS source") } else { source.to_string() };
-        let rows = self.query(
-            parse(&format!("SELECT * FROM {source} WHERE true OR random() > 2"))?,
-            &Parameters::None,
-        )?;
-        let (Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. }) = rows else {
-            return Err(Error::internal("a query to summarize gave no rows"));
-        };
-        let columns = schema
-            .fields()
-            .iter()
-            .map(|field| {
-                let name = LogicalType::from_arrow(field)?.to_string();
-                Ok((field.name().clone(), field.data_type().clone(), name))
-            })
-            .collect::<Result<Vec<summarize::Column>>>()?;
-        let statement = parse(&summarize::summarize_sql(&source, &columns))?;
-        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
-        let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
-            return Err(Error::internal("a summary is one row"));
-        };
-        Ok(Outcome::batch(summarize::unpivot(wide, &columns)?))
-    }
-
     /// `CALL tpch_generate(sf => 1)`: the eight TPC-H tables, in one transaction.
     fn call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Result<Outcome> {
         let name = function.name.to_string();
@@ -863,7 +834,13 @@ fn tokens_of(sql: &str) -> Vec<Token> {
 /// `Syntax`, which is 54001 where the text is too complex.
 fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
-    let tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    // A text between dollars stands wherever one may stand, as in COMMENT ON.
+    for token in &mut tokens {
+        if let Token::DollarQuotedString(text) = &mut token.token {
+            token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
+        }
+    }
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
     let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
@@ -962,6 +939,7 @@ fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement>
                 precedence::correct(inner);
                 row::rewrite(inner)?;
                 forms::rewrite(inner)?;
+                having::rewrite(inner);
                 if has(&["USING"]) {
                     using::rewrite(inner)?;
                 }

@@ -6,7 +6,6 @@ use super::direct::direct_plan;
 use super::given::write_values;
 use super::insert::{prepare, refuse_foreign, take_conflict, take_overriding};
 use super::merge::Changes;
-use super::multiset::refuse_multisets;
 use super::natural;
 use super::parameters::numbered;
 use super::parse_query;
@@ -16,6 +15,9 @@ use super::write::Target;
 use crate::catalog::{SEARCH, WITH_POSITIONS, search_from};
 use crate::error::{from_datafusion, is_of_twice_named};
 use crate::expansion;
+use crate::lateral::{self, has_lateral};
+use crate::levels;
+use crate::multiset;
 use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
 use crate::origin::{origins, origins_of_table};
@@ -26,7 +28,7 @@ use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
 use crate::shared::{computed_once, table_expressions};
 use crate::transfer::{SessionTransfer, with_transfer};
-use crate::unnest::{Extent, has_subqueries, must_be_unnested, unnest};
+use crate::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
 use crate::values::project_subqueries;
 use crate::walk::any_node;
 use arrow::array::{ArrayRef, StringArray};
@@ -157,7 +159,6 @@ impl Session {
     ) -> Result<Planning> {
         let mut statement = statement;
         if let DfStatement::Statement(statement) = &mut statement {
-            refuse_multisets(statement)?;
             refuse_alike(statement)?;
             write_values(statement, parameters);
         }
@@ -596,6 +597,7 @@ pub(crate) async fn plan_statement(
 ) -> datafusion::error::Result<LogicalPlan> {
     natural::rewrite(state, &mut statement).await?;
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
+    let has_lateral = has_lateral(&statement);
     let plan = state.statement_to_plan(statement).await;
     let plan = match casts_apart {
         Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
@@ -603,8 +605,10 @@ pub(crate) async fn plan_statement(
         }
         _ => plan,
     };
-    let plan = plan?;
+    let plan = multiset::with_numbers(plan?)?;
     expansion::check(&plan)?;
+    levels::check(&plan)?;
+    let plan = if has_lateral { lateral::marked(plan)? } else { plan };
     computed_once(plan, &expressions)
 }
 
@@ -673,14 +677,18 @@ async fn plan_some_form(
         return plan_query(state, &plan, schema).await.map(|planned| (plan, planned));
     }
     let mut refused: Option<DataFusionError> = None;
-    if !must_be_unnested(&plan) {
+    let nests_deep = nests_deep(&plan);
+    if !nests_deep && !must_be_unnested(&plan) {
         match plan_query(state, &plan, schema).await {
             Ok(planned) => return Ok((plan, planned)),
             Err(error) => refused = Some(error),
         }
     }
-    for extent in [Extent::Needed, Extent::All] {
-        let planned = match unnest(state, plan.clone(), extent) {
+    let extents = if nests_deep { &[Extent::All][..] } else { &[Extent::Needed, Extent::All] };
+    for extent in extents {
+        let form = unnest(state, plan.clone(), *extent);
+        let form = if nests_deep { form.and_then(|form| nested_apart(state, form)) } else { form };
+        let planned = match form {
             Ok(form) => plan_query(state, &form, schema).await.map(|planned| (form, planned)),
             Err(why) => Err(why),
         };

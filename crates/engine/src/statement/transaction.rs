@@ -28,6 +28,8 @@ pub(crate) struct Explicit {
     /// One for each database, by its name.
     transactions: Vec<(String, Transaction)>,
     pub read_only: bool,
+    /// In microseconds since 1970.
+    pub begun: i64,
     /// With a savepoint for each database.
     savepoints: Vec<(String, Vec<Savepoint>)>,
     /// The message of the error that aborted it.
@@ -260,10 +262,12 @@ impl Session {
         let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
         let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
         let number = self.transactions_begun.fetch_add(1, Ordering::Relaxed);
+        let begun = chrono::Utc::now().timestamp_micros();
         let explicit = Explicit {
             number,
             transactions,
             read_only,
+            begun,
             savepoints: Vec::new(),
             aborted: None,
             deferrals: Deferrals::default(),
