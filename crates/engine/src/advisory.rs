@@ -20,6 +20,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -85,6 +86,8 @@ pub(crate) struct SessionLocks {
     scope: Arc<Scope>,
     identity: Identity,
     engine: Weak<Engine>,
+    /// It may have some of a transaction's.
+    of_transaction: AtomicBool,
 }
 
 impl SessionLocks {
@@ -95,12 +98,15 @@ impl SessionLocks {
             scope: scope.clone(),
             identity: identity.clone(),
             engine: Arc::downgrade(engine),
+            of_transaction: AtomicBool::new(false),
         })
     }
 
     /// Those that a transaction has taken end with it.
     pub fn end_transaction(&self) {
-        self.locks.retain(|hold| hold.session != self.session || !hold.of_transaction);
+        if self.of_transaction.swap(false, Ordering::AcqRel) {
+            self.locks.retain(|hold| hold.session != self.session || !hold.of_transaction);
+        }
     }
 
     /// Interrupts or ends the session of a process, as clients call it; false when there is none.
@@ -247,6 +253,7 @@ impl AdvisoryFunction {
         match self.action {
             Action::Lock { tries, shared, of_transaction } => {
                 let hold = Hold { session: locks.session, shared, of_transaction };
+                locks.of_transaction.fetch_or(of_transaction, Ordering::AcqRel);
                 match locks.locks.take(key(arguments), hold) {
                     false if !tries => Err(taken()),
                     is_taken => Ok(is_taken),
