@@ -24,9 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The names of the functions begin so.
-pub(crate) const SIGN: &str = "pg_advisory";
-const SIGN_OF_TRIES: &str = "pg_try_advisory";
+/// The names of all functions that take locks have it in them.
+const SIGN: &str = "advisory_";
 
 /// How often it is looked whether a lock has become free.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -144,8 +143,7 @@ fn is_taken(error: &Error) -> bool {
 
 /// Whether a statement may take a lock: its result is computed at once.
 pub(crate) fn may_lock(sql: &str) -> bool {
-    let sql = sql.to_ascii_lowercase();
-    sql.contains(SIGN) || sql.contains(SIGN_OF_TRIES)
+    sql.as_bytes().windows(SIGN.len()).any(|part| part.eq_ignore_ascii_case(SIGN.as_bytes()))
 }
 
 impl Session {
