@@ -14,11 +14,6 @@ use std::time::Instant;
 /// The column that PostgreSQL gives.
 const COLUMN: &str = "QUERY PLAN";
 
-/// The columns of an EXPLAIN without options.
-pub(super) fn columns_of_plans() -> Vec<DescribedColumn> {
-    ["plan_type", "plan"].map(|name| (name.to_string(), LogicalType::Varchar, false)).into()
-}
-
 const OPTIONS: [&str; 11] = [
     "ANALYZE",
     "ANALYSE",
@@ -138,6 +133,11 @@ impl Session {
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column]);
         batch.map(Outcome::batch).map_err(|error| cannot(&error))
     }
+}
+
+/// The columns of an EXPLAIN without options.
+pub(super) fn columns_of_plans() -> Vec<DescribedColumn> {
+    ["plan_type", "plan"].map(|name| (name.to_string(), LogicalType::Varchar, false)).into()
 }
 
 fn cannot(why: &dyn std::fmt::Display) -> Error {
