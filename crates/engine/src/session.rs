@@ -42,7 +42,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
-use hypostyle_storage::{ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
+use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};

@@ -1,6 +1,6 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
-use super::explain_options::{COLUMN, ExplainOptions};
+use super::explain_options::{ExplainOptions, columns_of_plans};
 use super::gate::{check_size, with_room};
 use super::given::needs_values;
 use super::query::{in_own_forms, plan_statement, planning_error};
@@ -107,17 +107,21 @@ impl Session {
                 return without(Gives::Unknown);
             }
             ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]
-            | ["CREATE" | "ALTER", "SEQUENCE", ..] => return without(Gives::Nothing),
-            ["EXPLAIN", ..] if ExplainOptions::of(sql)?.is_some_and(|options| options.json) => {
-                return without(Gives::Rows(vec![(COLUMN.into(), LogicalType::Json, false)]));
+            | ["CREATE" | "ALTER", "SEQUENCE", ..]
+            | ["CREATE" | "DROP", "EXTENSION", ..]
+            | ["VACUUM" | "ANALYZE" | "ANALYSE" | "COMMENT" | "REFRESH", ..]
+            | ["SET", "CONSTRAINTS", ..] => return without(Gives::Nothing),
+            ["EXPLAIN", ..] if let Some(options) = ExplainOptions::of(sql)? => {
+                let gives = Gives::Rows(options.columns());
+                let explained = self.describe_one(&options.statement, given)?;
+                return Ok(Described { gives, origins: Vec::new(), ..explained });
             }
             _ => {}
         }
         let mut statement = match self.parse_own(sql)? {
             DfStatement::Statement(statement) => statement,
             DfStatement::Explain(explain) => {
-                let column = |name: &str| (name.to_string(), LogicalType::Varchar, false);
-                let gives = Gives::Rows(["plan_type", "plan"].map(column).into());
+                let gives = Gives::Rows(columns_of_plans());
                 let explained = self.describe_one(&explain.statement.to_string(), given)?;
                 return Ok(Described { gives, origins: Vec::new(), ..explained });
             }
