@@ -15,7 +15,7 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, StructFieldMapping, lit,
+    Signature, StructFieldMapping, lit, when,
 };
 use std::sync::Arc;
 
@@ -34,7 +34,9 @@ pub(crate) fn steps_within(mut expression: Expr, _: &DFSchema) -> Result<Transfo
         return Ok(Transformed::no(expression));
     }
     let (least_step, greatest_step) = (lit(i64::from(-i32::MAX)), lit(i64::from(i32::MAX)));
-    *step = least(vec![greatest(vec![std::mem::take(step), least_step]), greatest_step]);
+    let is_some = step.clone().is_not_null();
+    let within = least(vec![greatest(vec![std::mem::take(step), least_step]), greatest_step]);
+    *step = when(is_some, within).end()?;
     Ok(Transformed::yes(expression))
 }
 
