@@ -13,6 +13,7 @@ mod exhaustion;
 mod interrupt;
 mod locks;
 mod memory;
+mod messages;
 mod no_file_is_forgotten;
 mod pgwire;
 mod pruning;

@@ -9,6 +9,7 @@ use crate::catalog::{Databases, SEARCH, TableResolver};
 use crate::error::from_datafusion;
 use crate::file;
 use crate::identity::Identity;
+use crate::in_order::InOrder;
 use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
 use crate::pg_catalog::settings::Settings;
@@ -412,6 +413,7 @@ impl Session {
             .with_type_planner(Arc::new(TypeNames))
             .with_query_planner(Arc::new(shared::Planner))
             .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rule(Arc::new(InOrder))
             .with_physical_optimizer_rule(Arc::new(InPieces))
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
