@@ -4,7 +4,7 @@ use crate::cast::type_name;
 use crate::culprit::{Culprit, Unknown, culprit};
 use crate::message::{is_of_types, plain};
 use crate::spill::LIMIT_NAME;
-use crate::statement::{NESTED_TOO_DEEPLY, shown_name, too_complex};
+use crate::statement::{NESTED_TOO_DEEPLY, too_complex, unmarked_name};
 use arrow::error::ArrowError;
 use datafusion::common::{SchemaError, Span};
 use datafusion::error::DataFusionError;
@@ -213,21 +213,21 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
     match error {
         SchemaError::FieldNotFound { field, .. } => match culprit(whole) {
             Some(Culprit::Unknown(unknown)) => unknown_column(&unknown),
-            _ => Error::new(ErrorKind::UnknownName, format!("no column \"{}\"", shown_name(&field.name))),
+            _ => Error::new(ErrorKind::UnknownName, format!("no column \"{}\"", unmarked_name(&field.name))),
         },
         SchemaError::AmbiguousReference { field } => {
-            let name = shown_name(&field.name);
+            let name = unmarked_name(&field.name);
             let message = format!("column \"{name}\" is in several tables; write whose it is");
             let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42702");
             at(error.about(name), field.spans().first())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
-            let (table, name) = (qualifier.table(), shown_name(name));
+            let (table, name) = (qualifier.table(), unmarked_name(name));
             let message = format!("column \"{name}\" of \"{table}\" is there twice; give one an alias");
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42712").about(name)
         }
         SchemaError::DuplicateUnqualifiedField { name } => {
-            let name = shown_name(name);
+            let name = unmarked_name(name);
             let message = format!("column \"{name}\" is there twice; give one an alias");
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42701").about(name)
         }
@@ -237,7 +237,7 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
 /// That a column is not there, or is one of several.
 fn unknown_column(unknown: &Unknown) -> Error {
     let names = unknown.known(None);
-    let is_one_of = |name: &&&str| **name != shown_name(name) && shown_name(name) == unknown.name;
+    let is_one_of = |name: &&&str| **name != unmarked_name(name) && unmarked_name(name) == unknown.name;
     let alike = unknown.alike();
     let error = if names.iter().any(|name| is_one_of(&name)) {
         let message = format!(
@@ -251,7 +251,7 @@ fn unknown_column(unknown: &Unknown) -> Error {
             format!("column \"{}\" may be {}: write it in double quotes", unknown.name, alike.join(" or "));
         Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
     } else {
-        let mut names: Vec<&str> = names.into_iter().map(shown_name).collect();
+        let mut names: Vec<&str> = names.into_iter().map(unmarked_name).collect();
         names.dedup();
         let suggestion = match did_you_mean(&unknown.name, names.iter().copied()) {
             empty if empty.is_empty() && !names.is_empty() && names.len() <= 20 => {

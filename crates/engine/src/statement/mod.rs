@@ -72,7 +72,7 @@ pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
 pub(crate) use query::{plan_statement, planning_error};
 pub(crate) use remembered::Remembered;
-pub(crate) use repair::shown_name;
+pub(crate) use repair::unmarked_name;
 pub use settings::{parse_bytes, system_memory};
 use split::past_comments;
 pub use split::{split_statements, statement_is_complete};

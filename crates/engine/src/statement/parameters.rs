@@ -3,6 +3,7 @@
 use super::explain_options::{ExplainOptions, columns_of_plans};
 use super::gate::{check_size, with_room};
 use super::given::needs_values;
+use super::place::located;
 use super::query::{in_own_forms, plan_statement, planning_error};
 use super::types::logical_type;
 use super::{leading_words, parse_query};

@@ -79,7 +79,7 @@ fn inner_of(statement: &mut DfStatement) -> Option<&mut Statement> {
 }
 
 /// The name of a column as it is shown: without what tells it from others of its name.
-pub(crate) fn shown_name(name: &str) -> &str {
+pub(crate) fn unmarked_name(name: &str) -> &str {
     name.split_once(ONE_OF).map_or(name, |(name, _)| name)
 }
 
@@ -93,7 +93,7 @@ pub(super) fn with_own_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     // Names that are alike may stand beside each other only in different tables.
     let columns: Vec<PlanExpr> = columns
         .map(|(place, column)| {
-            let name = shown_name(&column.name).to_string();
+            let name = unmarked_name(&column.name).to_string();
             PlanExpr::Column(column).alias_qualified(Some(TableReference::bare(place.to_string())), name)
         })
         .collect();
