@@ -5,13 +5,15 @@ SHELL := /bin/bash
 # Scale factor of the TPC-H data, and runs per measurement.
 export SF ?= 1
 export RUNS ?= 5
+# Where `make install` puts things; none: ~/.local.
+export PREFIX DESTDIR
 
 # How much longer than in `make test` the campaigns of `make test-long` run.
 ROUNDS ?= 20
 SBOM ?= hypostyle.cdx.json
 BENCHES ?= export append tpch open transactions
 
-.PHONY: help setup build demo test test-long test-drivers bench bench-protocol bench-design-space fuzz sanitize \
+.PHONY: help setup build install uninstall demo test test-long test-drivers bench bench-protocol bench-design-space fuzz sanitize \
 	coverage lint deny sbom format clean
 
 help: ## Show this list
@@ -23,6 +25,12 @@ setup: ## Install what is missing: system packages, Python environment
 build: setup ## Build the program, the bench binary and the Python package
 	@. scripts/env.sh && cargo build --locked --release -p hypostyle-cli -p hypostyle-bench
 	@scripts/wheel.sh
+
+install: ## Install program, man page, completions and Python package from the build, without root: PREFIX (~/.local), DESTDIR
+	@scripts/install_program.sh install
+
+uninstall: ## Take away what `make install` has installed
+	@scripts/install_program.sh uninstall
 
 demo: build ## Generate TPC-H, query it, export lineitem; compare with DuckDB and netcat (SF=1)
 	@. scripts/env.sh && "$$VENV/bin/python" scripts/demo.py --sf $(SF)
@@ -51,7 +59,7 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 		-- --nocapture --test-threads 1
 	@. scripts/env.sh && cd bindings/python && HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) "$$VENV/bin/python" -m pytest -q -s \
 		tests/test_survivors.py tests/test_isolation_sql.py tests/test_damage.py \
-		tests/test_against_duckdb.py tests/test_against_sqlite.py tests/test_statement_fuzz.py
+		tests/test_against_duckdb.py tests/test_against_sqlite.py tests/test_compared.py tests/test_statement_fuzz.py
 	@. scripts/env.sh && cargo build --release --locked -p hypostyle-server --example pgwire && cd bindings/python \
 		&& HYPOSTYLE_PGWIRE="$$CARGO_TARGET_DIR/release/examples/pgwire" HYPOSTYLE_TEST_ROUNDS=$(ROUNDS) \
 		"$$VENV/bin/python" -m pytest -q -s tests/test_pgwire_hostile.py

@@ -15,7 +15,7 @@ The same code touches ours and the peer's, so each pays for the layout that it c
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,16 @@ class Consumer:
     ours: str
     duckdb: str
     touch: Callable[[Any], None]
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def call(self) -> str:
+        """Our method as it is called."""
+        options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+        return f"{self.ours}({options})"
 
     def from_ours(self, connection: Any, sql: str) -> Any:
-        return getattr(connection.sql(sql), self.ours)()
+        return getattr(connection.sql(sql), self.ours)(**self.options)
 
     def from_duckdb(self, connection: Any, sql: str) -> Any:
         return getattr(connection.sql(sql), self.duckdb)()
@@ -127,6 +134,7 @@ def _words(buffer: pa.Buffer | None) -> np.ndarray:
 CONSUMERS = (
     Consumer("NumPy", "fetchnumpy", "fetchnumpy", touch_arrays),
     Consumer("pandas", "df", "df", touch_pandas),
+    Consumer("pandas, exact", "df", "df", touch_pandas, {"dtypes": "exact"}),
     Consumer("Polars", "pl", "pl", touch_polars),
     Consumer("Arrow", "arrow", "to_arrow_table", touch_arrow),
 )

@@ -139,7 +139,8 @@ def compare(ours: Any, peer: Any, csv: Path) -> None:
         "\n  have: the call that returns the consumer's object."
         "\n  touch all: then a sum over each column; for strings their lengths and, in Arrow, pandas and"
         "\n  Polars, all bytes of their text. Decimals, dates and strings for NumPy are converted here by"
-        "\n  Hypostyle, on first access, and before by DuckDB. bench/consumers.py has the details."
+        "\n  Hypostyle, on first access, and before by DuckDB; for pandas, unless exact, before by both."
+        "\n  bench/consumers.py has the details."
     )
 
 

@@ -159,6 +159,8 @@ fn functions() {
         "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))",
         "SELECT levenshtein(repeat(s, 5000), repeat('b', 50000)) FROM t",
         "SELECT regexp_replace(repeat('ab', 20000000), '(a|b)*c', 'x')",
+        "SELECT repeat('a', 1000000) ~ repeat('(a|b)*', 100000)",
+        "SELECT regexp_like(repeat(s, 50000), repeat('(a|b)*', 20000)) FROM t",
     ]);
 }
 

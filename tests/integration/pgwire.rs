@@ -15,12 +15,12 @@ fn serve() -> Served {
     Served::new(Setup { limits: Some(limits), ..Setup::default() })
 }
 
-struct Client {
+pub struct Client {
     socket: TcpStream,
     key: Vec<u8>,
 }
 
-type Message = (u8, Vec<u8>);
+pub type Message = (u8, Vec<u8>);
 
 fn packet(body: &[u8]) -> Vec<u8> {
     let mut bytes = (body.len() as u32 + 4).to_be_bytes().to_vec();
@@ -46,7 +46,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 }
 
 impl Client {
-    fn new(served: &Served) -> Self {
+    pub fn new(served: &Served) -> Self {
         let mut client = Self { socket: connect(served.postgres), key: Vec::new() };
         let mut startup = 196_608_u32.to_be_bytes().to_vec();
         startup.extend(texts(&["user", "ada", "application_name", "test", ""]));
@@ -86,14 +86,19 @@ impl Client {
         self.until(b'Z')
     }
 
-    fn query(&mut self, sql: &str) -> Vec<Message> {
-        self.send(&message(b'Q', &texts(&[sql])));
+    pub fn query(&mut self, sql: &str) -> Vec<Message> {
+        self.begin(sql);
         self.until_ready()
+    }
+
+    /// Sends a query and waits for nothing.
+    pub fn begin(&mut self, sql: &str) {
+        self.send(&message(b'Q', &texts(&[sql])));
     }
 }
 
 /// The answer in short: kinds, with tags, SQLSTATEs, rows and states.
-fn shown(messages: &[Message]) -> String {
+pub fn shown(messages: &[Message]) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string();
     let parts = messages.iter().map(|(kind, body)| match kind {
         b'C' => text(body),

@@ -1,12 +1,12 @@
 //! The Arrow PyCapsule interface, both directions.
 
 use crate::error;
+use crate::input::stream::{self, Batches, Chunks};
 use crate::poll;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader, StructArray};
 use arrow::datatypes::{Field, FieldRef, Schema};
-use arrow::error::ArrowError;
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema, from_ffi};
-use arrow::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use arrow::ffi_stream::FFI_ArrowArrayStream;
 use pyo3::ffi::c_str;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -41,7 +41,8 @@ pub fn export_stream(py: Python<'_>, reader: Reader) -> PyResult<Bound<'_, PyCap
 pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
     let py = data.py();
     if data.hasattr(intern!(py, "__arrow_c_stream__"))? {
-        return import_stream(data).map(|reader| Some(Box::new(reader) as Reader));
+        let batches = Batches::new(import_stream(data)?).map_err(|error| error::from_arrow(py, &error))?;
+        return Ok(Some(Box::new(batches)));
     }
     if !data.hasattr(intern!(py, "__arrow_c_array__"))? {
         return Ok(None);
@@ -61,14 +62,15 @@ pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
     Ok(Some(Box::new(RecordBatchIterator::new([Ok(batch)], schema))))
 }
 
-fn import_stream(data: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
+/// The stream that an object offers, with what is left of it to read.
+fn import_stream(data: &Bound<'_, PyAny>) -> PyResult<Chunks> {
     let py = data.py();
     let capsule = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
     let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?;
     // SAFETY: a capsule of this name holds an initialized ArrowArrayStream; moving out of it leaves it
     // released, as the interface demands.
-    unsafe { ArrowArrayStreamReader::from_raw(pointer.cast().as_ptr()) }
-        .map_err(|error| error::from_arrow(py, &error))
+    let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
+    Chunks::open(stream).map_err(|error| error::from_arrow(py, &error))
 }
 
 fn import_array(data: &Bound<'_, PyAny>) -> PyResult<(ArrayRef, FieldRef)> {
@@ -77,15 +79,14 @@ fn import_array(data: &Bound<'_, PyAny>) -> PyResult<(ArrayRef, FieldRef)> {
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
     let schema = schema.pointer_checked(Some(SCHEMA))?;
     let array = array.pointer_checked(Some(ARRAY))?;
-    // SAFETY: capsules of these names hold an initialized ArrowSchema and ArrowArray; the array is moved
-    // out and left released, the schema only read.
-    let (schema, data) = unsafe {
+    // SAFETY: capsules of these names hold an initialized ArrowSchema and the ArrowArray that was made for
+    // it; the array is moved out and left released, the schema only read.
+    let imported = unsafe {
         let schema: &FFI_ArrowSchema = schema.cast().as_ref();
-        (schema, from_ffi(FFI_ArrowArray::from_raw(array.cast().as_ptr()), schema))
+        stream::import_pair(FFI_ArrowArray::from_raw(array.cast().as_ptr()), schema)
     };
-    let field = Field::try_from(schema).map_err(|error| error::from_arrow(py, &error))?;
-    let data = data.map_err(|error| error::from_arrow(py, &error))?;
-    Ok((arrow::array::make_array(data), Arc::new(field)))
+    let (array, field) = imported.map_err(|error| error::from_arrow(py, &error))?;
+    Ok((array, Arc::new(field)))
 }
 
 /// The chunks of one column: an Arrow array, or a stream whose items are not tables.
@@ -95,36 +96,10 @@ pub fn import_chunks(data: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, FieldR
         let (array, field) = import_array(data)?;
         return Ok((vec![array], field));
     }
-    let capsule = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
-    let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?;
-    // SAFETY: as in `import_stream`.
-    let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
-    py.detach(|| read_chunks(&mut stream)).map_err(|error| error::from_arrow(py, &error))
-}
-
-fn read_chunks(stream: &mut FFI_ArrowArrayStream) -> Result<(Vec<ArrayRef>, FieldRef), ArrowError> {
-    let released = || ArrowError::CDataInterface("the stream is already released".into());
-    let get_schema = stream.get_schema.ok_or_else(released)?;
-    let get_next = stream.get_next.ok_or_else(released)?;
-    let mut schema = FFI_ArrowSchema::empty();
-    // SAFETY: the callbacks of an unreleased stream, called with the stream and valid places to write.
-    if unsafe { get_schema(stream, &mut schema) } != 0 {
-        return Err(ArrowError::CDataInterface("the stream gives no schema".into()));
-    }
-    let field = Arc::new(Field::try_from(&schema)?);
-    let mut chunks = Vec::new();
-    loop {
-        let mut array = FFI_ArrowArray::empty();
-        // SAFETY: as above.
-        if unsafe { get_next(stream, &mut array) } != 0 {
-            return Err(ArrowError::CDataInterface("the stream failed while it was read".into()));
-        }
-        if array.is_released() {
-            return Ok((chunks, field));
-        }
-        // SAFETY: the array was just produced for this schema.
-        chunks.push(arrow::array::make_array(unsafe { from_ffi(array, &schema) }?));
-    }
+    let chunks = import_stream(data)?;
+    let field = chunks.field.clone();
+    let chunks = py.detach(|| chunks.collect::<Result<_, _>>());
+    Ok((chunks.map_err(|error| error::from_arrow(py, &error))?, field))
 }
 
 /// Lets Python raise a pending signal after a foreign consumer's read was interrupted: that consumer

@@ -155,7 +155,7 @@ impl Column {
     /// `scaled` gives a decimal's integers instead of its values.
     fn numpy(&self, py: Python<'_>, scaled: bool) -> PyResult<Option<NumpyParts>> {
         let is_converted =
-            matches!(self.kind(), "boolean" | "interval") || self.kind() == "decimal" && !scaled;
+            matches!(self.kind(), "boolean" | "date" | "interval") || self.kind() == "decimal" && !scaled;
         if is_converted {
             self.verify(py)?;
         }
@@ -165,6 +165,13 @@ impl Column {
         Ok(parts.map(|parts| {
             (parts.dtype, WritableBuffer(parts.values), parts.mask.map(WritableBuffer), parts.width)
         }))
+    }
+
+    /// `(dtype, values)` of the midnights that dates begin with, NaT under NULL; `None` of another type.
+    fn midnights(&self, py: Python<'_>) -> PyResult<Option<(&'static str, WritableBuffer)>> {
+        self.verify(py)?;
+        let midnights = py.detach(|| numpy::midnights(&self.array, self.threads));
+        Ok(midnights.map(|parts| (parts.dtype, WritableBuffer(parts.values))))
     }
 
     /// `(dtype of the codes, codes, categories)` of a dictionary, -1 where the value is NULL.

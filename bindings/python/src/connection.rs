@@ -2,11 +2,12 @@
 
 use crate::capsule;
 use crate::error::{invalid_input, to_exception};
-use crate::input::parameter;
+use crate::input::{accepted, parameter};
 use crate::poll;
 use crate::result::QueryResult;
 use crate::server::{self, Server};
 use arrow::array::RecordBatch;
+use arrow::datatypes::{Fields, Schema};
 use hypostyle::{AppendOptions, Error, ErrorKind, ExternalTable, OpenOptions, Patience, TableKind};
 use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
@@ -298,8 +299,10 @@ fn resolve(py: Python<'_>, resolver: &Py<PyAny>, name: &str) -> Option<hypostyle
         let Some(reader) = capsule::import_reader(&found)? else { return Ok(None) };
         let schema = reader.schema();
         let batches: Vec<RecordBatch> = py
-            .detach(|| reader.collect::<Result<_, _>>())
+            .detach(|| reader.map(|batch| accepted::computable(&batch?)).collect::<Result<_, _>>())
             .map_err(|error| crate::error::from_arrow(py, &error))?;
+        let fields: Fields = schema.fields().iter().map(accepted::computable_field).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
         Ok(Some(ExternalTable { schema, batches }))
     };
     match read() {

@@ -1,6 +1,7 @@
 //! Errors of the database as exceptions of the class that `hypostyle.errors` gives their kind.
 
 use crate::poll;
+use arrow::error::ArrowError;
 use hypostyle::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -33,6 +34,10 @@ pub fn invalid_input(py: Python<'_>, message: impl Into<String>) -> PyErr {
 }
 
 /// An Arrow kernel's error, which for the conversions here is always about the data.
-pub fn from_arrow(py: Python<'_>, error: &arrow::error::ArrowError) -> PyErr {
-    invalid_input(py, error.to_string())
+pub fn from_arrow(py: Python<'_>, error: &ArrowError) -> PyErr {
+    match error {
+        // What a producer or its schema says, to which the name of the interface adds nothing.
+        ArrowError::CDataInterface(message) => invalid_input(py, message),
+        error => invalid_input(py, error.to_string()),
+    }
 }

@@ -28,6 +28,23 @@ class Case:
     pandas: str
     null: str
 
+    def frame_dtype(self, nulls: bool) -> str:
+        """The dtype of an ordinary frame's column; strings may be categories."""
+        if self.sql.startswith("DECIMAL"):
+            return "float64"
+        if self.sql == "DATE":
+            return "datetime64[us]"
+        if self.null == "masked" and nulls:
+            return "boolean" if self.sql == "BOOLEAN" else self.pandas_nullable
+        if self.numpy is None or self.sql == "TIME":
+            return "object"
+        return "bool" if self.sql == "BOOLEAN" else self.pandas
+
+    @property
+    def pandas_nullable(self) -> str:
+        """`Int64` for int64, `UInt8` for uint8, …"""
+        return self.pandas.replace("u", "U").replace("i", "I")
+
     def array(self, nulls: bool) -> Any:
         """The values as an Arrow array, with a NULL behind the first if asked for."""
         return pa.array(self.with_nulls(nulls), self.arrow)

@@ -51,6 +51,9 @@ class Maker:
     def rows(self, outer, depth):
         """Rows of a subquery: what they are called, and FROM with its WHERE."""
         alias, table = self.alias(), self.some("t", "u", "nothing", "full_")
+        if self.random.random() < 0.15:
+            # Also the table of the rows around, whose columns are then out of sight.
+            alias = table
         conditions = []
         if self.random.random() < 0.15:
             other = self.alias()

@@ -1,5 +1,7 @@
 """What a result looks like in a terminal and in a notebook."""
 
+import re
+
 import numpy as np
 
 
@@ -54,3 +56,51 @@ def test_statements_without_rows(con):
     done = con.sql("insert into t values (1)")
     assert repr(done) == "1 row affected"
     assert done._repr_html_() == "<p>1 row affected</p>"
+
+
+QUERY = "select k, sum(i) as s from t where i > 5 group by k order by s desc limit 3"
+
+
+def test_plans_are_trees(con):
+    con.sql("create table t as select i, i % 7 as k from generate_series(1, 9) g (i)")
+    for result in (con.sql(f"explain {QUERY}"), con.explain(QUERY), con.sql(f"EXPLAIN VERBOSE {QUERY}")):
+        text = repr(result)
+        assert "─" in text or "initial_logical_plan" in text
+        assert all("…" not in line for line in text.splitlines())
+    lines = repr(con.explain(QUERY)).splitlines()
+    assert lines[0].startswith("Sort")
+    assert lines[-1].lstrip(" │└─").startswith("Scan") and "table=t, columns=[i, k]" in lines[-1]
+    assert all("Exec" not in line for line in lines)
+    starts = [len(line) - len(line.lstrip(" │└├─")) for line in lines]
+    assert starts == [3 * depth for depth in range(len(lines))]
+    assert repr(con.explain("select ?::bigint as x", [1])).startswith("Projection")
+
+
+def test_the_branches_of_a_plan(con):
+    con.sql("create table t as select i from generate_series(1, 9) g (i)")
+    lines = repr(
+        con.explain("select i from t union all select i + 1 from t union all select i + 2 from t")
+    ).splitlines()
+    assert lines[0].startswith("Union")
+    tops = [line for line in lines[1:] if line[0] in "├└"]
+    assert [top[0] for top in tops] == ["├", "├", "└"]
+    assert all(line[0] in "├└│ " for line in lines[1:])
+
+
+def test_plans_that_ran_have_rows_times_and_a_total(con):
+    con.sql("create table t as select i, i % 7 as k from generate_series(1, 1000) g (i)")
+    lines = repr(con.explain(QUERY, analyze=True)).splitlines()
+    assert lines[0].split() == ["rows", "time"]
+    assert lines[-1].split()[0] == "total" and lines[-1].endswith(" ms")
+    scan = next(line for line in lines if "table=t" in line)
+    assert re.search(r"└─ Scan  +\S.*  +[\d.,]+ ms  table=t", scan)
+    html = con.explain(QUERY, analyze=True)._repr_html_()
+    assert html.startswith("<pre") and "└─" in html and "&gt; 5" in html
+
+
+def test_columns_named_as_those_of_a_plan_are_a_table(con):
+    con.sql("create table t (plan_type varchar, plan varchar)")
+    con.sql("insert into t values ('free', 'none at all')")
+    assert "none at all" in repr(con.table("t"))
+    con.sql("insert into t values ('paid', null)")
+    assert "2 rows" in repr(con.table("t"))

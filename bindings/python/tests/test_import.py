@@ -60,7 +60,25 @@ def test_pandas_and_polars_without_pyarrow():
         frame = pd.DataFrame({"i": [1, 2], "f": [0.5, None], "s": ["x", None], "t": times})
         con.append("t", frame, create=True)
         assert con.table("t").fetchall()[1] == (2, None, None, None)
-        assert con.table("t").df(dtypes="numpy")["i"].tolist() == [1, 2]
+        back = con.table("t").df()
+        dtypes = [str(dtype) for dtype in back.dtypes[["i", "f", "t"]]]
+        assert dtypes == ["int64", "float64", "datetime64[us]"]
+        assert back["s"].isna().tolist() == [False, True] and back["s"][0] == "x"
+        con.sql(
+            "create table all_types as select 1.25 as d, date '2024-02-29' as day, time '12:00' as t, "
+            "case when n > 1 then n end as i, case when n > 1 then n > 2 end as b, 'x' || n as s, [n] as l, "
+            "{'a': n} as r, 'a'::bytea as bytes, uuid() as u from generate_series(1, 3) as g (n)"
+        )
+        for query in ("select * from all_types", "select *, n.s || 'y' as z from all_types as n where i > 1"):
+            every = con.sql(query).df()
+            assert every["d"].sum() == 1.25 * len(every) and (every["day"] == "2024-02-29").all()
+            assert every["i"].sum() == 5 and every["l"].tolist()[-1] == [3]
+        try:
+            con.table("all_types").df(dtypes="exact")
+        except ImportError as error:
+            assert "pip install pyarrow" in str(error), error
+        else:
+            raise AssertionError("exact")
         assert con.table("t").pl()["s"].to_list() == ["x", None]
         con.append("p", pl.DataFrame({"a": [1]}), create=True)
         print("fine")

@@ -386,9 +386,14 @@ def test_copied_text_that_is_no_text_is_refused(pg):
 
 
 def test_infinity_is_refused(pg):
-    for kind, minus in (("date", -(2**31)), ("timestamp", -(2**63))):
-        raw = minus.to_bytes(4 if kind == "date" else 8, "big", signed=True)
-        with pytest.raises(psycopg.errors.InvalidBinaryRepresentation):
+    for kind, bits, infinite in (
+        ("date", 32, -(2**31)),
+        ("date", 32, 2**31 - 1),
+        ("timestamp", 64, -(2**63)),
+        ("timestamp", 64, 2**63 - 1),
+    ):
+        raw = infinite.to_bytes(bits // 8, "big", signed=True)
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="no infinite dates"):
             result = pg.pgconn.exec_params(
                 f"SELECT $1::{kind}".encode(), [raw], [psycopg.adapters.types[kind].oid], [1]
             )

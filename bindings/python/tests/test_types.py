@@ -1,7 +1,9 @@
 """Every type, with and without NULL, stored and computed, in every form a result has."""
 
 import datetime as dt
+import decimal
 import pickle
+import random
 import uuid
 from decimal import Decimal
 
@@ -131,9 +133,29 @@ def plain(values):
 @every_case
 @with_and_without_nulls
 @stored_and_computed
-def test_pandas_exact(con, case, nulls, query):
+def test_pandas(con, case, nulls, query):
     fill(con, case, nulls)
     series = con.sql(query).df()["v"]
+    if case.sql == "VARCHAR":
+        assert str(series.dtype) in ("str", "category")
+    else:
+        assert str(series.dtype) == case.frame_dtype(nulls)
+    assert series.isna().tolist() == [value is None for value in case.with_nulls(nulls)]
+    expected = [float(value) for value in case.rows] if case.sql.startswith("DECIMAL") else case.rows
+    assert [day_of(case, value) for value in plain_pandas(series.dropna().tolist())] == expected
+
+
+def day_of(case, value):
+    """A date that was widened to its midnight, as the date."""
+    return value.date() if case.sql == "DATE" else value
+
+
+@every_case
+@with_and_without_nulls
+@stored_and_computed
+def test_pandas_exact(con, case, nulls, query):
+    fill(con, case, nulls)
+    series = con.sql(query).df(dtypes="exact")["v"]
     if case.sql == "VARCHAR":
         assert str(series.dtype) in ("str", "category")
     elif nulls and case.null == "masked":
@@ -151,16 +173,6 @@ def plain_pandas(values):
         return value.to_pytimedelta() if isinstance(value, pd.Timedelta) else value
 
     return [one(value) for value in values]
-
-
-@every_case
-@with_and_without_nulls
-def test_pandas_classic(con, case, nulls):
-    fill(con, case, nulls)
-    series = con.sql("select * from t").df(dtypes="numpy")["v"]
-    assert series.isna().tolist() == [value is None for value in case.with_nulls(nulls)]
-    if case.sql not in ("VARCHAR", "TIMESTAMP WITH TIME ZONE"):
-        assert isinstance(series.dtype, np.dtype)
 
 
 @every_case
@@ -193,16 +205,16 @@ def test_decimal_options(con):
         result.fetchnumpy(decimals="double")
 
 
-def test_pandas_computes_with_decimals(con):
+def test_pandas_computes_with_exact_decimals(con):
     con.append("t", {"v": [Decimal("1.25"), None, Decimal("-7.50")], "k": ["a", "a", "b"]}, create=True)
-    frame = con.sql("select * from t").df()
+    frame = con.sql("select * from t").df(dtypes="exact")
     assert len(frame["v"].array) == 3
     assert frame["v"].sum() == Decimal("-6.25")
     assert frame["v"].max() == Decimal("1.25")
     assert frame.sort_values("v")["v"].iloc[0] == Decimal("-7.50")
     assert (frame["v"] + frame["v"]).iloc[0] == Decimal("2.50")
     assert frame.groupby("k", observed=True)["v"].sum().tolist() == [Decimal("1.25"), Decimal("-7.50")]
-    again = pickle.loads(pickle.dumps(con.sql("select * from t").df()))
+    again = pickle.loads(pickle.dumps(con.sql("select * from t").df(dtypes="exact")))
     assert again["v"].isna().tolist() == [False, True, False]
 
 
@@ -213,10 +225,28 @@ def test_wide_decimals_as_integers_keep_every_digit(con):
     assert con.sql("select * from t").fetchnumpy(decimals="int")["v"].tolist() == expected
 
 
-def test_decimals_become_the_nearest_float(con):
-    texts = ["9007199254740993.01", "123456789012345.67", "0.1", "-99999999999999.99"]
-    con.append("t", {"v": [Decimal(text) for text in texts]}, create=True)
-    assert con.sql("select * from t").fetchnumpy()["v"].tolist() == [float(text) for text in texts]
+@pytest.mark.parametrize("precision", [9, 18, 38, 76])
+def test_decimals_become_the_nearest_float(con, precision):
+    """All around 2⁵³, from which on a float holds not every integer, and others at random."""
+    rng = random.Random(precision)
+    limit = 10**precision - 1
+    edges = [0, 1, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**54 + 2, 10**17 + 1, limit]
+    whole = [edge for edge in edges if edge <= limit]
+    whole += [rng.randrange(10 ** rng.randint(1, precision)) for _ in range(500)]
+    for scale in sorted({0, 1, 2, 3, 9, min(precision, 22), min(precision, 23), precision}):
+        texts = [f"{'-' * (index % 2)}{value}E-{scale}" for index, value in enumerate(whole)]
+        with decimal.localcontext(prec=80):
+            values = [+Decimal(text) for text in texts]
+        width = pa.decimal256 if precision > 38 else pa.decimal128
+        con.append(
+            f"t{scale}", pa.table({"v": pa.array([*values, None], width(precision, scale))}), create=True
+        )
+        result = con.table(f"t{scale}")
+        assert result.types == [f"DECIMAL({precision},{scale})"]
+        expected = [float(text) for text in texts]
+        for array in (result["v"], result.df()["v"].to_numpy()):
+            assert array[:-1].tolist() == expected
+            assert np.isnan(array[-1])
 
 
 def test_strings_as_objects(con):

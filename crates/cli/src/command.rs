@@ -7,7 +7,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{Format, columns_writer};
 use crate::session::Session;
 use crate::sink::Sink;
-use crate::{import, schema, script};
+use crate::{schema, script};
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use hypostyle::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
@@ -39,9 +39,9 @@ enum Command {
     /// Load a CSV, Parquet or JSON file into a table, made if missing
     #[command(name = ".import")]
     Import { file: String, table: String },
-    /// Choose how results are printed
+    /// Choose how results are printed; TABLE is what INSERT statements name
     #[command(name = ".mode")]
-    Mode { format: Format },
+    Mode { format: Format, table: Option<String> },
     /// Show column names or leave them out
     #[command(name = ".headers")]
     Headers { switch: Switch },
@@ -63,12 +63,54 @@ enum Command {
     /// Write results to a file; without FILE to the terminal again
     #[command(name = ".output")]
     Output { file: Option<String> },
+    /// Write the next result to a file
+    #[command(name = ".once")]
+    Once { file: String },
     /// Show at most N rows in a box, half of them from the end; 0 shows all
     #[command(name = ".maxrows")]
     MaxRows { rows: usize },
     /// Make boxes at most N characters wide; 0 takes the width of the terminal
     #[command(name = ".maxwidth")]
     MaxWidth { width: usize },
+    /// Give the columns of boxes these widths, from the left; 0 is as wide as it has to be
+    #[command(name = ".width")]
+    Width { widths: Vec<u16> },
+    /// Choose what stands between the columns of a list
+    #[command(name = ".separator")]
+    Separator {
+        #[arg(allow_hyphen_values = true)]
+        text: String,
+    },
+    /// Show what is longer than the screen with a program: on ($PAGER, or less), off, or the program
+    #[command(name = ".pager")]
+    Pager { program: String },
+    /// Choose the prompt: %d is the database, %t the transaction (* open, ! failed); without TEXT the usual one
+    #[command(name = ".prompt")]
+    Prompt { text: Option<String> },
+    /// End a script at its first failure, or go on
+    #[command(name = ".bail")]
+    Bail { switch: Switch },
+    /// Print statements before they run
+    #[command(name = ".echo")]
+    Echo { switch: Switch },
+    /// Print words
+    #[command(name = ".print")]
+    Print {
+        #[arg(allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
+    /// Run a command of the system's shell
+    #[command(name = ".shell", alias = ".system")]
+    Shell {
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Change the directory that file names are relative to
+    #[command(name = ".cd")]
+    Cd { directory: PathBuf },
+    /// Show the settings of the shell
+    #[command(name = ".show")]
+    Show,
     /// Show which database is open
     #[command(name = ".databases")]
     Databases,
@@ -92,11 +134,13 @@ pub fn run(session: &mut Session, line: &str) -> Outcome {
             let text = schema::create_statements(&session.connection, table.as_deref())?;
             session.output.write_all(text.as_bytes())?;
         }
-        Command::Import { file, table } => {
-            let sql = import::statement(&session.connection, &file, &table)?;
-            session.run_statement(&sql)?;
+        Command::Import { file, table } => session.import(&file, &table)?,
+        Command::Mode { format, table } => {
+            session.settings.format = format;
+            if let Some(table) = table {
+                session.settings.insert_table = table;
+            }
         }
-        Command::Mode { format } => session.settings.format = format,
         Command::Headers { switch } => session.settings.headers = switch == Switch::On,
         Command::NullValue { text } => session.settings.null = Some(text),
         Command::Timer { switch } => session.timer = switch == Switch::On,
@@ -104,10 +148,33 @@ pub fn run(session: &mut Session, line: &str) -> Outcome {
         Command::Open { path } => session.reopen(path.as_deref())?,
         Command::Output { file } => {
             session.output.flush()?;
+            session.output_after = None;
             session.output = file.map_or_else(|| Ok(Sink::standard()), |file| Sink::file(&file))?;
+        }
+        Command::Once { file } => {
+            session.output.flush()?;
+            let before = std::mem::replace(&mut session.output, Sink::file(&file)?);
+            session.output_after.get_or_insert(before);
         }
         Command::MaxRows { rows } => session.settings.rows_max = rows,
         Command::MaxWidth { width } => session.settings.width_max = width,
+        Command::Width { widths } => session.settings.column_widths = widths,
+        Command::Separator { text } => session.settings.separator = unescaped(&text),
+        Command::Pager { program } => {
+            session.pager = match program.as_str() {
+                "off" => None,
+                "on" => Some(std::env::var("PAGER").unwrap_or_else(|_| "less".into())),
+                _ => Some(program),
+            }
+        }
+        Command::Prompt { text } => session.prompt = text.unwrap_or_default(),
+        Command::Bail { switch } => session.bail = switch == Switch::On,
+        Command::Echo { switch } => session.echo = switch == Switch::On,
+        Command::Print { words } => writeln!(session.output, "{}", words.join(" "))?,
+        Command::Shell { .. } => shell(line)?,
+        Command::Cd { directory } => std::env::set_current_dir(&directory)
+            .map_err(|error| Error::from_io(&error, format!("cannot go to \"{}\"", directory.display())))?,
+        Command::Show => show(session)?,
         Command::Databases => {
             let path = session.connection.path().map(|path| path.display().to_string());
             let name = path.or_else(|| session.connection.address().map(ToString::to_string));
@@ -117,6 +184,58 @@ pub fn run(session: &mut Session, line: &str) -> Outcome {
     }
     session.output.flush()?;
     Ok(())
+}
+
+/// Runs what comes after the command's name, with its quotes, which are the system shell's.
+fn shell(line: &str) -> hypostyle::Result<()> {
+    let text = line.trim().split_once(char::is_whitespace).map_or("", |(_, text)| text);
+    let status = std::process::Command::new("sh").args(["-c", text]).status();
+    let status = status.map_err(|error| Error::from_io(&error, "cannot run the system's shell"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(Error::invalid_input(format!("the command has failed: {status}"))),
+    }
+}
+
+/// `\t` and `\n` as a tab and a line end.
+fn unescaped(text: &str) -> String {
+    text.replace("\\t", "\t").replace("\\n", "\n")
+}
+
+fn show(session: &mut Session) -> Outcome {
+    let switch = |on: bool| if on { "on" } else { "off" }.to_string();
+    let settings = &session.settings;
+    let widths: Vec<String> = settings.column_widths.iter().map(u16::to_string).collect();
+    let format = settings.format.to_possible_value();
+    let lines = [
+        ("bail", switch(session.bail)),
+        ("echo", switch(session.echo)),
+        ("headers", switch(settings.headers)),
+        ("maxrows", settings.rows_max.to_string()),
+        ("maxwidth", settings.width_max.to_string()),
+        ("mode", format.map(|format| format.get_name().to_string()).unwrap_or_default()),
+        ("nullvalue", settings.null.clone().unwrap_or_else(|| "as the mode has it".into())),
+        ("pager", session.pager.clone().unwrap_or_else(|| "off".into())),
+        ("separator", format!("{:?}", settings.separator)),
+        ("timer", switch(session.timer)),
+        ("width", if widths.is_empty() { "as wide as it has to be".into() } else { widths.join(" ") }),
+    ];
+    for (name, value) in lines {
+        writeln!(session.output, "{name:>10}: {value}")?;
+    }
+    Ok(())
+}
+
+/// What can come after a command's name, where it is one of a few words.
+pub fn choices(name: &str) -> Option<Vec<String>> {
+    let commands = Line::command();
+    let command = commands.find_subcommand(name)?;
+    if command.get_name() == ".help" {
+        return Some(names());
+    }
+    let values = command.get_positionals().next()?.get_possible_values();
+    let names: Vec<String> = values.iter().map(|value| value.get_name().to_string()).collect();
+    (!names.is_empty()).then_some(names)
 }
 
 /// The names of all commands, for completion.
@@ -283,7 +402,13 @@ mod tests {
             parse(".import 'my file.csv' \"T t\";").unwrap(),
             Command::Import { file: "my file.csv".into(), table: "T t".into() }
         );
-        assert_eq!(parse(".mode jsonl").unwrap(), Command::Mode { format: Format::Jsonl });
+        assert_eq!(parse(".mode jsonl").unwrap(), Command::Mode { format: Format::Jsonl, table: None });
+        assert_eq!(
+            parse(".mode insert t").unwrap(),
+            Command::Mode { format: Format::Insert, table: Some("t".into()) }
+        );
+        assert_eq!(parse(".width 3 0 10").unwrap(), Command::Width { widths: vec![3, 0, 10] });
+        assert_eq!(parse(".separator -").unwrap(), Command::Separator { text: "-".into() });
         assert_eq!(parse(".nullvalue -").unwrap(), Command::NullValue { text: "-".into() });
         assert_eq!(parse(".nullvalue ''").unwrap(), Command::NullValue { text: String::new() });
         assert_eq!(parse(".exit").unwrap(), Command::Quit);
@@ -306,6 +431,15 @@ mod tests {
             message(".import a.csv")
         );
         assert!(message(".read 'open").contains("not closed"));
+    }
+
+    #[test]
+    fn choices_are_offered_where_there_are_few() {
+        assert_eq!(choices(".echo"), Some(vec!["on".into(), "off".into()]));
+        assert!(choices(".mode").unwrap().contains(&"insert".to_string()));
+        assert!(choices(".help").unwrap().contains(&".mode".to_string()));
+        assert_eq!(choices(".read"), None);
+        assert_eq!(choices(".nothing"), None);
     }
 
     #[test]

@@ -4,12 +4,17 @@
 //! Pure: the names come in as a [`Catalog`], the offers go out as text.
 
 use crate::token::{KEYWORDS, Token, TokenKind, is_keyword, quote_name, tokens, unquote_name};
-use hypostyle::TableDescription;
+use hypostyle::arrow::array::AsArray;
+use hypostyle::arrow::compute::cast;
+use hypostyle::arrow::datatypes::DataType;
+use hypostyle::{Connection, Result, TableDescription};
 
 /// The names that exist.
 #[derive(Debug, Default)]
 pub struct Catalog {
     pub tables: Vec<Table>,
+    pub functions: Vec<String>,
+    pub settings: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -20,14 +25,36 @@ pub struct Table {
 }
 
 impl Catalog {
-    pub fn new(tables: Vec<TableDescription>) -> Self {
+    /// The names that a connection sees. A database that cannot list them still has keywords.
+    pub fn of(connection: &Connection) -> Self {
+        let names = |sql: &str| first_column(connection, sql).unwrap_or_default();
+        Self {
+            functions: names(
+                "SELECT DISTINCT routine_name FROM information_schema.routines WHERE left(routine_name, 2) <> '__' ORDER BY 1",
+            ),
+            settings: names("SELECT name FROM pg_catalog.pg_settings ORDER BY 1"),
+            ..Self::new(connection.tables().unwrap_or_default())
+        }
+    }
+
+    fn new(tables: Vec<TableDescription>) -> Self {
         let tables = tables.into_iter().map(|table| Table {
             schema: table.schema,
             name: table.name,
             columns: table.columns.into_iter().map(|column| column.name).collect(),
         });
-        Self { tables: tables.collect() }
+        Self { tables: tables.collect(), ..Self::default() }
     }
+}
+
+/// The texts of a query's first column.
+fn first_column(connection: &Connection, sql: &str) -> Result<Vec<String>> {
+    let mut texts = Vec::new();
+    for batch in connection.execute(sql)?.record_batches()? {
+        let Ok(column) = cast(batch.column(0), &DataType::Utf8) else { continue };
+        texts.extend(column.as_string::<i32>().iter().flatten().map(str::to_string));
+    }
+    Ok(texts)
 }
 
 /// What may replace the text from `start` to the cursor.
@@ -82,11 +109,13 @@ pub fn offer(line: &str, position: usize, catalog: &Catalog) -> Offer {
             names_within(&unquote_name(&line[qualifier.range.clone()]), &statement.tables(position), catalog)
         }
         _ if expects_table(line, before) => table_names(catalog),
+        [] | [_] if expects_setting(line, before) => catalog.settings.clone(),
         _ => {
             let mut words = columns_of(&statement.tables(position), catalog);
             if !typed.is_empty() {
                 words.extend(keywords_like(typed));
                 words.extend(table_names(catalog));
+                words.extend(catalog.functions.iter().cloned());
             }
             words
         }
@@ -178,6 +207,12 @@ fn expects_table(line: &str, before: &[&Token]) -> bool {
     }
 }
 
+/// Whether the next name is a setting's.
+fn expects_setting(line: &str, before: &[&Token]) -> bool {
+    let word = before.first().map(|token| line[token.range.clone()].to_ascii_uppercase());
+    matches!(word.as_deref(), Some("SET" | "RESET" | "SHOW"))
+}
+
 /// Columns of the table that `qualifier` stands for, or the tables of that schema.
 fn names_within(qualifier: &str, named: &[Named], catalog: &Catalog) -> Vec<String> {
     let table = named.iter().find(|named| named.alias == qualifier).map_or(qualifier, |named| &named.table);
@@ -240,6 +275,8 @@ mod tests {
                 table("main", "lineitem", &["l_key", "l_tax"]),
                 table("raw", "events", &["at"]),
             ],
+            functions: vec!["lower".into(), "ltrim".into()],
+            settings: vec!["memory_limit".into(), "timezone".into()],
         }
     }
 
@@ -290,6 +327,13 @@ mod tests {
         assert_eq!(words("SEL|"), ["SELECT"]);
         assert_eq!(words("sel|"), ["select"]);
         assert_eq!(words("|"), ["o_key", "o_date", "\"Total\"", "l_key", "l_tax", "at"]);
+    }
+
+    #[test]
+    fn functions_and_settings_are_names_too() {
+        assert_eq!(words("SELECT lo|"), ["lower"]);
+        assert_eq!(words("SET |"), ["memory_limit", "timezone"]);
+        assert_eq!(words("show time|"), ["timezone"]);
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Failure {
         }
     }
 
+    /// Whether a script may go on after it: a statement failed by itself, and was not interrupted.
+    pub fn is_of_statement(&self) -> bool {
+        matches!(self, Self::Database { error, .. } if error.kind() != ErrorKind::Interrupted)
+    }
+
     /// Adds where in a script the statement stands, unless a nested script said so already.
     pub fn at(self, name: &str, line: usize) -> Self {
         match self {

@@ -1,26 +1,113 @@
-//! `.import`: the SQL that loads a file into a table. The engine knows the file's format by its ending.
+//! `.import`: a file of this machine into a table. The engine knows the file's format by its ending.
+//!
+//! A database in this process loads it by itself. For a server the file is read here, by a database in memory,
+//! and its rows are appended as they are read.
 
 use crate::token::quote_name;
-use hypostyle::{Connection, Result};
+use hypostyle::arrow::array::RecordBatch;
+use hypostyle::arrow::error::ArrowError;
+use hypostyle::arrow::record_batch::RecordBatchIterator;
+use hypostyle::{AppendOptions, ColumnDescription, Connection, Error, QueryResult, Result, TableDescription};
 
 /// `COPY` into a table that exists, `CREATE TABLE … AS` for one that does not.
 ///
 /// # Errors
 /// When the tables cannot be listed.
 pub fn statement(connection: &Connection, file: &str, table: &str) -> Result<String> {
-    let exists = connection
-        .tables()?
-        .iter()
-        .any(|known| known.name == table || format!("{}.{}", known.schema, known.name) == table);
+    let exists = find(connection, table)?.is_some();
     Ok(load_statement(file, table, exists))
+}
+
+fn find(connection: &Connection, table: &str) -> Result<Option<TableDescription>> {
+    let is_it =
+        |known: &TableDescription| known.name == table || format!("{}.{}", known.schema, known.name) == table;
+    Ok(connection.tables()?.into_iter().find(is_it))
+}
+
+/// Appends a file that `local` reads, in one transaction, and gives the number of rows; a table that does not
+/// exist is made.
+///
+/// # Errors
+/// Those of reading the file and of appending; `InvalidInput` when the file has not the table's columns.
+pub fn append(connection: &Connection, local: &Connection, file: &str, table: &str) -> Result<u64> {
+    let name: Vec<String> = table.split('.').map(quote_name).collect();
+    let found = find(connection, table)?;
+    let rows = match &found {
+        None => local.execute(&format!("SELECT * FROM {}", literal(file)))?,
+        Some(target) => {
+            let source = source_of_texts(file);
+            let columns = local.execute(&format!("SELECT * FROM {source} LIMIT 0"))?;
+            local.execute(&select_for(target, columns.columns(), &source, file)?)?
+        }
+    };
+    let options = AppendOptions { create: found.is_none(), by_name: true };
+    let schema = rows.schema();
+    connection.append(&name.join("."), Box::new(RecordBatchIterator::new(Batches(rows), schema)), options)
+}
+
+/// A file to be read into given types: what is text there is read as text and no guess is made.
+fn source_of_texts(file: &str) -> String {
+    let lower = file.to_ascii_lowercase();
+    let is_csv = [".csv", ".tsv"].iter().any(|ending| lower.contains(ending));
+    match is_csv {
+        true => format!("read_csv({}, all_varchar => true)", literal(file)),
+        false => literal(file),
+    }
+}
+
+/// The columns of a file as a table has them: by name where all are there, else by place.
+fn select_for(
+    target: &TableDescription,
+    columns: &[ColumnDescription],
+    source: &str,
+    file: &str,
+) -> Result<String> {
+    let place = |name: &str| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name));
+    let by_name: Option<Vec<usize>> = target.columns.iter().map(|column| place(&column.name)).collect();
+    let places = match by_name {
+        Some(places) => places,
+        None if columns.len() == target.columns.len() => (0..columns.len()).collect(),
+        None => {
+            return Err(Error::invalid_input(format!(
+                "{file}: {} columns, but table \"{}\" has {}; its rows go by name or by place",
+                columns.len(),
+                target.name,
+                target.columns.len()
+            )));
+        }
+    };
+    let items = places.iter().zip(&target.columns).map(|(place, column)| {
+        let (read, name) = (&columns[*place], quote_name(&column.name));
+        let value = quote_name(&read.name);
+        match read.logical_type == column.logical_type {
+            true => format!("{value} AS {name}"),
+            false => format!("CAST({value} AS {}) AS {name}", column.logical_type),
+        }
+    });
+    Ok(format!("SELECT {} FROM {source}", items.collect::<Vec<_>>().join(", ")))
+}
+
+fn literal(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The batches of a result as they come.
+struct Batches(QueryResult);
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, ArrowError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next_batch().map_err(|error| ArrowError::ExternalError(Box::new(error))).transpose()
+    }
 }
 
 fn load_statement(file: &str, table: &str, exists: bool) -> String {
     let name: Vec<String> = table.split('.').map(quote_name).collect();
-    let (name, file) = (name.join("."), file.replace('\'', "''"));
+    let (name, file) = (name.join("."), literal(file));
     match exists {
-        true => format!("COPY {name} FROM '{file}'"),
-        false => format!("CREATE TABLE {name} AS SELECT * FROM '{file}'"),
+        true => format!("COPY {name} FROM {file}"),
+        false => format!("CREATE TABLE {name} AS SELECT * FROM {file}"),
     }
 }
 

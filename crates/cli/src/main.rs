@@ -42,13 +42,14 @@ fn main() -> ! {
     }
     let outcome = open(&options).map(|mut session| {
         let outcome = run(&mut session, &options);
+        let has_failed = session.has_failed;
         // Closed but not dropped: that would wait for threads still busy with an interrupted statement.
         let closed = session.close().map_err(Failure::from);
         std::mem::forget(session);
-        outcome.and(closed)
+        outcome.and(closed).map(|()| i32::from(has_failed))
     });
     let status = match outcome {
-        Ok(Ok(())) => 0,
+        Ok(Ok(status)) => status,
         Ok(Err(failure)) | Err(failure) => {
             failure.report();
             failure.exit_status()
@@ -78,6 +79,16 @@ fn run_command(command: &Command) -> i32 {
     }
 }
 
+/// Runs what a person has every shell begin with. A mistake in it is told, and no reason to have no shell.
+fn run_start_script(session: &mut Session) -> Outcome {
+    let Some(path) = shell::start_script() else { return Ok(()) };
+    match script::run_file(session, &path) {
+        Err(failure) if failure.is_of_statement() => failure.report(),
+        outcome => outcome?,
+    }
+    Ok(())
+}
+
 fn open(options: &Options) -> Outcome<Session> {
     let interrupt = Interrupt::listen(options.is_interactive())?;
     Ok(Session::open(options, interrupt)?)
@@ -85,8 +96,10 @@ fn open(options: &Options) -> Outcome<Session> {
 
 fn run(session: &mut Session, options: &Options) -> Outcome {
     let sources = options.sources();
-    if let Some(path) = &options.init {
-        script::run_file(session, path)?;
+    match &options.init {
+        Some(path) => script::run_file(session, path)?,
+        None if options.is_interactive() => run_start_script(session)?,
+        None => {}
     }
     for source in sources {
         match source {

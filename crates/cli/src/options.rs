@@ -87,7 +87,8 @@ pub struct Options {
     #[arg(long, short)]
     pub quiet: bool,
 
-    /// Run this script first, whatever follows
+    /// Run this script first, whatever follows; a shell otherwise runs ~/.hypostylerc, or hypostyle/rc in
+    /// $XDG_CONFIG_HOME, if there is one
     #[arg(long, value_name = "FILE")]
     pub init: Option<PathBuf>,
 

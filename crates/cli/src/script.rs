@@ -2,7 +2,7 @@
 //!
 //! A line that begins with a dot where a statement could begin is a dot command; all else is SQL up
 //! to its `;`. Statements run as soon as they are complete, so a pipe may feed them one by one. The
-//! first failure ends the script.
+//! first failure ends the script, unless `.bail off` has it go on.
 
 use crate::command;
 use crate::failure::{Failure, Outcome};
@@ -45,10 +45,17 @@ pub fn run_lines(session: &mut Session, mut reader: impl BufRead, name: Option<&
                 false => Ok(()),
             }
         };
-        outcome.map_err(|failure| match name {
+        let outcome = outcome.map_err(|failure| match name {
             Some(name) => failure.at(name, pending_line),
             None => failure,
-        })?;
+        });
+        match outcome {
+            Err(failure) if !session.bail && failure.is_of_statement() => {
+                failure.report();
+                session.has_failed = true;
+            }
+            outcome => outcome?,
+        }
         if at_end {
             break;
         }

@@ -1,14 +1,15 @@
 //! One open database, one connection, the settings, and the running of one statement.
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::import;
 use crate::interrupt::Interrupt;
 use crate::options::Options;
 use crate::output::{self, Settings};
 use crate::progress::Display;
 use crate::sink::Sink;
-use crate::token::first_keyword;
+use crate::token::{TokenKind, first_keyword, tokens};
 use hypostyle::{Connection, Error, OpenOptions, Patience, Poll, QueryResult};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,20 @@ pub struct Session {
     /// Prints the time of each statement.
     pub timer: bool,
     pub quiet: bool,
+    /// A script ends at its first failure.
+    pub bail: bool,
+    /// A statement has failed, and the script has gone on.
+    pub has_failed: bool,
+    /// Statements are printed before they run.
+    pub echo: bool,
+    /// What the shell asks with; empty: the database's name.
+    pub prompt: String,
+    /// The program that shows what is longer than the screen.
+    pub pager: Option<String>,
+    /// Lines of the screen, where there is one.
+    pub screen_height: Option<usize>,
+    /// Where results go again after the next one, when `.once` has given that another place.
+    pub output_after: Option<Sink>,
     open_options: OpenOptions,
     interrupt: Arc<Interrupt>,
     progress: Arc<Display>,
@@ -56,6 +71,13 @@ impl Session {
             output: Sink::standard(),
             timer: options.timing,
             quiet: options.quiet,
+            bail: true,
+            has_failed: false,
+            echo: false,
+            prompt: String::new(),
+            pager: std::env::var("PAGER").ok().filter(|pager| !pager.is_empty()),
+            screen_height: None,
+            output_after: None,
             open_options,
             interrupt,
             progress,
@@ -83,6 +105,18 @@ impl Session {
         }
     }
 
+    /// What the shell asks with: the database, and `*` in a transaction, or `!` in one that has failed. In a
+    /// prompt of one's own, `%d` stands for the former and `%t` for the latter.
+    pub fn prompt(&self) -> String {
+        let state = match self.connection.is_in_transaction() {
+            _ if self.connection.is_transaction_failed() => "!",
+            true => "*",
+            false => "",
+        };
+        let prompt = if self.prompt.is_empty() { "%d%t> " } else { &self.prompt };
+        prompt.replace("%d", &self.database_name()).replace("%t", state)
+    }
+
     /// "memory", the directory's name without its ending, or the server's address.
     pub fn database_name(&self) -> String {
         if let Some(address) = self.connection.address() {
@@ -94,10 +128,15 @@ impl Session {
     }
 
     fn listen_to_connection(&self) {
+        self.listen_to(&self.connection);
+    }
+
+    /// Shows how far a connection is, and interrupts it on Ctrl-C.
+    fn listen_to(&self, connection: &Connection) {
         let interrupt = Arc::clone(&self.interrupt);
         let progress = Arc::clone(&self.progress);
         let quiet = self.quiet;
-        self.connection.set_poll(Some(Arc::new(move |state| {
+        connection.set_poll(Some(Arc::new(move |state| {
             if !quiet {
                 progress.update(state);
             }
@@ -107,16 +146,65 @@ impl Session {
 
     /// Runs one statement and prints its result; the times and the bar go to standard error.
     pub fn run_statement(&mut self, sql: &str) -> Outcome {
+        self.run(|session, started| {
+            if session.echo {
+                writeln!(session.output, "{};", sql.trim().trim_end_matches(';'))?;
+            }
+            session.execute_and_print(sql, started)
+        })
+    }
+
+    /// Loads a file of this machine into a table; the server's own files are for COPY.
+    pub fn import(&mut self, file: &str, table: &str) -> Outcome {
+        if self.connection.address().is_none() {
+            let sql = import::statement(&self.connection, file, table)?;
+            return self.run_statement(&sql);
+        }
+        self.run(|session, started| {
+            let local = Connection::open(None, session.open_options.clone())?;
+            session.listen_to(&local);
+            let rows = import::append(&session.connection, &local, file, table)?;
+            session.progress.end();
+            output::write_count(&session.settings, &mut session.output, Some(rows), started.elapsed())
+        })
+    }
+
+    /// Does the work of a statement: it can be interrupted, its output is paged where it is too long, and its
+    /// time is told.
+    fn run(&mut self, work: impl FnOnce(&mut Self, Instant) -> Outcome) -> Outcome {
         let started = Instant::now();
-        let _running = self.interrupt.begin();
+        let running = self.interrupt.begin();
         self.progress.begin();
-        let outcome = self.execute_and_print(sql, started);
+        let paged = self.begin_paging();
+        let mut outcome = work(self, started);
         self.progress.end();
         let flushed = self.output.flush();
+        drop(running);
+        if let Some(standard) = paged {
+            if let Sink::Paged(pager) = std::mem::replace(&mut self.output, standard) {
+                pager.finish()?;
+            }
+            // Who has left the pager has seen enough.
+            if matches!(&outcome, Err(Failure::Write(error)) if error.kind() == ErrorKind::BrokenPipe) {
+                outcome = Ok(());
+            }
+        }
+        if let Some(output) = self.output_after.take() {
+            self.output = output;
+        }
         if self.timer {
             eprintln!("Time: {:.3} ms", started.elapsed().as_secs_f64() * 1000.0);
         }
         outcome.and(flushed.map_err(Into::into))
+    }
+
+    /// Puts a pager before the terminal, and gives back what was there.
+    fn begin_paging(&mut self) -> Option<Sink> {
+        let (pager, height) = self.pager.as_deref().zip(self.screen_height)?;
+        if !matches!(self.output, Sink::Standard(_)) || !self.output.is_terminal() {
+            return None;
+        }
+        Some(std::mem::replace(&mut self.output, Sink::paged(pager, height)))
     }
 
     fn execute_and_print(&mut self, sql: &str, started: Instant) -> Outcome {
@@ -126,6 +214,9 @@ impl Session {
         };
         if !result.is_query() {
             self.progress.end();
+            if copies_to_standard_output(sql) {
+                return Ok(());
+            }
             return output::write_count(
                 &self.settings,
                 &mut self.output,
@@ -186,4 +277,13 @@ impl Session {
             ))),
         }
     }
+}
+
+/// Whether a statement is a COPY whose rows stand where its count would.
+fn copies_to_standard_output(sql: &str) -> bool {
+    const NAMES: [&str; 3] = ["'/dev/stdout'", "'/dev/fd/1'", "'/proc/self/fd/1'"];
+    first_keyword(sql).as_deref() == Some("COPY")
+        && tokens(sql)
+            .iter()
+            .any(|token| token.kind == TokenKind::Text && NAMES.contains(&&sql[token.range.clone()]))
 }

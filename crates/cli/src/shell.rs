@@ -37,7 +37,7 @@ pub fn run(session: &mut Session) -> Outcome {
         );
     }
     loop {
-        let entry = match editor.readline(&format!("{}> ", session.database_name())) {
+        let entry = match editor.readline(&session.prompt()) {
             Ok(entry) => entry,
             Err(ReadlineError::Interrupted) => continue,
             Err(ReadlineError::Eof) => return Ok(()),
@@ -52,6 +52,7 @@ pub fn run(session: &mut Session) -> Outcome {
             // Kept at once, so that a crash or a second shell loses nothing.
             let _ = editor.append_history(path);
         }
+        session.screen_height = editor.dimensions().map(|(_, height)| usize::from(height));
         match run_entry(session, entry.trim()) {
             Err(failure) if failure.ends_session() => return Err(failure),
             Err(failure) => failure.report(),
@@ -95,10 +96,24 @@ fn terminal_error(error: ReadlineError) -> Error {
     Error::new(ErrorKind::Io, format!("cannot read from the terminal: {error}"))
 }
 
+/// A path that an environment variable has.
+fn path_in(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// The script that a shell begins with: `~/.hypostylerc`, or `hypostyle/rc` among the configuration files.
+pub fn start_script() -> Option<PathBuf> {
+    let home = path_in("HOME");
+    let configuration = path_in("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
+    let places =
+        [home.map(|home| home.join(".hypostylerc")), configuration.map(|place| place.join("hypostyle/rc"))];
+    places.into_iter().flatten().find(|path| path.is_file())
+}
+
 /// The history file, in a directory that exists; None where there is no home.
 fn history_path() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")))?;
+    let state =
+        path_in("XDG_STATE_HOME").or_else(|| path_in("HOME").map(|home| home.join(".local/state")))?;
     let directory = state.join("hypostyle");
     std::fs::create_dir_all(&directory).ok()?;
     Some(directory.join("history"))
@@ -147,12 +162,17 @@ impl Completer for Assistant {
     ) -> rustyline::Result<(usize, Vec<Pair>)> {
         let pair = |word: String| Pair { display: word.clone(), replacement: word };
         let mut catalog = self.catalog.borrow_mut();
-        // A database that cannot list its tables still has keywords.
-        let catalog =
-            catalog.get_or_insert_with(|| Catalog::new(self.connection.tables().unwrap_or_default()));
+        let catalog = catalog.get_or_insert_with(|| Catalog::of(&self.connection));
         if line.starts_with('.') {
             let typed = &line[..position];
             return match typed.split_once(' ') {
+                Some((command, word)) if command::choices(command).is_some() => {
+                    let choices = command::choices(command).into_iter().flatten();
+                    Ok((
+                        position - word.len(),
+                        choices.filter(|choice| choice.starts_with(word)).map(pair).collect(),
+                    ))
+                }
                 None => {
                     let names = self.commands.iter().filter(|name| name.starts_with(typed));
                     Ok((0, names.cloned().map(pair).collect()))

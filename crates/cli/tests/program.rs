@@ -288,3 +288,132 @@ fn a_server_without_an_address_or_a_password_says_what_is_missing() {
     assert_eq!(run.status, Some(1));
     assert!(run.err.contains("--users"), "{}", run.err);
 }
+
+#[test]
+fn copy_to_standard_output_prints_rows_and_nothing_else() {
+    let copy = "COPY (SELECT 1 AS a UNION ALL SELECT 2 ORDER BY a) TO '/dev/stdout' (FORMAT csv)";
+    assert_eq!(printed(&["-c", copy]), "a\n1\n2\n");
+    assert_eq!(
+        printed(&["--csv", "-c", "SELECT 0 AS z", "-c", copy, "-c", "SELECT 3 AS b"]),
+        "z\n0\na\n1\n2\nb\n3\n"
+    );
+    // Redirected into a file, it goes on where the file is, and the file stays the one that was opened.
+    let path = path(&directory("stdout"), "out.csv");
+    let file = std::fs::File::create(&path).unwrap();
+    let status = program(&["--csv", "-c", "SELECT 0 AS z", "-c", copy, "-c", "SELECT 3 AS b"])
+        .stdout(file.try_clone().unwrap())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "z\n0\na\n1\n2\nb\n3\n");
+}
+
+#[test]
+fn outputs_follow_links_and_keep_modes_and_pipes() {
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    let directory = directory("outputs");
+    let (target, link, fifo) =
+        (path(&directory, "t.csv"), path(&directory, "link.csv"), path(&directory, "fifo"));
+    std::fs::write(&target, "old").unwrap();
+    std::fs::set_permissions(&target, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink("t.csv", &link).unwrap();
+    for command in [".output", ".once"] {
+        let script = format!("{command} {link}\nSELECT '{command}' AS a;\n.output\n");
+        let run = finish(&mut program(&["--csv"]), &script);
+        assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (Some(0), "", ""));
+        assert_eq!(std::fs::read_to_string(&target).unwrap(), format!("a\n{command}\n"));
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for sql in
+        [format!(".once {fifo}\nSELECT 1 AS a;"), format!("COPY (SELECT 1 AS a) TO '{fifo}' (FORMAT csv);")]
+    {
+        let reader = std::thread::spawn({
+            let fifo = fifo.clone();
+            move || std::fs::read_to_string(fifo).unwrap()
+        });
+        let run = finish(&mut program(&["--csv", "--quiet"]), &sql);
+        assert_eq!((run.status, run.err.as_str(), reader.join().unwrap().as_str()), (Some(0), "", "a\n1\n"));
+        assert!(std::fs::metadata(&fifo).unwrap().file_type().is_fifo());
+    }
+    let run = run(&["-c", "COPY (SELECT unnest(range(0, 100000)) AS a) TO '/dev/full' (FORMAT csv)"]);
+    assert_eq!(run.status, Some(1));
+    assert!(run.err.contains("53100 DiskFull") && run.err.contains("/dev/full"), "{}", run.err);
+}
+
+#[test]
+fn once_is_for_the_next_result() {
+    let file = path(&directory("once"), "out.csv");
+    let run = finish(&mut program(&["--csv"]), &format!(".once {file}\nSELECT 1 AS a;\nSELECT 2 AS b;\n"));
+    assert_eq!((run.status, run.out.as_str(), run.err.as_str()), (Some(0), "b\n2\n", ""));
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "a\n1\n");
+}
+
+#[test]
+fn a_script_may_go_on_after_failures() {
+    let script = ".bail off\nSELECT 1 AS a;\nSELECT nothing;\n.nonsense\nSELECT 2 AS b;\n";
+    let run = finish(&mut program(&["--csv"]), script);
+    assert_eq!((run.status, run.out.as_str()), (Some(1), "a\n1\nb\n2\n"));
+    assert_eq!(run.err.lines().filter(|line| line.contains("Error [")).count(), 2, "{}", run.err);
+}
+
+#[test]
+fn the_modes_print_what_they_are_named_for() {
+    let with = |commands: &str| {
+        let run = finish(&mut program(&["--quiet"]), &format!("{commands}\n{ROWS};\n"));
+        assert_eq!((run.status, run.err.as_str()), (Some(0), ""), "{commands}");
+        run.out
+    };
+    assert_eq!(with(".mode tabs"), "id\tname\tprice\n1\ta,b\t1.50\n2\t\\N\t20.25\n");
+    assert_eq!(with(".mode list\n.separator '; '\n.headers off"), "1; a,b; 1.50\n2; NULL; 20.25\n");
+    assert_eq!(
+        with(".mode insert prices"),
+        "INSERT INTO prices (id, name, price) VALUES (1, 'a,b', 1.50);\n\
+         INSERT INTO prices (id, name, price) VALUES (2, NULL, 20.25);\n"
+    );
+    assert!(with(".mode html").starts_with("<table>\n<tr><th>id</th>"));
+    assert!(with(".mode table").starts_with("+-"));
+    assert!(with(".echo on").starts_with("SELECT * FROM (VALUES"));
+    assert!(with(".print a  b\n.shell echo 'c  d'").starts_with("a b\n"));
+    assert!(with(".mode list\n.show").contains("mode: list\n"));
+}
+
+#[test]
+fn ctrl_c_stops_the_printing_of_all_rows_and_memory_stays_small() {
+    let rows = "SELECT a.x AS first, b.x AS second FROM n a, n b";
+    let mut child = program(&["-c", NUMBERS, "-c", ".maxrows 0", "-c", rows]).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    for _ in 0..200_000 {
+        lines.next().unwrap().unwrap();
+    }
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    let kilobytes: u64 = peak.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kilobytes < 1 << 20, "{peak}");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    for line in lines {
+        line.unwrap();
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_remote_shell_imports_the_files_of_its_own_machine() {
+    let directory = directory("remote-import");
+    let socket = path(&directory, "socket");
+    std::fs::create_dir(directory.join("here")).unwrap();
+    std::fs::write(directory.join("here/in.csv"), "n,name\n1,007\n2,008\n").unwrap();
+    let (mut server, _log) = serving(&["--unix", &socket]);
+    let script = "CREATE TABLE typed (name VARCHAR, n INTEGER);\n.import in.csv typed\n.import in.csv typed\n\
+                  .import in.csv made\n.mode csv\nSELECT * FROM typed ORDER BY n, name;\nSELECT count(*) AS c FROM made;\n";
+    let address = format!("hypostyle+unix://{socket}");
+    let run = finish(program(&[&address, "--quiet"]).current_dir(directory.join("here")), script);
+    assert_eq!((run.status, run.err.as_str()), (Some(0), ""));
+    assert_eq!(run.out, "name,n\n007,1\n007,1\n008,2\n008,2\nc\n2\n");
+    let wrong = "CREATE TABLE three (a INTEGER, b INTEGER, c INTEGER);\n.import in.csv three\n";
+    let run = finish(program(&[&address]).current_dir(directory.join("here")), wrong);
+    assert!(run.status == Some(1) && run.err.contains("2 columns, but table \"three\" has 3"), "{}", run.err);
+    assert!(Command::new("kill").args(["-TERM", &server.id().to_string()]).status().unwrap().success());
+    server.wait().unwrap();
+}

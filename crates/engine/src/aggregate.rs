@@ -1,28 +1,54 @@
-//! `sum` and `avg` that are exact where DataFusion's are not.
+//! `sum` and `avg` that are exact where DataFusion's are not, and `bool_and` and `bool_or` that slide.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴, and cuts the average of decimals after four more digits. Both
 //! are wrapped here: integers are added as 128-bit decimals, and a sum that BIGINT does not hold is an
 //! error; the average of decimals is the DOUBLE nearest to exact sum ÷ count, as in DuckDB.
 
+use crate::cast::{cast as cast_as_sql, type_name};
+use crate::error::external;
+use crate::sliding::Truths;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
 use arrow::compute::{CastOptions, cast, cast_with_options, sum};
 use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Float64Type};
-use datafusion::common::ScalarValue;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::{DataFusionError, Result};
-use datafusion::functions_aggregate::{average::avg_udaf, sum::sum_udaf};
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator, Operator,
-    ReversedUDAF, SetMonotonicity, Signature,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, ExprSchemable,
+    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature,
 };
+use hypostyle_types::Error;
 use std::sync::Arc;
 
 /// The functions, to take the places of DataFusion's.
-pub(crate) fn functions() -> [AggregateUDF; 2] {
-    [sum_udaf(), avg_udaf()].map(|inner| AggregateUDF::from(Exact { inner }))
+pub(crate) fn functions() -> [AggregateUDF; 4] {
+    [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| AggregateUDF::from(Exact { inner }))
+}
+
+/// Refuses the least and the greatest of values without an order.
+pub(crate) fn of_ordered(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (name, args) = match &expression {
+        Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    if !matches!(name, "min" | "max") {
+        return Ok(Transformed::no(expression));
+    }
+    if let Some(of) = args.first()
+        && let Ok(of @ (DataType::Map(..) | DataType::Union(..))) = of.get_type(schema)
+    {
+        let message = format!("{name}() of {}: such values have no order", type_name(&of));
+        return Err(external(Error::invalid_input(message).with_sqlstate("42883")));
+    }
+    Ok(Transformed::no(expression))
 }
 
 /// A sum of integers while it is added up: no column has enough rows to overflow it.
@@ -136,7 +162,8 @@ fn only(mut arrays: Vec<ArrayRef>) -> Result<ArrayRef> {
 }
 
 fn quotients(counts: &ArrayRef, sums: &ArrayRef) -> Result<ArrayRef> {
-    let (counts, sums) = (cast(counts, &DataType::Float64)?, cast(sums, &DataType::Float64)?);
+    let double = Field::new("", DataType::Float64, true);
+    let (counts, sums) = (cast(counts, &DataType::Float64)?, cast_as_sql(sums, &double, false)?);
     // Without rows the sum is NULL and the count may be 0: NULL ÷ 0.0 is NULL.
     Ok(div(&sums, &counts)?)
 }
@@ -187,6 +214,11 @@ impl AggregateUDFImpl for Exact {
         if args.is_distinct && self.inner.name() == "sum" {
             // DataFusion slides distinct sums of BIGINT only.
             return self.inner.create_sliding_accumulator(args);
+        }
+        match self.inner.name() {
+            "bool_and" => return Ok(Box::new(Truths::all())),
+            "bool_or" => return Ok(Box::new(Truths::any())),
+            _ => {}
         }
         self.wrap(args, |inner, args| inner.create_sliding_accumulator(args))
     }

@@ -5,12 +5,14 @@
 //! what is made of a batch of rows no more than [`Meter::batch_limit`], and there must be room for it (53200). What costs by more than the
 //! number of rows is computed in slices of rows, between which an interrupt is seen.
 
+use crate::builtin::SLEEP;
 use crate::error::external;
 use crate::meter::{Meter, SMALL_BYTES};
 use crate::sizes::{Argument, ELEMENT_BYTES};
 use crate::walk::map_expressions;
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::concat;
+use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray};
+use arrow::compute::kernels::concat_elements::concat_elements_utf8_many;
+use arrow::compute::{cast, concat};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
@@ -44,6 +46,12 @@ const DISTANCE_MAX: u64 = 1 << 28;
 
 /// The text that a regular expression is matched with.
 const MATCHED_BYTES_MAX: u64 = 16 << 20;
+
+/// The product of a text and of the pattern that it is matched with, in bytes: in the worst case the steps that it takes.
+const MATCHED_STEPS_MAX: u64 = 1 << 31;
+
+/// A constant pattern of so many bytes costs little more than to read the text.
+const SHORT_PATTERN_BYTES: usize = 64;
 
 /// What it costs to compile a regular expression.
 const COMPILE_COST: u64 = 2 << 20;
@@ -158,30 +166,59 @@ impl AnalyzerRule for BoundFunctions {
         let plan = plan.transform_up_with_subqueries(|plan| {
             let schema = datafusion::logical_expr::utils::merge_schema(&plan.inputs());
             map_expressions(plan, |expr| {
-                let joined = joined(expr, &schema)?;
-                let bounded = bounded(joined.data, &self.0)?;
-                Ok(Transformed::new_transformed(bounded.data, joined.transformed || bounded.transformed))
+                let function = as_function(expr, &schema)?;
+                let bounded = bounded(function.data, &self.0)?;
+                Ok(Transformed::new_transformed(bounded.data, function.transformed || bounded.transformed))
             })
         })?;
         Ok(plan.data)
     }
 }
 
-/// `||` of texts or bytes as a function.
-fn joined(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
+/// The operators whose results or steps may be many as functions: `||` of texts or bytes, and regular expressions.
+fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     use datafusion::logical_expr::ExprSchemable;
-    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) = expr else {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
         return Ok(Transformed::no(expr));
     };
-    let is_of_bytes = |of: DataType| of.is_string() || of.is_binary() || of.is_null();
-    let are_of_bytes = [&left, &right].iter().all(|side| side.get_type(schema).is_ok_and(is_of_bytes));
-    Ok(match are_of_bytes {
-        true => Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(
-            TEXTS.clone(),
-            vec![*left, *right],
-        ))),
-        false => Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })),
-    })
+    let is_match = matches!(
+        op,
+        Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch
+    );
+    let is_of_bytes = |of: &DataType| of.is_string() || of.is_binary() || of.is_null();
+    // Types are asked for where they decide: each takes the time of the whole expression.
+    if op == Operator::StringConcat
+        && [&left, &right].iter().all(|side| side.get_type(schema).is_ok_and(|of| is_of_bytes(&of)))
+    {
+        let call = ScalarFunction::new_udf(TEXTS.clone(), vec![*left, *right]);
+        return Ok(Transformed::yes(Expr::ScalarFunction(call)));
+    }
+    if is_match
+        && !is_short_pattern(&right)
+        && let (Ok(text), Ok(pattern)) = (left.get_type(schema), right.get_type(schema))
+        && text.is_string()
+        && text == pattern
+    {
+        return Ok(Transformed::yes(matched(*left, op, *right, &text)?));
+    }
+    Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })))
+}
+
+fn is_short_pattern(pattern: &Expr) -> bool {
+    matches!(pattern, Expr::Literal(value, _)
+        if value.try_as_str().is_some_and(|text| text.is_none_or(|text| text.len() <= SHORT_PATTERN_BYTES)))
+}
+
+/// A match with a regular expression as a function, which is held to limits.
+fn matched(text: Expr, op: Operator, pattern: Expr, of: &DataType) -> Result<Expr> {
+    let mut args = vec![text, pattern];
+    if matches!(op, Operator::RegexIMatch | Operator::RegexNotIMatch) {
+        args.push(Expr::Literal(ScalarValue::from("i").cast_to(of)?, None));
+    }
+    let call =
+        Expr::ScalarFunction(ScalarFunction::new_udf(datafusion::functions::regex::regexp_like(), args));
+    let is_negated = matches!(op, Operator::RegexNotMatch | Operator::RegexNotIMatch);
+    Ok(if is_negated { Expr::Not(Box::new(call)) } else { call })
 }
 
 fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
@@ -199,8 +236,9 @@ fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
 
 /// Whether an expression calls a function that may take so long that somebody should be able to stop it.
 pub(crate) fn calls_slow_function(expr: &Expr) -> bool {
-    let is_slow =
-        |name: &str| FUNCTIONS.iter().any(|(known, _, cost)| *known == name && *cost != Cost::Output);
+    let is_slow = |name: &str| {
+        name == SLEEP || FUNCTIONS.iter().any(|(known, _, cost)| *known == name && *cost != Cost::Output)
+    };
     let calls =
         expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(call) if is_slow(call.func.name()))));
     calls.is_ok_and(|calls| calls)
@@ -469,9 +507,15 @@ impl Cost {
                 "{name}() matches a text of {} bytes, and it may have {MATCHED_BYTES_MAX}",
                 bytes(0)
             ))),
+            Self::Pattern if bytes(0).saturating_mul(bytes(1)) > MATCHED_STEPS_MAX => Err(limited(format!(
+                "{name}() matches a text of {} bytes with a pattern of {}, and the product may be {MATCHED_STEPS_MAX}",
+                bytes(0),
+                bytes(1)
+            ))),
             Self::Pattern => {
                 let is_constant = arguments.get(1).is_none_or(Argument::is_scalar);
-                Ok(bytes(0) + if is_constant { 0 } else { COMPILE_COST })
+                let steps = bytes(0) * (1 + bytes(1) / SHORT_PATTERN_BYTES as u64);
+                Ok(steps + if is_constant { 0 } else { COMPILE_COST })
             }
         }
     }
@@ -561,6 +605,10 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // It would become an operator, which has no limits.
+        if self.cost == Cost::Pattern && !args.get(1).is_some_and(is_short_pattern) {
+            return Ok(ExprSimplifyResult::Original(args));
+        }
         Ok(match self.inner.inner().simplify(args, context)? {
             // It may be another call of the function, and DataFusion's.
             ExprSimplifyResult::Simplified(expr) => {
@@ -642,7 +690,20 @@ const JOIN: &str = "||";
 
 static TEXTS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Texts::default())));
 
-/// `||` of texts or of bytes.
+/// A call of `||` for texts in a row.
+pub(crate) fn joined_all(texts: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(TEXTS.clone(), texts))
+}
+
+/// What a call of [`joined_all`] joins.
+pub(crate) fn join_operands(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::ScalarFunction(call) if call.func.name() == JOIN => Some(&call.args),
+        _ => None,
+    }
+}
+
+/// `||` of texts or of bytes: of two, or of texts in a row.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Texts {
     signature: Signature,
@@ -650,7 +711,7 @@ struct Texts {
 
 impl Default for Texts {
     fn default() -> Self {
-        Self { signature: Signature::any(2, Volatility::Immutable) }
+        Self { signature: Signature::variadic_any(Volatility::Immutable) }
     }
 }
 
@@ -660,10 +721,8 @@ impl ScalarUDFImpl for Texts {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        match args {
-            [left, right] => Ok(format!("{} {JOIN} {}", left.schema_name(), right.schema_name())),
-            _ => Err(plan_datafusion_err!("{JOIN} takes two arguments")),
-        }
+        let names: Vec<String> = args.iter().map(|arg| arg.schema_name().to_string()).collect();
+        Ok(names.join(&format!(" {JOIN} ")))
     }
 
     fn signature(&self) -> &Signature {
@@ -671,10 +730,12 @@ impl ScalarUDFImpl for Texts {
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [left, right] => BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type(),
-            _ => Err(plan_datafusion_err!("{JOIN} takes two arguments")),
-        }
+        let Some((first, rest)) = types.split_first() else {
+            return Err(plan_datafusion_err!("{JOIN} takes at least two arguments"));
+        };
+        rest.iter().try_fold(first.clone(), |left, right| {
+            BinaryTypeCoercer::new(&left, &Operator::StringConcat, right).get_result_type()
+        })
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
@@ -688,6 +749,9 @@ impl ScalarUDFImpl for Texts {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if args.args.len() > 2 {
+            return joined_texts(&args);
+        }
         // DataFusion's operator, of these values.
         let (mut fields, mut arrays, mut sides) = (Vec::new(), Vec::new(), Vec::new());
         for value in args.args {
@@ -716,6 +780,24 @@ impl ScalarUDFImpl for Texts {
             other => Ok(other),
         }
     }
+}
+
+/// Texts in a row, which are NULL where one of them is.
+fn joined_texts(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
+    let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+    let rows = if is_constant { 1 } else { args.number_rows };
+    let texts = args.args.iter().map(|value| {
+        let text = value.cast_to(&DataType::LargeUtf8, None)?;
+        text.into_array(rows)
+    });
+    let texts = texts.collect::<Result<Vec<ArrayRef>>>()?;
+    let texts: Vec<&LargeStringArray> = texts.iter().map(|texts| texts.as_string::<i64>()).collect();
+    let joined: ArrayRef = Arc::new(concat_elements_utf8_many(&texts)?);
+    let joined = cast(&joined, args.return_field.data_type())?;
+    Ok(match is_constant {
+        true => ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?),
+        false => ColumnarValue::Array(joined),
+    })
 }
 
 /// Makes negative lengths of a padding function zero, which is what they mean. DataFusion adds up all lengths to make room
@@ -923,6 +1005,7 @@ mod tests {
         for (name, args) in [
             ("levenshtein", vec![long(20_000), long(20_000)]),
             ("regexp_replace", vec![long((16 << 20) + 1), view("x"), view("y")]),
+            ("regexp_like", vec![long(1 << 18), long(1 << 18)]),
         ] {
             let error = called(name, 1 << 34, args, 1).unwrap_err();
             assert_eq!(from_datafusion(error).sqlstate(), "54000", "{name}");

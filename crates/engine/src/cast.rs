@@ -2,19 +2,20 @@
 //! reads only one of the forms in which times and intervals are written, and knows no UUIDs and no JSON; these casts, in plans and of
 //! new rows, are made here, also where they are those of elements and fields.
 
-use crate::interval::interval_text;
+use crate::interval_text;
 use crate::statement::literal::hexadecimal;
 use crate::text_list::split_elements;
 use crate::time_zone::in_zones;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
-    LargeBinaryArray, LargeListArray, StringArray, StringViewArray, StructArray, Time64MicrosecondArray,
+    Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray,
+    StructArray, Time64MicrosecondArray,
 };
 use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::kernels::zip::zip;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    DataType, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
 };
 use arrow::error::ArrowError;
@@ -39,10 +40,14 @@ enum Special {
     /// Of numbers with a fraction to whole ones: DECIMALs to the nearest, halves away from zero; floating-point numbers to
     /// the nearest, halves to the even one (as in PostgreSQL and DuckDB).
     Rounded,
+    /// Of DECIMALs with more digits than a DOUBLE has to the nearest one: Arrow rounds them twice.
+    Nearest,
     /// Of DOUBLE to FLOAT, which must not become infinite.
     Narrowed,
-    /// Of text to a time, an interval or a DECIMAL, in PostgreSQL's forms too.
+    /// Of text to a time or a DECIMAL, in PostgreSQL's forms too.
     Read,
+    /// Of text to an interval.
+    Interval,
     /// Of text to a time of day, which ends before midnight.
     Time,
     /// Of text to a UUID, which is text in plans and bytes within other types.
@@ -92,9 +97,9 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Some(Special::Rounded),
         (from, to) if from.is_decimal() && to.is_integer() => Some(Special::Rounded),
         (DataType::Float64, DataType::Float32) => Some(Special::Narrowed),
-        (from, DataType::Timestamp(..) | DataType::Date32 | DataType::Interval(_)) if from.is_string() => {
-            Some(Special::Read)
-        }
+        (DataType::Decimal128(EXACT_DIGITS.., _), DataType::Float64) => Some(Special::Nearest),
+        (from, DataType::Timestamp(..) | DataType::Date32) if from.is_string() => Some(Special::Read),
+        (from, DataType::Interval(IntervalUnit::MonthDayNano)) if from.is_string() => Some(Special::Interval),
         (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
         (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
         (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
@@ -118,6 +123,9 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
     }
 }
 
+/// A DECIMAL of so many digits may be one that a DOUBLE does not have.
+const EXACT_DIGITS: u8 = 16;
+
 /// Of text that is read as a DECIMAL: beyond it are only zero and what no DECIMAL holds.
 const EXPONENT_MAX: i32 = 200;
 const FRACTION_DIGITS_MAX: usize = 76;
@@ -137,6 +145,7 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
         None => cast_with_options(values, wanted, &options),
         Some(Special::Rounded) => cast_with_options(&rounded(values)?, wanted, &options),
         Some(Special::Narrowed) => narrowed(values, safe),
+        Some(Special::Nearest) => nearest(values),
         Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), wanted))),
         Some(Special::Nested) => nested(values, to, safe),
         Some(Special::Uuid) => uuids(values, wanted, safe),
@@ -154,19 +163,23 @@ pub(crate) fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<Arr
         Some(Special::TimeText) => arrow::compute::cast(&time_texts(values)?, wanted),
         Some(Special::IntervalText) => arrow::compute::cast(&interval_texts(values)?, wanted),
         Some(Special::Json) => json(values, wanted, safe),
+        Some(Special::Interval) => {
+            let intervals = parsed(values, safe, interval_text::read)?;
+            Ok(Arc::new(intervals.into_iter().collect::<IntervalMonthDayNanoArray>()))
+        }
         Some(Special::Time) => {
             let times = cast_with_options(values, wanted, &options)?;
             times_of_day(times.as_primitive(), safe)
         }
         Some(Special::Read) => {
             let strict = CastOptions { safe: false, ..CastOptions::default() };
+            let values = &without_zones(values, wanted)?;
             // Most texts are in the form that Arrow reads.
             cast_with_options(values, wanted, &strict).or_else(|_| {
                 if let DataType::Timestamp(_, Some(zone)) = wanted {
                     return zoned(values, wanted, zone, &options);
                 }
                 let read = match wanted {
-                    DataType::Interval(_) => interval_text,
                     wanted if wanted.is_decimal() => decimal_text,
                     _ => time_text,
                 };
@@ -200,6 +213,29 @@ fn zoned(
         in_zones(&clocks, |_| Some(zone)).map_err(|error| ArrowError::ExternalError(error.into()))?;
     let moments = arrow::compute::cast(&moments, wanted)?;
     zip(&local, &moments, &cast_with_options(&only(false), wanted, options)?)
+}
+
+/// Texts of what clocks show, or of days, without the zones or offsets that they may name, which say nothing of these, as in PostgreSQL.
+fn without_zones(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
+    if matches!(wanted, DataType::Timestamp(_, Some(_))) || wanted.is_decimal() {
+        return Ok(values.clone());
+    }
+    let texts = texts(values)?;
+    let texts = texts.as_string_view();
+    if !texts.iter().flatten().any(names_zone) {
+        return Ok(values.clone());
+    }
+    let without = texts.iter().map(|text| text.map(without_zone));
+    Ok(Arc::new(without.collect::<StringViewArray>()))
+}
+
+fn without_zone(text: &str) -> &str {
+    let Some(behind) = text.find(':') else { return text.trim_end().trim_end_matches(['Z', 'z']) };
+    let zone = text[behind..].find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.' | ' '));
+    let Some(zone) = zone else { return text };
+    let (time, zone) = text.split_at(behind + zone);
+    let is_zone = !["AM", "PM", "BC", "AD"].iter().any(|other| zone.trim().eq_ignore_ascii_case(other));
+    if is_zone { time.trim_end() } else { text }
 }
 
 /// Whether a zone or an offset is behind the time, as in `2020-01-01 00:00+01`.
@@ -376,6 +412,24 @@ fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
     Ok(Arc::new(values))
 }
 
+fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    // A quotient of two numbers that DOUBLEs have is rounded once.
+    const WHOLE_MAX: u128 = 1 << 53;
+    const SCALE_MAX: i8 = 22;
+    let decimals = values.as_primitive::<Decimal128Type>();
+    let doubles = arrow::compute::cast(values, &DataType::Float64)?;
+    let has_few = |value: i128| decimals.scale() <= SCALE_MAX && value.unsigned_abs() <= WHOLE_MAX;
+    if decimals.iter().flatten().all(has_few) {
+        return Ok(doubles);
+    }
+    let doubles = doubles.as_primitive::<Float64Type>().iter().zip(decimals).enumerate();
+    let doubles = doubles.map(|(row, (double, decimal))| match decimal {
+        Some(decimal) if !has_few(decimal) => decimals.value_as_string(row).parse().ok().or(double),
+        _ => double,
+    });
+    Ok(Arc::new(doubles.collect::<Float64Array>()))
+}
+
 /// Lists and structures with their elements and fields cast.
 fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
@@ -514,6 +568,8 @@ pub(crate) fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transform
     // An expression whose type cannot be told is one that planning refuses.
     let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
     match special(&from, field) {
+        // Where the optimizer moves a cast to what it is compared with, what cannot be cast is a value, too.
+        None if safe && from != *field.data_type() => {}
         None => return Ok(Transformed::no(expression)),
         Some(Special::Refused) => {
             return Err(DataFusionError::External(Box::new(cannot_cast(&from, field.data_type()))));

@@ -21,7 +21,6 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use hypostyle_storage::{Budget, Snapshot, TableData};
-use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -198,6 +197,7 @@ async fn relation(
     name: &Name,
     positions: Option<u64>,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
+    check_wanted()?;
     let Some(snapshot) = scope.snapshot_of(&name.database) else { return Ok(None) };
     if let Some(data) = snapshot.table(&name.schema, &name.name) {
         let data = data.clone();
@@ -208,7 +208,6 @@ async fn relation(
         return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
     }
     let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
-    check_wanted()?;
     let _one_more = Nesting::new(scope, &name.name)?;
     let mut state = scope.state()?;
     let search = &mut state.config_mut().options_mut().catalog;
@@ -227,7 +226,7 @@ struct Nesting<'a>(&'a Scope);
 
 impl<'a> Nesting<'a> {
     /// # Errors
-    /// When there are too many: a view may have been replaced by one that reads it.
+    /// `Syntax` (54001) when there are too many: a view may have been replaced by one that reads it.
     fn new(scope: &'a Scope, view: &str) -> Result<Self> {
         if scope.views.load(Ordering::Relaxed) == 0 {
             scope.views_read.store(0, Ordering::Relaxed);
@@ -241,9 +240,9 @@ impl<'a> Nesting<'a> {
             return Ok(Self(scope));
         }
         scope.views.fetch_sub(1, Ordering::Relaxed);
-        let message =
-            format!("view \"{view}\" reads itself, or is one of more than {VIEWS_MAX} within each other");
-        Err(external(Error::new(ErrorKind::InvalidInput, message).with_sqlstate("42P17")))
+        Err(external(too_complex(format!(
+            "view \"{view}\" reads itself, or is one of more than {VIEWS_MAX} within each other"
+        ))))
     }
 }
 

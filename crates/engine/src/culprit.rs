@@ -6,7 +6,7 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::Ident;
 
 /// Functions whose columns had the name `value` before they had their own.
-const SERIES: [&str; 2] = ["range", "generate_series"];
+static SERIES: [&str; 2] = ["range", "generate_series"];
 
 pub(crate) enum Culprit {
     Unknown(Unknown),

@@ -18,9 +18,15 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_types::LogicalType;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-const SCALAR: [(&str, &[&str]); 5] = [
+const SCALAR: [(&str, &[&str]); 9] = [
+    ("octet_length", &["strlen"]),
+    ("make_array", &["list_value", "list_pack"]),
+    ("starts_with", &["prefix"]),
+    ("ends_with", &["suffix"]),
     ("signum", &["sign"]),
     ("string_to_array", &["string_split", "str_split"]),
     ("regexp_like", &["regexp_matches"]),
@@ -38,7 +44,7 @@ const AGGREGATE: [(&str, &[&str]); 6] = [
 ];
 
 /// Registers the names, for the functions that there are, and functions in the place of DataFusion's.
-pub(crate) fn register(context: &SessionContext) {
+pub(crate) fn register(context: &SessionContext, clock: &Arc<Clock>) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
@@ -46,8 +52,11 @@ pub(crate) fn register(context: &SessionContext) {
     if let Ok(inner) = context.udf("coalesce") {
         context.register_udf(ScalarUDF::from(Coalesce { inner }));
     }
-    let aliases = NOW.map(String::from).to_vec();
-    context.register_udf(ScalarUDF::from(Now { signature: Signature::nullary(Volatility::Stable), aliases }));
+    for (given, name, aliases) in GIVEN {
+        let aliases = aliases.iter().map(ToString::to_string).collect();
+        let signature = Signature::nullary(Volatility::Stable);
+        context.register_udf(ScalarUDF::from(Now { given, name, aliases, clock: clock.clone(), signature }));
+    }
     for name in SERIES {
         if let Some(inner) = context.state().table_functions().get(name) {
             context.register_udtf(name, Arc::new(Series { inner: inner.function().clone() }));
@@ -192,26 +201,73 @@ impl ScalarUDFImpl for OctetLength {
     }
 }
 
-/// What `now` is called, too.
-const NOW: [&str; 5] = [
-    "current_timestamp",
-    "transaction_timestamp",
-    "statement_timestamp",
-    "clock_timestamp",
-    "get_current_timestamp",
+/// When the explicit transaction of a session began, for its statement that runs.
+#[derive(Debug)]
+pub(crate) struct Clock(AtomicI64);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(AtomicI64::new(i64::MIN))
+    }
+}
+
+impl Clock {
+    /// Microseconds since 1970; `None` for a statement that is a transaction of its own.
+    pub fn set(&self, begun: Option<i64>) {
+        self.0.store(begun.unwrap_or(i64::MIN), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<i64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|begun| *begun != i64::MIN)
+    }
+}
+
+/// What a point in time is called that a statement is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Given {
+    /// When the transaction began.
+    Transaction,
+    /// When the statement began.
+    Statement,
+    /// The day on which the transaction began, in the session's zone.
+    Day,
+}
+
+const GIVEN: [(Given, &str, &[&str]); 3] = [
+    (Given::Transaction, "now", &["current_timestamp", "transaction_timestamp", "get_current_timestamp"]),
+    (Given::Statement, "statement_timestamp", &["clock_timestamp"]),
+    (Given::Day, "current_date", &["today"]),
 ];
 
-/// The time at which the statement began, in microseconds, as columns have it; DataFusion's are nanoseconds, and make nanoseconds of what
-/// they are put beside.
-#[derive(Debug, PartialEq, Eq, Hash)]
+/// A point in time that a statement is given, in microseconds, as columns have it; DataFusion's are nanoseconds, and make nanoseconds
+/// of what they are put beside, and each statement's own, where a transaction has one.
+#[derive(Debug)]
 struct Now {
-    signature: Signature,
+    given: Given,
+    name: &'static str,
     aliases: Vec<String>,
+    clock: Arc<Clock>,
+    signature: Signature,
+}
+
+// The clock is the session's.
+impl PartialEq for Now {
+    fn eq(&self, other: &Self) -> bool {
+        self.given == other.given
+    }
+}
+
+impl Eq for Now {}
+
+impl Hash for Now {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.given.hash(state);
+    }
 }
 
 impl ScalarUDFImpl for Now {
-    fn name(&self) -> &'static str {
-        "now"
+    fn name(&self) -> &str {
+        self.name
     }
 
     fn aliases(&self) -> &[String] {
@@ -223,7 +279,10 @@ impl ScalarUDFImpl for Now {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(LogicalType::timestamp_with_time_zone().arrow_type())
+        Ok(match self.given {
+            Given::Day => DataType::Date32,
+            _ => LogicalType::timestamp_with_time_zone().arrow_type(),
+        })
     }
 
     fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
@@ -231,15 +290,26 @@ impl ScalarUDFImpl for Now {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        let Some(time) = context.query_execution_start_time() else {
+        let Some(started) = context.query_execution_start_time() else {
             return Ok(ExprSimplifyResult::Original(arguments));
         };
-        let now = ScalarValue::TimestampMicrosecond(Some(time.timestamp_micros()), Some("UTC".into()));
-        Ok(ExprSimplifyResult::Simplified(Expr::Literal(now, None)))
+        let begun = self.clock.get().filter(|_| self.given != Given::Statement);
+        let moment = begun.unwrap_or_else(|| started.timestamp_micros());
+        let moment = ScalarValue::TimestampMicrosecond(Some(moment), Some("UTC".into()));
+        let moment = match self.given {
+            Given::Day => {
+                let zone = context.config_options().execution.time_zone.clone();
+                let zone = zone.as_deref().unwrap_or("UTC");
+                let clocks = in_zones(&moment.to_array()?, |_| Some(zone))?;
+                ScalarValue::try_from_array(&cast(&clocks, &DataType::Date32)?, 0)?
+            }
+            _ => moment,
+        };
+        Ok(ExprSimplifyResult::Simplified(Expr::Literal(moment, None)))
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        internal_err!("now() was not made a constant")
+        internal_err!("{}() was not made a constant", self.name)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Intervals: the forms in which they are written, and their order.
+//! Intervals: what is computed with them, and their order.
 
 use crate::comparison::{is_text, operands};
 use crate::planner::check_wanted;
@@ -11,7 +11,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::functions_aggregate::first_last::first_value_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Sort};
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Sort, WindowFunctionParams};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
@@ -20,67 +20,11 @@ use datafusion::logical_expr::{
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use hypostyle_storage::DAY_MICROSECONDS;
 use hypostyle_types::Error;
-use std::borrow::Cow;
-use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
-/// An interval in words: of `1 day 04:05:06.7` and of `1-2`, which are years and months.
-pub(crate) fn interval_text(text: &str) -> Cow<'_, str> {
-    if !text.contains([':', '-', '+']) {
-        return text.into();
-    }
-    let mut words = String::new();
-    for word in text.split_whitespace() {
-        let separator = if words.is_empty() { "" } else { " " };
-        words.push_str(separator);
-        match clock(word).or_else(|| years_and_months(word)) {
-            Some(in_words) => words.push_str(&in_words),
-            None => words.push_str(word.strip_prefix('+').unwrap_or(word)),
-        }
-    }
-    words.into()
-}
+pub(crate) const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
 
-/// The sign of a number, and the rest.
-fn signed(word: &str) -> (&str, &str) {
-    match word.strip_prefix('-') {
-        Some(rest) => ("-", rest),
-        None => ("", word.strip_prefix('+').unwrap_or(word)),
-    }
-}
-
-fn is_number(part: &str) -> bool {
-    !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-fn clock(word: &str) -> Option<String> {
-    let (sign, word) = signed(word);
-    let parts: Vec<&str> = word.split(':').collect();
-    let (last, whole) = parts.split_last()?;
-    let (seconds, fraction) = last.split_once('.').unwrap_or((last, "0"));
-    if !(1..=2).contains(&whole.len())
-        || !whole.iter().chain([&seconds, &fraction]).all(|part| is_number(part))
-    {
-        return None;
-    }
-    let mut words = String::new();
-    for (part, unit) in parts.iter().zip(["hours", "minutes", "seconds"]) {
-        let separator = if words.is_empty() { "" } else { " " };
-        write!(words, "{separator}{sign}{part} {unit}").ok()?;
-    }
-    // `04:05.5` would be no hours and minutes.
-    (parts.len() == 3 || !last.contains('.')).then_some(words)
-}
-
-fn years_and_months(word: &str) -> Option<String> {
-    let (sign, word) = signed(word);
-    let (years, months) = word.split_once('-')?;
-    (is_number(years) && is_number(months)).then(|| format!("{sign}{years} years {sign}{months} months"))
-}
-
-const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
-
-fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+pub(crate) fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|of| of == INTERVAL)
 }
 
@@ -287,6 +231,16 @@ pub(crate) fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Trans
         let changed = first_by_length(call, schema);
         return Ok(Transformed::new_transformed(expression, changed));
     }
+    if let Expr::WindowFunction(call) = &mut expression {
+        let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
+        let keys = partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr));
+        let mut changed = false;
+        for key in keys.filter(|key| is_interval(key, schema)) {
+            *key = length_of(std::mem::take(key));
+            changed = true;
+        }
+        return Ok(Transformed::new_transformed(expression, changed));
+    }
     let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
     if !compared.iter().all(|expr| is_interval(expr, schema)) {
         return Ok(Transformed::no(expression));
@@ -297,8 +251,14 @@ pub(crate) fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Trans
     Ok(Transformed::yes(expression))
 }
 
-/// Makes of `min` and `max` of intervals the first one by length.
+/// Makes of `min` and `max` of intervals the first one by length, and counts those of other lengths.
 fn first_by_length(call: &mut AggregateFunction, schema: &DFSchema) -> bool {
+    if let ("count", true, [of]) = (call.func.name(), call.params.distinct, call.params.args.as_mut_slice())
+        && is_interval(of, schema)
+    {
+        *of = length_of(std::mem::take(of));
+        return true;
+    }
     let asc = match (call.func.name(), call.params.args.as_slice()) {
         (name @ ("min" | "max"), [of]) if is_interval(of, schema) => name == "min",
         _ => return false,
@@ -311,7 +271,7 @@ fn first_by_length(call: &mut AggregateFunction, schema: &DFSchema) -> bool {
 }
 
 /// What intervals are compared and sorted by.
-fn length_of(interval: Expr) -> Expr {
+pub(crate) fn length_of(interval: Expr) -> Expr {
     static LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::exact(vec![INTERVAL], Volatility::Immutable);
         Arc::new(ScalarUDF::from(IntervalLength { signature }))
@@ -361,25 +321,5 @@ impl ScalarUDFImpl for IntervalLength {
                 (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
             });
         Ok(ColumnarValue::Array(Arc::new(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::interval_text;
-
-    #[test]
-    fn intervals_have_words() {
-        for (text, words) in [
-            ("04:05:06.7", "04 hours 05 minutes 06.7 seconds"),
-            ("1 day -04:05", "1 day -04 hours -05 minutes"),
-            ("-1-2", "-1 years -2 months"),
-            ("1-2 3 days 1:00:00", "1 years 2 months 3 days 1 hours 00 minutes 00 seconds"),
-            ("3 days", "3 days"),
-            ("1:2:3:4", "1:2:3:4"),
-            ("a-b", "a-b"),
-        ] {
-            assert_eq!(interval_text(text), words);
-        }
     }
 }

@@ -10,15 +10,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Memory that is held for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Held(MemoryReservation);
+pub struct Held(MemoryReservation);
 
 impl Held {
-    pub fn new(what: impl Into<String>, pool: &Arc<dyn MemoryPool>) -> Self {
+    pub(crate) fn new(what: impl Into<String>, pool: &Arc<dyn MemoryPool>) -> Self {
         Self(MemoryConsumer::new(what).register(pool))
     }
 
     /// What is held is so much, whether there was room for it or not.
-    pub fn settle(&self, bytes: u64) {
+    pub(crate) fn settle(&self, bytes: u64) {
         self.0.resize(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 }

@@ -20,7 +20,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 /// No function of this name is called by users.
-const NAME: &str = "__operand";
+pub(crate) const NAME: &str = "__operand";
 
 /// The statement with casts that have names of their own; `None` where it has no casts.
 pub(crate) fn told_apart(statement: &DfStatement) -> Option<DfStatement> {

@@ -35,7 +35,7 @@ const NAMES: [(&str, &str); 4] = [("Month", "%B"), ("Mon", "%b"), ("Day", "%A"),
 ///
 /// # Errors
 /// `Unsupported` for letters that have no such pattern.
-fn in_percents(pattern: &str) -> hypostyle_types::Result<Cow<'_, str>> {
+pub(crate) fn in_percents(pattern: &str) -> hypostyle_types::Result<Cow<'_, str>> {
     if pattern.contains('%') {
         return Ok(pattern.into());
     }

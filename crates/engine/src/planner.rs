@@ -17,8 +17,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Weak};
 use tokio::runtime::Handle;
 
-/// Plans that may have been given up and not have ended, if the engine has no more threads.
-const GIVEN_UP_MIN: usize = 4;
+/// Plans of one user that may have been given up and not have ended.
+const GIVEN_UP_MAX: usize = 4;
 
 thread_local! {
     /// Whether the plan that this thread makes has been given up.
@@ -42,29 +42,30 @@ fn interrupted() -> Error {
     Error::new(ErrorKind::Interrupted, "the statement was interrupted")
 }
 
-/// The plans of an engine that were given up.
+/// The plans of an engine that were given up, each with its user.
 #[derive(Default)]
-pub(crate) struct Planners(Mutex<Vec<Weak<AtomicBool>>>);
+pub(crate) struct Planners(Mutex<Vec<(Arc<str>, Weak<AtomicBool>)>>);
 
 /// A plan that is being made.
 pub(crate) struct Planned<T> {
     pub receiver: Receiver<Result<T>>,
+    user: Arc<str>,
     given_up: Arc<AtomicBool>,
     abort: AbortHandle,
 }
 
 impl Planners {
-    /// Runs a future on a thread of its own.
+    /// Runs a future of a user's on a thread of its own.
     ///
     /// # Errors
-    /// `Busy` (53000) while as many plans as the engine has threads were given up and go on; `OutOfMemory` without a thread.
+    /// `Busy` (53000) while too many plans of the user's were given up and go on; `OutOfMemory` without a thread.
     pub fn start<T: Send + 'static>(
         &self,
         handle: Handle,
-        threads: usize,
+        user: &str,
         future: impl Future<Output = Result<T>> + Send + 'static,
     ) -> Result<Planned<T>> {
-        self.check(threads.max(GIVEN_UP_MIN))?;
+        self.check(user)?;
         let (sender, receiver) = sync_channel(1);
         let (abort, registration) = AbortHandle::new_pair();
         let given_up = Arc::new(AtomicBool::new(false));
@@ -82,17 +83,18 @@ impl Planners {
             .map_err(|error| {
                 Error::new(ErrorKind::OutOfMemory, format!("cannot start a thread to plan: {error}"))
             })?;
-        Ok(Planned { receiver, given_up, abort })
+        Ok(Planned { receiver, user: user.into(), given_up, abort })
     }
 
-    fn check(&self, most: usize) -> Result<()> {
+    fn check(&self, user: &str) -> Result<()> {
         let mut given_up = self.0.lock();
-        given_up.retain(|plan| plan.strong_count() > 0);
-        if given_up.len() < most {
+        given_up.retain(|(_, plan)| plan.strong_count() > 0);
+        if given_up.iter().filter(|(of, _)| **of == *user).count() < GIVEN_UP_MAX {
             return Ok(());
         }
-        let message =
-            format!("{most} statements that were interrupted are still being planned; try again later");
+        let message = format!(
+            "{GIVEN_UP_MAX} statements of this user that were interrupted are still being planned; try again later"
+        );
         Err(Error::new(ErrorKind::Busy, message).with_sqlstate("53000"))
     }
 
@@ -100,7 +102,7 @@ impl Planners {
     pub fn give_up<T>(&self, planned: Planned<T>) {
         planned.given_up.store(true, Ordering::Relaxed);
         planned.abort.abort();
-        self.0.lock().push(Arc::downgrade(&planned.given_up));
+        self.0.lock().push((planned.user, Arc::downgrade(&planned.given_up)));
     }
 }
 
@@ -113,7 +115,7 @@ mod tests {
     fn a_plan_that_was_given_up_counts_until_it_ends() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let planners = Planners::default();
-        let start = |future| planners.start(runtime.handle().clone(), 1, future);
+        let start = |future| planners.start(runtime.handle().clone(), "one", future);
         let endless = || async {
             while check_wanted().is_ok() {
                 std::thread::yield_now();
@@ -121,17 +123,19 @@ mod tests {
             std::thread::sleep(Duration::from_millis(200));
             Ok(())
         };
-        let plans: Vec<_> = (0..GIVEN_UP_MIN).map(|_| start(endless()).unwrap()).collect();
+        let plans: Vec<_> = (0..GIVEN_UP_MAX).map(|_| start(endless()).unwrap()).collect();
         // Those that somebody waits for do not count.
-        let wanted = planners.start(runtime.handle().clone(), 1, async { Ok(7) }).unwrap();
+        let wanted = planners.start(runtime.handle().clone(), "one", async { Ok(7) }).unwrap();
         assert_eq!(wanted.receiver.recv().unwrap().unwrap(), 7);
         for plan in plans {
             planners.give_up(plan);
         }
         let refused = start(endless()).err().unwrap();
         assert_eq!((refused.kind(), refused.sqlstate()), (ErrorKind::Busy, "53000"));
+        let another = planners.start(runtime.handle().clone(), "another", async { Ok(8) }).unwrap();
+        assert_eq!(another.receiver.recv().unwrap().unwrap(), 8);
         let mut tries = 0;
-        while let Err(error) = planners.start(runtime.handle().clone(), 1, async { Ok(()) }) {
+        while let Err(error) = planners.start(runtime.handle().clone(), "one", async { Ok(()) }) {
             assert_eq!(error.sqlstate(), "53000");
             tries += 1;
             assert!(tries < 1000, "plans that were given up do not end");

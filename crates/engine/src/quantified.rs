@@ -50,10 +50,10 @@ fn rewritten(comparison: SetComparison, schema: &DFSchema) -> Result<Expr> {
         }
         other => Ok(Transformed::no(other)),
     })?;
-    let given = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
+    let (subquery, given) = renamed(&subquery)?;
     let test = binary_expr(compared.data, op, given);
     let exists = |condition: Expr| {
-        let rows = LogicalPlanBuilder::from(subquery.as_ref().clone()).filter(condition)?.build()?;
+        let rows = LogicalPlanBuilder::from(subquery.clone()).filter(condition)?.build()?;
         let (outer_ref_columns, spans) = (outer_ref_columns.clone(), spans.clone());
         let subquery = Subquery { subquery: Arc::new(rows), outer_ref_columns, spans };
         Ok::<_, datafusion::error::DataFusionError>(Expr::Exists(Exists { subquery, negated: false }))
@@ -61,4 +61,15 @@ fn rewritten(comparison: SetComparison, schema: &DFSchema) -> Result<Expr> {
     let decides = if is_any { test.clone() } else { Expr::Not(Box::new(test.clone())) };
     let (decided, unknown) = (exists(decides)?, exists(test.is_null())?);
     when(decided, lit(is_any)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(!is_any))
+}
+
+/// What the values of a quantified comparison's subquery are called.
+const ROWS: &str = "__quantified";
+const VALUE: &str = "__value";
+
+/// A subquery's only column, and its rows with it under a name of its own: what it is compared with may be a column of the same table.
+fn renamed(subquery: &LogicalPlan) -> Result<(LogicalPlan, Expr)> {
+    let value = Expr::Column(Column::from(subquery.schema().qualified_field(0))).alias(VALUE);
+    let rows = LogicalPlanBuilder::from(subquery.clone()).project([value])?.alias(ROWS)?.build()?;
+    Ok((rows, Expr::Column(Column::new(Some(ROWS), VALUE))))
 }

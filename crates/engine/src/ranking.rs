@@ -1,20 +1,23 @@
 //! Numbers and ranks of rows as BIGINT, as in PostgreSQL and DuckDB: DataFusion's are unsigned, so that a difference of two of
 //! them may be out of range.
 
+use crate::error::external;
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::ScalarValue;
 use datafusion::common::arrow::compute::SortOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::function::{ExpressionArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::window_state::WindowAggState;
 use datafusion::logical_expr::{
-    LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
+    Expr, LimitEffect, PartitionEvaluator, ReversedUDWF, Signature, WindowUDF, WindowUDFImpl,
 };
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::prelude::SessionContext;
+use hypostyle_types::Error;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,6 +29,27 @@ pub(crate) fn register(context: &SessionContext) {
             context.register_udwf(WindowUDF::from(Signed { inner }));
         }
     }
+}
+
+/// Refuses places below 1 in a window, which are counted from the end by DataFusion, and by nobody else, and place 0 in a group.
+pub(crate) fn place_in_window(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::WindowFunction(call) = &expression
+        && call.fun.name() == "nth_value"
+        && let Some(Expr::Literal(place, _)) = call.params.args.get(1)
+        && let Ok(ScalarValue::Int64(Some(..1))) = place.cast_to(&DataType::Int64)
+    {
+        let message = "nth_value() counts from 1: its argument must be greater than zero";
+        return Err(external(Error::invalid_input(message).with_sqlstate("22016")));
+    }
+    if let Expr::AggregateFunction(call) = &expression
+        && call.func.name() == "nth_value"
+        && let Some(Expr::Literal(place, _)) = call.params.args.get(1)
+        && let Ok(ScalarValue::Int64(Some(0))) = place.cast_to(&DataType::Int64)
+    {
+        let message = "nth_value() counts from 1, or from the end with places below 0: there is no place 0";
+        return Err(external(Error::invalid_input(message).with_sqlstate("22016")));
+    }
+    Ok(Transformed::no(expression))
 }
 
 /// One of [`FUNCTIONS`], with signed results.

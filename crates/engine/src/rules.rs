@@ -5,14 +5,19 @@ use crate::amplifier::BoundFunctions;
 use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
-use crate::{arithmetic, cast, comparison, dependencies, interval, null_keys, operand, time_zone};
+use crate::{
+    aggregate, arithmetic, cast, comparison, dependencies, field, filters, interval, interval_part,
+    null_keys, operand, ranking, repeated, shift, shifted, time_zone, value_keys,
+};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
-use datafusion::optimizer::{Analyzer, AnalyzerRule, Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::optimizer::{Analyzer, AnalyzerRule, ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_plan::ExecutionPlan;
 use std::sync::Arc;
 
 /// What may become of an expression over columns of a schema.
@@ -26,11 +31,22 @@ const AS_WRITTEN: &[Rewrite] = &[
     comparison::joined_bytes,
     interval::with_intervals,
     interval::parts_of_durations,
+    interval_part::parts_of_intervals,
     comparison::similar,
+    repeated::within,
 ];
 
-const AS_COERCED: &[Rewrite] =
-    &[arithmetic::checked, cast::as_in_sql, interval::by_length, comparison::equal_zeros];
+const AS_COERCED: &[Rewrite] = &[
+    field::of_structures,
+    arithmetic::checked,
+    arithmetic::negated,
+    cast::as_in_sql,
+    value_keys::equal_by_keys,
+    interval::by_length,
+    ranking::place_in_window,
+    aggregate::of_ordered,
+    comparison::equal_zeros,
+];
 
 /// The analyzer rules of DataFusion with ours in their places.
 pub(crate) fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
@@ -40,7 +56,7 @@ pub(crate) fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + S
     rules.push(Arc::new(time_zone::InSessionZone));
     rules.push(Arc::new(Rewrites { name: "rewrites_as_coerced", rewrites: AS_COERCED }));
     rules.push(Arc::new(BoundFunctions(meter.clone())));
-    rules
+    rules.into_iter().map(|rule| Arc::new(WatchedAnalyzer(rule)) as _).collect()
 }
 
 /// The optimizer rules of DataFusion with ours in their places.
@@ -49,27 +65,87 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
     rules.push(Arc::new(comparison::BothZeros));
-    for place in (0..=rules.len()).rev().step_by(WANTED_EVERY) {
-        rules.insert(place, Arc::new(Wanted));
-    }
-    rules
+    let common = rules.iter().position(|rule| rule.name() == "common_sub_expression_eliminate");
+    rules.insert(common.unwrap_or(rules.len()), Arc::new(shifted::ShiftedSums));
+    rules.into_iter().map(watched).collect()
 }
 
-/// Rules of the optimizer between two looks whether the plan is still wanted.
-const WANTED_EVERY: usize = 4;
+fn watched(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule + Send + Sync> {
+    match rule.name() {
+        "push_down_filter" => Arc::new(Watched(Arc::new(filters::WhereRowsStay::default()))),
+        _ => Arc::new(Watched(rule)),
+    }
+}
 
-/// Ends the optimizing of a plan that nobody waits for any more.
+/// A rule that ends where nobody waits for the plan any more: before each node that it is asked for.
 #[derive(Debug)]
-struct Wanted;
+struct Watched(Arc<dyn OptimizerRule + Send + Sync>);
 
-impl OptimizerRule for Wanted {
+impl OptimizerRule for Watched {
     fn name(&self) -> &str {
-        "wanted"
+        self.0.name()
     }
 
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         check_wanted()?;
-        Ok(Transformed::no(plan))
+        self.0.rewrite(plan, config)
+    }
+}
+
+/// The physical rules, each of which ends before it begins where nobody waits for the plan any more.
+pub(crate) fn watched_physical(
+    rules: impl IntoIterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
+) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    rules.into_iter().map(|rule| Arc::new(WatchedPhysical(rule)) as _).collect()
+}
+
+#[derive(Debug)]
+struct WatchedPhysical(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+impl PhysicalOptimizerRule for WatchedPhysical {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_wanted()?;
+        self.0.optimize(plan, config)
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_wanted()?;
+        self.0.optimize_with_context(plan, context)
+    }
+}
+
+/// An analyzer rule that ends before it begins where nobody waits for the plan any more.
+#[derive(Debug)]
+struct WatchedAnalyzer(Arc<dyn AnalyzerRule + Send + Sync>);
+
+impl AnalyzerRule for WatchedAnalyzer {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        check_wanted()?;
+        self.0.analyze(plan, config)
     }
 }
 
@@ -96,6 +172,9 @@ impl AnalyzerRule for Rewrites {
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
+            let plan = plan.transform_data(shift::with_defaults)?;
+            let plan = plan.transform_data(repeated::distinct_on)?;
+            let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
             // A type that changed below changes the types above, whether or not anything changes here.

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// What PostgreSQL calls the schema that each database has, and its programs write in front of names; unless there is one.
-const SCHEMA_PUBLIC: &str = "public";
+pub(crate) const SCHEMA_PUBLIC: &str = "public";
 
 /// The database that the engine was opened for.
 pub(crate) const OWN_DATABASE: &str = "hypostyle";

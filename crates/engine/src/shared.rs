@@ -3,6 +3,7 @@
 //! the place of each reference.
 
 use crate::statement::fold;
+use crate::unnest::is_dependent;
 use crate::walk::{any_node, has_expression};
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -108,14 +109,19 @@ pub(crate) fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -
     .data()
 }
 
+/// A part of a plan that is read more than once, and has the same rows each time.
+pub(crate) fn read_often(plan: LogicalPlan) -> LogicalPlan {
+    let node = Arc::new(Shared { input: plan, rows: Arc::default() });
+    LogicalPlan::Extension(Extension { node })
+}
+
 /// What gives its rows to all places of a plan that have it.
 ///
 /// # Errors
 /// Those of DataFusion's analyzer.
 pub(crate) fn computed_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
-    if !plan.all_out_ref_exprs().is_empty() {
-        let node = Arc::new(Shared { input: plan, rows: Arc::default() });
-        return Ok(LogicalPlan::Extension(Extension { node }));
+    if is_dependent(&plan) {
+        return Ok(read_often(plan));
     }
     // Its columns must be those that it will give.
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;

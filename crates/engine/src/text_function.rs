@@ -1,5 +1,6 @@
-//! Functions of text that DataFusion has under the same names, with other ideas of some arguments.
+//! Functions that DataFusion has under the same names, with other ideas of some arguments.
 
+use crate::error::external;
 use crate::pattern::with_percents;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringArray};
 use arrow::compute::cast;
@@ -11,6 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_types::Error;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,7 +21,8 @@ use std::sync::Arc;
 type Change = fn(&ArrayRef) -> Result<ArrayRef>;
 
 /// The functions, and which of their arguments change.
-const FUNCTIONS: [(&str, Range<usize>, Change); 6] = [
+const FUNCTIONS: [(&str, Range<usize>, Change); 7] = [
+    ("array_resize", 1..2, at_least_none),
     ("lpad", 1..2, not_negative),
     ("rpad", 1..2, not_negative),
     ("regexp_replace", 2..3, with_dollars),
@@ -41,6 +44,18 @@ fn not_negative(lengths: &ArrayRef) -> Result<ArrayRef> {
     let numbers = cast(lengths, &DataType::Int64)?;
     let numbers: Int64Array = numbers.as_primitive::<Int64Type>().unary(|length| length.max(0));
     Ok(cast(&numbers, lengths.data_type())?)
+}
+
+/// Lists have no fewer elements than none.
+fn at_least_none(lengths: &ArrayRef) -> Result<ArrayRef> {
+    let numbers = cast(lengths, &DataType::Int64)?;
+    match numbers.as_primitive::<Int64Type>().iter().flatten().find(|length| *length < 0) {
+        None => Ok(lengths.clone()),
+        Some(length) => {
+            let message = format!("a list has 0 elements or more, not {length}");
+            Err(external(Error::invalid_input(message).with_sqlstate("22023")))
+        }
+    }
 }
 
 /// `$` in a replacement is itself: groups are called `\1`.

@@ -134,7 +134,9 @@ fn may_be_zoned(expr: &Expr) -> bool {
     match expr {
         Expr::Cast(_) | Expr::TryCast(_) => true,
         Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::Plus | Operator::Minus),
-        Expr::ScalarFunction(call) => ZONED.contains(&call.func.name()),
+        Expr::ScalarFunction(call) => {
+            ZONED.contains(&call.func.name()) || ZONED_TOGETHER.contains(&call.func.name())
+        }
         _ => false,
     }
 }
@@ -164,6 +166,22 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
             Ok(Transformed::yes(expr))
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            if ZONED_TOGETHER.contains(&func.name()) {
+                let is_moment = |arg: &&mut Expr| local(arg).is_some();
+                let mut moved = None;
+                for arg in args.iter_mut().filter(is_moment) {
+                    moved = local(arg).map(|(_, data_type)| data_type);
+                    *arg = clocks(std::mem::take(arg), zone);
+                }
+                let Some(data_type) = moved else { return Ok(Transformed::no(expr)) };
+                let is_bucket = func.name() == "time_bucket";
+                let expr = if is_bucket {
+                    Expr::Cast(Cast::new(Box::new(clocks(expr, zone)), data_type))
+                } else {
+                    expr
+                };
+                return Ok(Transformed::yes(expr));
+            }
             if !ZONED.contains(&func.name()) {
                 return Ok(Transformed::no(expr));
             }
@@ -300,6 +318,9 @@ fn clocks(moment: Expr, zone: &Arc<str>) -> Expr {
 
 /// Functions of what clocks show at a point in time.
 const ZONED: [&str; 3] = ["date_trunc", "date_part", "to_char"];
+
+/// Functions of what they show at several.
+const ZONED_TOGETHER: [&str; 4] = ["age", "date_diff", "date_sub", "time_bucket"];
 
 fn of_zone(of: &DataType) -> Option<Arc<str>> {
     match of {

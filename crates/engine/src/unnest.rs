@@ -7,7 +7,9 @@
 //!
 //! The planner asks for this when DataFusion has failed, so that what it does well stays as it is.
 
+use crate::planner::check_wanted;
 use crate::shared::{computed_apart, is_computed_once};
+use crate::statement::too_complex;
 use crate::walk::{any_node, contains, has_expression};
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
@@ -17,7 +19,7 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::functions_aggregate::count::count;
 use datafusion::functions_window::row_number::row_number;
-use datafusion::logical_expr::expr::{Exists, InSubquery, Sort as SortKey};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, Sort as SortKey};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
@@ -47,6 +49,53 @@ fn is_lateral(node: &LogicalPlan) -> bool {
 /// `NotImplemented` for a subquery that depends on the rows around it in a way that is not supported.
 pub(crate) fn unnest(state: &SessionState, plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
     Unnesting { state, extent, made: 0 }.plan(plan)
+}
+
+/// Subqueries that DataFusion may have within each other: it looks at the innermost one twice as often with each level.
+const NESTED_MAX: usize = 5;
+
+/// Whether more subqueries are within each other than DataFusion can have.
+pub(crate) fn nests_deep(plan: &LogicalPlan) -> bool {
+    fn depth(plan: &LogicalPlan) -> usize {
+        let mut most = 0;
+        let _never_fails = plan.apply(|node| {
+            node.apply_subqueries(|subquery| {
+                let inner = subquery.inputs().into_iter().map(depth).max();
+                most = most.max(inner.unwrap_or(0) + 1);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        });
+        most
+    }
+    depth(plan) > NESTED_MAX
+}
+
+/// The plan in which subqueries that are deep within others, and depend on nothing around them, are planned by themselves.
+///
+/// # Errors
+/// Those of DataFusion's analyzer.
+pub(crate) fn nested_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    apart_below(state, plan, &mut 0)
+}
+
+/// [`nested_apart`], with how many levels remain in `depth`.
+fn apart_below(state: &SessionState, plan: LogicalPlan, depth: &mut usize) -> Result<LogicalPlan> {
+    check_wanted()?;
+    let plan = plan.map_subqueries(|node| {
+        let LogicalPlan::Subquery(Subquery { subquery, outer_ref_columns, spans }) = node else {
+            return Ok(Transformed::no(node));
+        };
+        let mut inner = 0;
+        let mut subquery = apart_below(state, Arc::unwrap_or_clone(subquery), &mut inner)?;
+        if inner + 1 >= NESTED_MAX && !is_dependent(&subquery) {
+            subquery = computed_apart(state, subquery)?;
+            inner = 0;
+        }
+        *depth = (*depth).max(inner + 1);
+        let subquery = Arc::new(subquery);
+        Ok(Transformed::yes(LogicalPlan::Subquery(Subquery { subquery, outer_ref_columns, spans })))
+    })?;
+    Ok(plan.data.map_children(|child| apart_below(state, child, depth).map(Transformed::yes))?.data)
 }
 
 /// Which subqueries are unnested.
@@ -159,6 +208,9 @@ pub(crate) fn has_subquery(expr: &Expr) -> bool {
 /// What the names of the columns begin with that are made here.
 const OUTER: &str = "__outer_";
 
+/// Joins that the subqueries of one statement may become.
+const MADE_MAX: usize = 1000;
+
 struct Unnesting<'a> {
     state: &'a SessionState,
     extent: Extent,
@@ -189,6 +241,7 @@ struct Pushed {
 impl Unnesting<'_> {
     /// Outermost first: what a subquery within a subquery refers to is then a column around it.
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        self.check()?;
         let plan = match plan {
             LogicalPlan::Projection(projection) if projection.expr.iter().any(has_subquery) => {
                 self.projection(projection)?
@@ -412,7 +465,7 @@ impl Unnesting<'_> {
 
     /// A join whose right side depends on the rows of the left one (ISO/IEC 9075-2, 7.6, LATERAL).
     fn lateral(&mut self, join: Join) -> Result<LogicalPlan> {
-        let columns = references(&join.right, join.left.schema());
+        let columns = references_beside(&join.right, join.left.schema());
         if columns.is_empty() {
             return Ok(LogicalPlan::Join(join));
         }
@@ -460,7 +513,19 @@ impl Unnesting<'_> {
         }
     }
 
+    /// # Errors
+    /// When nobody waits for the plan any more; `Syntax` (54001) when it grows without end.
+    fn check(&self) -> Result<()> {
+        check_wanted()?;
+        if self.made > MADE_MAX {
+            let message = "its correlated subqueries come to too many joins; use WITH, or tables in between";
+            return Err(DataFusionError::External(Box::new(too_complex(message))));
+        }
+        Ok(())
+    }
+
     fn push(&mut self, plan: &LogicalPlan, outer: &Outer) -> Result<Pushed> {
+        self.check()?;
         if references(plan, outer.rows.schema()).is_empty() {
             let (values, domain) = self.domain(outer)?;
             let plan = match plan {
@@ -509,12 +574,11 @@ impl Unnesting<'_> {
             LogicalPlan::Subquery(subquery) => {
                 let Pushed { plan, domain } = self.push(&subquery.subquery, outer)?;
                 // It may depend on tables beside it, too.
-                let outer_ref_columns = plan.all_out_ref_exprs();
-                let plan = match outer_ref_columns.is_empty() {
-                    true => plan,
-                    false => LogicalPlan::Subquery(Subquery {
+                let plan = match is_dependent(&plan) {
+                    false => plan,
+                    true => LogicalPlan::Subquery(Subquery {
+                        outer_ref_columns: plan.all_out_ref_exprs(),
                         subquery: Arc::new(plan),
-                        outer_ref_columns,
                         spans: subquery.spans.clone(),
                     }),
                 };
@@ -813,51 +877,80 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
 /// The columns of a schema that a subquery refers to from outside.
 pub(crate) fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     let mut found = Vec::new();
-    collect(plan, schema, &[], &[], &mut found);
+    collect(plan, &|column| schema.has_column(column), &[], &[], &mut found);
     found
 }
 
-/// Schemas that are `nearer` go before the one that is sought; those of tables `beside` do so for what is LATERAL.
+/// Whether a plan refers to any columns from outside.
+pub(crate) fn is_dependent(plan: &LogicalPlan) -> bool {
+    let mut found = Vec::new();
+    collect(plan, &|_| true, &[], &[], &mut found);
+    !found.is_empty()
+}
+
+/// The columns of a schema that what is LATERAL within the tables beside it refers to.
+pub(crate) fn references_beside(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
+    let mut found = Vec::new();
+    collect_beside(plan, schema, &[], &mut found);
+    found
+}
+
+fn collect_beside(plan: &LogicalPlan, schema: &DFSchema, beside: &[&DFSchema], found: &mut Vec<Column>) {
+    match plan {
+        LogicalPlan::Subquery(subquery) => {
+            collect(&subquery.subquery, &|column| schema.has_column(column), beside, &[], found);
+        }
+        LogicalPlan::Join(join) => {
+            collect_beside(&join.left, schema, beside, found);
+            let beside = [beside, &[join.left.schema().as_ref()]].concat();
+            collect_beside(&join.right, schema, &beside, found);
+        }
+        _ => plan.inputs().into_iter().for_each(|input| collect_beside(input, schema, beside, found)),
+    }
+}
+
+/// Schemas that are `nearer` go before what is sought; those of tables `beside` do so for what is LATERAL.
 fn collect(
     plan: &LogicalPlan,
-    schema: &DFSchema,
+    is_sought: &dyn Fn(&Column) -> bool,
     nearer: &[&DFSchema],
     beside: &[&DFSchema],
     found: &mut Vec<Column>,
 ) {
     if let LogicalPlan::Subquery(subquery) = plan {
         let nearer = [nearer, beside].concat();
-        return collect(&subquery.subquery, schema, &nearer, &[], found);
+        return collect(&subquery.subquery, is_sought, &nearer, &[], found);
     }
     let inputs = plan.inputs();
     let around = inputs.iter().map(|input| input.schema().as_ref());
     let around: Vec<&DFSchema> = nearer.iter().copied().chain(around).collect();
-    for expr in plan.expressions() {
-        let _all = expr.apply(|expr| {
+    let _all = plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
             match expr {
                 Expr::OuterReferenceColumn(_, column) => {
                     let is_nearer = nearer.iter().any(|schema| schema.has_column(column));
-                    if schema.has_column(column) && !is_nearer && !found.contains(column) {
+                    if is_sought(column) && !is_nearer && !found.contains(column) {
                         found.push(column.clone());
                     }
                 }
                 Expr::ScalarSubquery(subquery)
                 | Expr::Exists(Exists { subquery, .. })
-                | Expr::InSubquery(InSubquery { subquery, .. }) => {
-                    collect(&subquery.subquery, schema, &around, &[], found);
+                | Expr::InSubquery(InSubquery { subquery, .. })
+                | Expr::SetComparison(SetComparison { subquery, .. }) => {
+                    collect(&subquery.subquery, is_sought, &around, &[], found);
                 }
                 _ => {}
             }
             Ok(TreeNodeRecursion::Continue)
-        });
-    }
+        })
+    });
     match plan {
         LogicalPlan::Join(join) => {
-            collect(&join.left, schema, nearer, beside, found);
+            collect(&join.left, is_sought, nearer, beside, found);
             let beside = [beside, &[join.left.schema().as_ref()]].concat();
-            collect(&join.right, schema, nearer, &beside, found);
+            collect(&join.right, is_sought, nearer, &beside, found);
         }
-        _ => inputs.into_iter().for_each(|input| collect(input, schema, nearer, beside, found)),
+        _ => inputs.into_iter().for_each(|input| collect(input, is_sought, nearer, beside, found)),
     }
 }
 
@@ -911,6 +1004,7 @@ fn bind_within(
 ) -> Result<Subquery> {
     let Subquery { subquery, outer_ref_columns, spans } = subquery;
     let plan = subquery.as_ref().clone().transform_down(|node| {
+        check_wanted()?;
         let inputs: Vec<_> = node.inputs().iter().map(|input| input.schema().clone()).collect();
         let around: Vec<&DFSchema> =
             nearer.iter().copied().chain(inputs.iter().map(|schema| schema.as_ref())).collect();

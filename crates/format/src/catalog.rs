@@ -87,6 +87,29 @@ pub struct ConstraintEntry {
     pub name: String,
     #[serde(flatten)]
     pub rule: ConstraintRule,
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub deferral: Deferral,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comment: Option<String>,
+}
+
+impl ConstraintEntry {
+    /// One that is checked at the end of each statement.
+    pub fn new(name: impl Into<String>, rule: ConstraintRule) -> Self {
+        Self { name: name.into(), rule, deferral: Deferral::default(), comment: None }
+    }
+}
+
+/// Whether a constraint may be checked when its transaction commits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Deferral {
+    #[default]
+    Never,
+    /// If the transaction says so.
+    Possible,
+    /// Unless the transaction says something else.
+    AtFirst,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

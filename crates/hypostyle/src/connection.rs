@@ -3,10 +3,11 @@
 use crate::embedded::Embedded;
 use crate::remote::Remote;
 use crate::{Database, OpenOptions, Parameters, Poll, Progress, QueryResult, TableResolver};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Address;
-use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{Identity, SettingCheck, Transfer};
+use hypostyle_engine::postgres::{Origin, Settings};
+use hypostyle_engine::{Held, Identity, SettingCheck, Transfer};
 use hypostyle_types::{Error, LogicalType, Result};
 use parking_lot::Mutex;
 use std::collections::HashSet;
@@ -51,6 +52,8 @@ pub struct StatementDescription {
     pub columns: Option<Vec<ColumnDescription>>,
     /// Whether only its result tells its columns.
     pub runs_to_tell: bool,
+    /// Of its columns, for a session that speaks PostgreSQL's protocol.
+    pub origins: Vec<Option<Origin>>,
 }
 
 /// How [`Connection::append`] treats its table.
@@ -248,8 +251,16 @@ impl Connection {
     /// # Errors
     /// Those of parsing it, and of planning it if it is a query.
     pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
+        self.describe_with(sql, &[])
+    }
+
+    /// [`Self::describe`] with types that values for the first parameters will have, which decide on those of columns.
+    ///
+    /// # Errors
+    /// Also `Unsupported` for types, of a server's database.
+    pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
         self.check_not_appending()?;
-        on_either!(self, connection => connection.describe(sql))
+        on_either!(self, connection => connection.describe_with(sql, given))
     }
 
     /// The session's settings of PostgreSQL's.
@@ -268,6 +279,17 @@ impl Connection {
     /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.
     pub fn interrupt(&self) {
         on_either!(self, connection => connection.interrupt());
+    }
+
+    /// Takes memory of a session of a database in this process for what is kept for it, until that is dropped.
+    ///
+    /// # Errors
+    /// `OutOfMemory`; `Closed`.
+    pub fn hold(&self, what: &str, bytes: u64) -> Result<Option<Held>> {
+        match &self.kind {
+            Kind::Embedded(connection) => connection.hold(what, bytes).map(Some),
+            Kind::Remote(_) => Ok(None),
+        }
     }
 
     /// Looks whether the running statement has to end, as waiting for it does: for loops that take its rows; of a database in this

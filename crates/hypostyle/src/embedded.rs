@@ -4,10 +4,11 @@ use crate::connection::{
     AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
 };
 use crate::{Database, Parameters, PollHook, Progress, QueryResult, TableResolver};
+use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatchReader;
 use hypostyle_client::Meter;
 use hypostyle_engine::postgres::Settings;
-use hypostyle_engine::{Described, Gives, Identity, Outcome, Poll, Session, SettingCheck, Transfer};
+use hypostyle_engine::{Described, Gives, Held, Identity, Outcome, Poll, Session, SettingCheck, Transfer};
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -42,6 +43,10 @@ impl Embedded {
         let running = self.meter.begin();
         let outcome = session.execute(sql, &parameters)?;
         QueryResult::embedded(session, outcome, running)
+    }
+
+    pub fn hold(&self, what: &str, bytes: u64) -> Result<Held> {
+        self.session()?.hold(what, bytes)
     }
 
     pub fn check_interrupt(&self) -> Result<()> {
@@ -146,15 +151,15 @@ impl Embedded {
         }
     }
 
-    pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
-        let Described { parameters, gives } = self.session()?.describe_statement(sql)?;
+    pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
+        let Described { parameters, gives, origins } = self.session()?.describe_statement(sql, given)?;
         let column = |(name, logical_type, nullable)| ColumnDescription { name, logical_type, nullable };
         let (columns, runs_to_tell) = match gives {
             Gives::Rows(columns) => (Some(columns.into_iter().map(column).collect()), false),
             Gives::Nothing => (None, false),
             Gives::Unknown => (None, true),
         };
-        Ok(StatementDescription { parameters, columns, runs_to_tell })
+        Ok(StatementDescription { parameters, columns, runs_to_tell, origins })
     }
 
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {

@@ -30,8 +30,8 @@ pub use datafusion::common::ScalarValue;
 pub use hypostyle_client as client;
 pub use hypostyle_client::Progress;
 pub use hypostyle_engine::{
-    ExternalTable, Identity, Parameters, Poll, Privileges, SettingCheck, TableResolver, TakeMemory, Transfer,
-    TransferTrial, interval_texts, parse_bytes, split_statements, statement_is_complete,
+    ExternalTable, Held, Identity, Parameters, Poll, Privileges, SettingCheck, TableResolver, TakeMemory,
+    Transfer, TransferTrial, interval_texts, parse_bytes, split_statements, statement_is_complete,
 };
 pub use hypostyle_engine::{postgres, tpch};
 pub use hypostyle_storage::{BufferFile, DictionaryFiles, NodeFiles, Patience, Verify};

@@ -91,7 +91,10 @@ impl Remote {
         None
     }
 
-    pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
+    pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
+        if given.iter().any(Option::is_some) {
+            return Err(Error::unsupported("a server tells the types of parameters, and is not told them"));
+        }
         let Description { gives, parameters, columns, .. } = self.0.describe(sql)?;
         let parameter = |field: &FieldRef| match field.data_type() {
             DataType::Null => Ok(None),
@@ -101,6 +104,7 @@ impl Remote {
             parameters: parameters.fields().iter().map(parameter).collect::<Result<_>>()?,
             columns: (gives == Gives::Rows).then(|| columns_of(&columns)).transpose()?,
             runs_to_tell: gives == Gives::Unknown,
+            origins: Vec::new(),
         })
     }
 

@@ -9,6 +9,7 @@ use arrow::buffer::{Buffer, NullBuffer};
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use hypostyle_client::Running;
+use hypostyle_engine::postgres::Origin;
 use hypostyle_engine::{Outcome, Session, StoredResult};
 use hypostyle_storage::{ColumnData, NodeFiles};
 use hypostyle_types::{Error, Result};
@@ -27,6 +28,7 @@ pub struct QueryResult {
     columns: Vec<ColumnDescription>,
     rows_affected: Option<u64>,
     is_query: bool,
+    origins: Vec<Option<Origin>>,
     source: Source,
 }
 
@@ -89,6 +91,7 @@ impl QueryResult {
             columns: columns_of(&schema)?,
             rows_affected: result.rows_affected(),
             is_query: result.is_query(),
+            origins: Vec::new(),
             schema,
             source: Source::Remote(Box::new(result)),
         })
@@ -116,8 +119,9 @@ impl QueryResult {
                 (Arc::new(Schema::empty()), rows_affected, None, kept(Vec::new()))
             }
         };
+        let origins = session.take_origins();
         let source = Source::Embedded { session, stored, rows: Mutex::new(rows) };
-        Ok(Self { schema, columns, rows_affected, is_query, source })
+        Ok(Self { schema, columns, rows_affected, is_query, origins, source })
     }
 
     fn stored(&self) -> Option<&StoredResult> {
@@ -141,6 +145,11 @@ impl QueryResult {
 
     pub fn columns(&self) -> &[ColumnDescription] {
         &self.columns
+    }
+
+    /// The tables' columns that columns are, for a session that speaks PostgreSQL's protocol.
+    pub fn origins(&self) -> &[Option<Origin>] {
+        &self.origins
     }
 
     /// Rows that INSERT, COPY, CREATE TABLE AS or CALL wrote.

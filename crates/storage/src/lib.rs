@@ -32,7 +32,7 @@ pub use column::{
 };
 pub use database::{Budget, Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{
-    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Encoding, Identity, ReferentialAction,
+    Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Deferral, Encoding, Identity, ReferentialAction,
     SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, ViewEntry,
 };
 pub use hypostyle_io::{Held as Patient, Patience};

@@ -190,7 +190,7 @@ fn write_golden_transactions() {
                     },
                 ),
             ]
-            .map(|(name, rule)| ConstraintEntry { name: name.into(), rule })
+            .map(|(name, rule)| ConstraintEntry::new(name, rule))
             .to_vec();
             Ok(())
         })

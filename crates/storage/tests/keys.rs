@@ -98,7 +98,7 @@ fn children(rows: &[(i64, Child)]) -> RecordBatch {
 }
 
 fn constraint(name: &str, rule: ConstraintRule) -> ConstraintEntry {
-    ConstraintEntry { name: name.into(), rule }
+    ConstraintEntry::new(name, rule)
 }
 
 fn reference(columns: Vec<ColumnId>, table: TableId, referred: Vec<ColumnId>) -> ConstraintRule {

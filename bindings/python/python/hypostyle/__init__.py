@@ -7,8 +7,9 @@
 >>> con.sql("select sum(x) as s from t").fetchone()
 (6,)
 
-There is no hidden default connection: `connect()` makes each one. The module follows DB-API 2.0
-(PEP 249); statements commit by themselves unless a transaction is open.
+`connect()` makes a connection; `sql()`, `execute()`, `read_csv()` … of the module use one of their own, to a
+database in memory. The module follows DB-API 2.0 (PEP 249); statements commit by themselves unless a
+transaction is open.
 """
 
 from hypostyle import _cpu
@@ -34,6 +35,18 @@ from hypostyle.dbapi import (  # noqa: E402
     apilevel,
     paramstyle,
     threadsafety,
+)
+from hypostyle.default import (  # noqa: E402
+    default_connection,
+    execute,
+    from_arrow,
+    from_df,
+    read_csv,
+    read_json,
+    read_parquet,
+    register,
+    sql,
+    unregister,
 )
 from hypostyle.errors import (  # noqa: E402
     AlreadyExistsError,
@@ -124,6 +137,16 @@ __all__ = [
     "__version__",
     "apilevel",
     "connect",
+    "default_connection",
+    "execute",
+    "from_arrow",
+    "from_df",
     "paramstyle",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "register",
+    "sql",
     "threadsafety",
+    "unregister",
 ]

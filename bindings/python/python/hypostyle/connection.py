@@ -8,11 +8,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
-from hypostyle import _native, dbapi, errors, inputs, variables
+from hypostyle import _native, dbapi, errors, files, inputs, variables
+from hypostyle.files import Paths
+from hypostyle.numpy_columns import Columns
+from hypostyle.pandas_frame import Dtypes
 from hypostyle.progress import Progress
-from hypostyle.result import Result
+from hypostyle.result import Result, Row
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 T = TypeVar("T")
@@ -110,14 +118,18 @@ class Connection:
 
     def __init__(self, native: _native.Connection) -> None:
         self._native = native
+        self._registered: dict[str, Any] = {}
+        # What `execute()` ran last.
+        self._executed: Result | None = None
 
     def sql(self, query: str, parameters: Parameters | None = None) -> Result:
         """Run SQL and return the result of the last statement.
 
-        `FROM name` finds a table, a view, or else a variable of the caller: a pandas or Polars frame,
-        an Arrow table or stream, a dict of arrays, another result. Exact spelling is looked for first,
-        then any case; in each, the innermost scope first. A server gets variables that the text of the query
-        names, where its address says so or it runs as the same user at a Unix socket (see `connect()`).
+        `FROM name` finds a table, a view, or else what was registered, or a variable of the caller: a pandas
+        or Polars frame, an Arrow table or stream, a dict of arrays, another result. Exact spelling is looked
+        for first, then any case; in each, the innermost scope first. A server gets variables that the text
+        of the query names, where its address says so or it runs as the same user at a Unix socket (see
+        `connect()`).
 
         Args:
             query: one or more statements, separated by ";".
@@ -131,8 +143,8 @@ class Connection:
         return self._query(query, parameters, sys._getframe(1))
 
     def execute(self, query: str, parameters: Parameters | None = None) -> Result:
-        """The same as `sql()`."""
-        return self._query(query, parameters, sys._getframe(1))
+        """The same as `sql()`, and the connection's own `fetchall()`, `df()` … then give the result, too."""
+        return self._execute(query, parameters, sys._getframe(1))
 
     def executemany(self, query: str, parameters: Iterable[Parameters]) -> int:
         """Run a statement once for each set of parameters; returns the rows affected, all together.
@@ -142,11 +154,117 @@ class Connection:
         frame = sys._getframe(1)
         return sum(self._query(query, each, frame).rows_affected or 0 for each in parameters)
 
+    def explain(self, query: str, parameters: Parameters | None = None, *, analyze: bool = False) -> Result:
+        """How a query is run, operator by operator; what it returns is printed as a tree.
+
+        Args:
+            query: one statement.
+            parameters: as of `sql()`.
+            analyze: run it, to tell the rows that each operator gave and the time that it took.
+        """
+        return self._query(f"EXPLAIN {'ANALYZE ' if analyze else ''}{query}", parameters, sys._getframe(1))
+
+    def read_csv(self, path: Paths, **options: Any) -> Result:
+        """The rows of a CSV file, of some, or of all that a pattern such as "sales/*.csv" finds.
+
+        Args:
+            path: a file, a pattern, or a list of either; of a server, on its machine.
+            options: those of `read_csv(…)` in SQL, such as `header=False`, `delim="|"`.
+        """
+        return self._query(files.query("read_csv", path, options), None, None)
+
+    def read_parquet(self, path: Paths, **options: Any) -> Result:
+        """The rows of Parquet files, as `read_csv()`."""
+        return self._query(files.query("read_parquet", path, options), None, None)
+
+    def read_json(self, path: Paths, **options: Any) -> Result:
+        """The rows of JSON files, as `read_csv()`."""
+        return self._query(files.query("read_json", path, options), None, None)
+
+    def from_df(self, frame: Any) -> Result:
+        """The rows of a pandas or Polars frame, or of whatever else `FROM variable` reads, as a result."""
+        if not inputs.is_table(frame):
+            raise errors.DataError(f"a {type(frame).__name__} is no table")
+        resolver = variables.Resolver(None, {"given": frame})
+        return Result(self._native.query('SELECT * FROM "given"', None, resolver))
+
+    def from_arrow(self, data: Any) -> Result:
+        """The rows of an Arrow table, batch or stream as a result; the same as `from_df()`."""
+        return self.from_df(data)
+
+    def register(self, name: str, data: Any) -> None:
+        """Let statements of this connection read `data` as a table, as they do variables of the caller.
+
+        A table or view of the database with that name comes first. Registering again replaces.
+
+        Args:
+            name: of the table.
+            data: what `FROM variable` reads: a frame, an Arrow table, a dict of arrays, a result.
+        """
+        if not inputs.is_table(data):
+            raise errors.DataError(f'"{name}" is a {type(data).__name__}, which is no table')
+        self._registered[name] = data
+
+    def unregister(self, name: str) -> None:
+        """Forget what was registered under a name; if nothing was, do nothing."""
+        self._registered.pop(name, None)
+
+    def _execute(self, query: str, parameters: Parameters | None, frame: FrameType | None) -> Result:
+        self._executed = None
+        self._executed = self._query(query, parameters, frame)
+        return self._executed
+
     def _query(self, query: str, parameters: Parameters | None, frame: FrameType | None) -> Result:
         if not isinstance(query, str):
             raise errors.ProgrammingError(f"a query is a str, not {type(query).__name__}")
-        resolver = None if frame is None else variables.Resolver(frame)
-        return Result(self._native.query(query, parameters, resolver))
+        resolver = variables.Resolver(frame, self._registered) if frame or self._registered else None
+        try:
+            return Result(self._native.query(query, parameters, resolver))
+        except errors.UnknownNameError as error:
+            if resolver is not None:
+                resolver.explain(error)
+            raise
+
+    # The rows of the last `execute()`
+
+    def fetchone(self) -> Row | None:
+        """The next row of what `execute()` ran last, `None` after the last."""
+        return self._last().fetchone()
+
+    def fetchmany(self, size: int = 1) -> list[Row]:
+        """The next rows of what `execute()` ran last, fewer at the end."""
+        return self._last().fetchmany(size)
+
+    def fetchall(self) -> list[Row]:
+        """The rows of what `execute()` ran last that were not fetched."""
+        return self._last().fetchall()
+
+    def fetchnumpy(self) -> Columns:
+        """`Result.fetchnumpy()` of what `execute()` ran last."""
+        return self._last().fetchnumpy()
+
+    def df(self, *, dtypes: Dtypes = "numpy") -> "pandas.DataFrame":
+        """`Result.df()` of what `execute()` ran last."""
+        return self._last().df(dtypes=dtypes)
+
+    fetchdf = df
+
+    def pl(self) -> "polars.DataFrame":
+        """`Result.pl()` of what `execute()` ran last."""
+        return self._last().pl()
+
+    def arrow(self) -> "pyarrow.Table":
+        """`Result.arrow()` of what `execute()` ran last."""
+        return self._last().arrow()
+
+    def fetch_record_batch(self) -> "pyarrow.RecordBatchReader":
+        """`Result.batches()` of what `execute()` ran last."""
+        return self._last().batches()
+
+    def _last(self) -> Result:
+        if self._executed is None or self._executed.description is None:
+            raise errors.ProgrammingError("there are no rows to fetch: execute() has run no query")
+        return self._executed
 
     def append(self, name: str, data: Any, create: bool = False) -> int:
         """Add rows to a table, all or none, and return how many.
@@ -321,6 +439,7 @@ class Connection:
 
         Arrays, frames and tables made from results live on. Closing again does nothing.
         """
+        self._executed = None
         self._native.close()
 
     @property

@@ -12,18 +12,29 @@ class Error(Exception):
     """Any error of this package.
 
     Attributes:
+        message: what is wrong.
         sqlstate: five characters, e.g. "22000"; its first two are the class of the error.
+        position: where in the statement, as the number of the character, from 1; `None` if nowhere.
+        excerpt: the line of the statement with a caret below that place; "" without one.
     """
 
     sqlstate: str = "XX000"
 
-    def __init__(self, message: str, sqlstate: str | None = None) -> None:
+    def __init__(
+        self, message: str, sqlstate: str | None = None, position: int | None = None, excerpt: str = ""
+    ) -> None:
         super().__init__(message)
+        self.message = message
+        self.position = position
+        self.excerpt = excerpt
         if sqlstate is not None:
             self.sqlstate = sqlstate
 
-    def __reduce__(self) -> tuple[type["Error"], tuple[str, str]]:
-        return type(self), (str(self), self.sqlstate)
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.excerpt}" if self.excerpt else self.message
+
+    def __reduce__(self) -> tuple[type["Error"], tuple[str, str, int | None, str]]:
+        return type(self), (self.message, self.sqlstate, self.position, self.excerpt)
 
 
 class InterfaceError(Error):

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from hypostyle import _native, errors
+from hypostyle import _native, errors, interval
 from hypostyle.optional import require
 
 
@@ -76,13 +76,25 @@ def to_table(data: Any) -> Any:
     if _is_a(data, "pandas", "DataFrame"):
         return _native.Table([_from_series(str(name), column) for name, column in data.items()])
     if _is_a(data, "polars", "LazyFrame"):
-        return data.collect()
+        return to_table(data.collect())
     if _is_a(data, "numpy", "ndarray"):
         return _native.Table([_from_numpy(name, data[name]) for name in data.dtype.names])
     if _is_reader(data):
         # A reader can be read once, but a query may name it twice.
         return data.read_all()
+    if _is_a(data, "polars", "DataFrame"):
+        for name, dtype in data.schema.items():
+            _refuse_objects(name, dtype)
     return data
+
+
+def _refuse_objects(name: str, dtype: Any) -> None:
+    """Polars gives Arrow the addresses of Python objects, as if they were bytes."""
+    if type(dtype).__name__ == "Object" or getattr(dtype, "__name__", None) == "Object":
+        raise errors.DataError(
+            f'column "{name}" has the Polars dtype Object, which no SQL type holds; '
+            "pass its values as a list, or cast it to another dtype"
+        )
 
 
 def _is_a(value: Any, package: str, name: str) -> bool:
@@ -106,6 +118,8 @@ def _column(name: str, values: Any) -> _native.Column:
     if _is_a(values, "numpy", "ndarray"):
         return _from_numpy(name, values)
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+        if _is_a(values, "polars", "Series"):
+            _refuse_objects(name, values.dtype)
         return _native.column_from_arrow(name, values)
     if hasattr(values, "__array__"):
         return _from_numpy(name, require("numpy", "an array").asarray(values))
@@ -156,7 +170,13 @@ def _from_series(name: str, series: Any) -> _native.Column:
         return _native.column_from_codes(name, _from_numpy(name, array.codes), categories)
     if kind == "DatetimeArray" and array.tz is not None:
         ticks = array.asi8.view(f"M8[{array.unit}]")
-        return _from_numpy(name, ticks, time_zone=str(array.tz))
+        zone = interval.zone_name(array.tz)
+        if zone is None:
+            raise errors.DataError(
+                f'column "{name}" has the time zone {array.tz}, which has no name that SQL knows; '
+                "convert it first, as by .dt.tz_convert('UTC')"
+            )
+        return _from_numpy(name, ticks, time_zone=zone)
     if kind in ("IntegerArray", "FloatingArray", "BooleanArray"):
         column = _from_numpy(name, array._data)
         return column.masked(_bytes(array._mask)) if array._mask.any() else column

@@ -6,7 +6,7 @@ import re
 import zoneinfo
 from dataclasses import dataclass
 
-_OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
+_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{2}):?(\d{2})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,3 +32,18 @@ def time_zone(name: str) -> datetime.tzinfo:
         offset = datetime.timedelta(hours=int(hours), minutes=int(minutes))
         return datetime.timezone(-offset if sign == "-" else offset)
     return zoneinfo.ZoneInfo(name)
+
+
+def zone_name(zone: datetime.tzinfo) -> str | None:
+    """The Arrow name of a time zone; `None` if it has none, as dateutil's rules, or seconds in its offset."""
+    # Those of zoneinfo have a key, those of pytz a zone.
+    name = getattr(zone, "key", None) or getattr(zone, "zone", None)
+    if name:
+        return str(name)
+    offset = zone.utcoffset(None)
+    if offset is None or offset % datetime.timedelta(minutes=1):
+        return None
+    if not offset:
+        return "UTC"
+    minutes = abs(offset) // datetime.timedelta(minutes=1)
+    return f"{'-' if offset.days < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"

@@ -128,7 +128,13 @@ def to_numpy(column: _native.Column, decimals: Decimals = "float", strings: Stri
             values = (None if value is None else int(f"{value:f}".replace(".", "")) for value in values)
         return np.fromiter(values, dtype=object, count=len(column))
     dtype_name, memory, mask, width = parts
-    array = np.frombuffer(memory, dtype=dtype_name) if len(memory) else np.empty(0, dtype_name)
+    array = over(memory, dtype_name)
     if mask is not None:
         return np.ma.MaskedArray(array, mask=np.frombuffer(mask, dtype=np.bool_), copy=False)
     return array.reshape(len(column), width) if kind == "vector" else array
+
+
+def over(memory: _native.WritableBuffer, dtype: str) -> Any:
+    """An array of the memory, which NumPy does not take when it is empty."""
+    np = require("numpy", "an array")
+    return np.frombuffer(memory, dtype=dtype) if len(memory) else np.empty(0, dtype)

@@ -1,28 +1,54 @@
-"""Results as pandas frames, built without looking at the rows.
+"""Results as pandas frames.
 
-NumPy holds what it can share with the storage, Arrow the rest; nothing is consolidated.
+What a frame shares with the storage it holds without looking at the rows, and nothing is consolidated.
+With NumPy's dtypes, dates and decimals are converted, by all threads and without the interpreter's lock.
 """
 
 import functools
-from typing import Any
+from typing import Any, Literal
 
-from hypostyle import _native
+from hypostyle import _native, errors
 from hypostyle.interval import time_zone
-from hypostyle.numpy_columns import to_numpy
-from hypostyle.optional import require
+from hypostyle.numpy_columns import over, to_numpy
+from hypostyle.optional import available, require
+
+Dtypes = Literal["numpy", "exact"]
 
 
-def to_pandas(native: _native.QueryResult, names: list[str], classic: bool) -> Any:
-    """A frame of the whole result; `classic` uses NumPy dtypes alone."""
+def to_pandas(native: _native.QueryResult, names: list[str], dtypes: Dtypes) -> Any:
+    """A frame of the whole result; the table in README.md says of which dtypes."""
+    if dtypes not in ("numpy", "exact"):
+        raise errors.DataError(f"dtypes is {dtypes!r}, but must be 'numpy' or 'exact'")
     pd = require("pandas", "df()")
+    column = _exact if dtypes == "exact" else _numpy
     # The columns are numbered, because a frame may have two of one name but a dict may not.
-    columns = {
-        index: _classic(pd, native.column_private(index)) if classic else _exact(pd, native, index)
-        for index in range(len(names))
-    }
+    columns = {index: column(pd, native, index) for index in range(len(names))}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(native.row_count()), copy=False)
     frame.columns = pd.Index(names, dtype="str")
     return frame
+
+
+def _numpy(pd: Any, native: _native.QueryResult, index: int) -> Any:
+    """A column of the dtypes that pandas computes with: exact, but for the rounding of decimals."""
+    column = native.column(index)
+    kind = column.kind
+    if midnights := column.midnights():
+        dtype, memory = midnights
+        return over(memory, dtype)
+    if kind == "decimal":
+        return to_numpy(column)
+    if kind in ("integer", "boolean") and column.null_count:
+        return _masked(pd, to_numpy(native.column_private(index)))
+    if kind in ("integer", "boolean", "float", "timestamp", "duration"):
+        return to_numpy(native.column_private(index))
+    if kind == "timestamp with time zone":
+        return _zoned(pd, native.column_private(index))
+    if kind == "dictionary":
+        return _categorical(pd, native.column_private(index))
+    if kind == "string":
+        return _strings(pd, column)
+    np = require("numpy", "df()")
+    return np.fromiter(column.objects(), dtype=object, count=len(column))
 
 
 def _exact(pd: Any, native: _native.QueryResult, index: int) -> Any:
@@ -38,17 +64,17 @@ def _exact(pd: Any, native: _native.QueryResult, index: int) -> Any:
         return to_numpy(column)
     if kind == "decimal" and column.narrow_decimal is not None:
         return _decimal_array_class(pd).narrow(column)
-    pa = require("pyarrow", f"df() of a {kind} column (but not df(dtypes='numpy'))")
-    array = pa.chunked_array([pa.array(column.plain() if kind in ("string", "binary") else column)])
     if kind == "string":
-        return pd.arrays.ArrowStringArray(array, dtype=_string_dtype(pd))
+        return _strings(pd, column)
+    pa = require("pyarrow", f"df(dtypes='exact') of a {kind} column")
+    array = pa.chunked_array([pa.array(column.plain() if kind == "binary" else column)])
     return pd.arrays.ArrowExtensionArray(array)
 
 
 @functools.cache
 def _decimal_array_class(pd: Any) -> Any:
     """The class of decimals of 32 and 64 bits, made when pandas is there."""
-    pa = require("pyarrow", "df() of a decimal column (but not df(dtypes='numpy'))")
+    pa = require("pyarrow", "df(dtypes='exact') of a decimal column")
 
     class DecimalArray(pd.arrays.ArrowExtensionArray):  # type: ignore[misc]
         """Decimals that are widened to 128 bits when they are first used.
@@ -88,8 +114,21 @@ def _decimal_array_class(pd: Any) -> Any:
     return DecimalArray
 
 
-def _string_dtype(pd: Any) -> Any:
-    return pd.StringDtype("pyarrow", na_value=float("nan"))
+def _masked(pd: Any, values: Any) -> Any:
+    """Booleans and integers with NULLs, the masked array's memory as pandas' own."""
+    # As pandas has it under NA, where functions of NumPy compute all the same: without a warning.
+    values.data[values.mask] = 1
+    array = pd.arrays.BooleanArray if values.dtype.kind == "b" else pd.arrays.IntegerArray
+    return array(values.data, values.mask)
+
+
+def _strings(pd: Any, column: _native.Column) -> Any:
+    """Strings as pandas holds them: in Arrow's memory, or else, without pyarrow, as objects."""
+    if not available("pyarrow"):
+        return pd.array(column.objects(), dtype=pd.StringDtype("python", na_value=float("nan")))
+    pa = require("pyarrow", "df()")
+    array = pa.chunked_array([pa.array(column.plain())])
+    return pd.arrays.ArrowStringArray(array, dtype=pd.StringDtype("pyarrow", na_value=float("nan")))
 
 
 def _zoned(pd: Any, column: _native.Column) -> Any:
@@ -99,22 +138,7 @@ def _zoned(pd: Any, column: _native.Column) -> Any:
 
 
 def _categorical(pd: Any, column: _native.Column) -> Any:
-    np = require("numpy", "df()")
     dtype, codes, categories = column.dictionary()
-    values = np.frombuffer(codes, dtype=dtype) if len(codes) else np.empty(0, dtype)
+    values = over(codes, dtype)
     categories = pd.Index(categories.objects(), dtype="str")
     return pd.Categorical.from_codes(values, dtype=pd.CategoricalDtype(categories), validate=False)
-
-
-def _classic(pd: Any, column: _native.Column) -> Any:
-    np = require("numpy", "df()")
-    if column.kind == "timestamp with time zone":
-        return _zoned(pd, column)
-    if column.kind == "vector" or (column.kind == "boolean" and column.null_count):
-        return np.fromiter(column.objects(), dtype=object, count=len(column))
-    array = to_numpy(column, strings="object")
-    if column.kind == "date":
-        return array.astype("M8[s]")
-    if isinstance(array, np.ma.MaskedArray):
-        return array.astype(np.float64).filled(np.nan)
-    return array

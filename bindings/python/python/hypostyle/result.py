@@ -1,11 +1,12 @@
 """Results: one class from which every library gets the columns in its own form."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from hypostyle import _native, display, errors, numpy_columns, pandas_frame, polars_frame, statistics
+from hypostyle import _native, display, errors, numpy_columns, pandas_frame, plan, polars_frame, statistics
 from hypostyle.numpy_columns import Columns, Decimals, Strings
 from hypostyle.optional import require, unique_names
+from hypostyle.pandas_frame import Dtypes
 from hypostyle.statistics import TransferStatistics
 
 if TYPE_CHECKING:
@@ -140,21 +141,22 @@ class Result:
             raise KeyError(f"no column {name!r}; the columns are {', '.join(columns)}")
         return columns[name]
 
-    def df(self, *, dtypes: Literal["exact", "numpy"] = "exact") -> "pandas.DataFrame":
+    def df(self, *, dtypes: Dtypes = "numpy") -> "pandas.DataFrame":
         """A pandas frame.
 
         Args:
-            dtypes: "exact" shares the columns and keeps every value: NumPy dtypes for numbers and
-                timestamps, `str` and `category` for strings, ArrowDtype for the rest (dates, decimals,
-                booleans, integers with NULLs, nested). "numpy" converts all to the NumPy
-                dtypes of old: decimals and integers with NULLs become float64, dates datetime64[s],
-                strings objects.
+            dtypes: "numpy" gives what pandas computes with: DATE and TIMESTAMP as datetime64, DECIMAL as
+                the nearest float64, integers and booleans with NULLs as pandas' own `Int64`, `boolean` …,
+                strings as `str` or `category`, and objects (`time`, `bytes`, `UUID`, `list`, `dict`) for
+                the rest. Dates and decimals are converted at once; all else that is stored is shared.
+                "exact" shares every column, in constant time, and keeps every digit: ArrowDtype for
+                dates, decimals, booleans, integers with NULLs, binary and nested values.
 
-        Needs pandas; pyarrow for types that only Arrow holds.
+        Needs pandas; "exact" needs pyarrow for the types that only Arrow holds.
         """
-        if dtypes not in ("exact", "numpy"):
-            raise errors.DataError(f"dtypes is {dtypes!r}, but must be 'exact' or 'numpy'")
-        return pandas_frame.to_pandas(self._native, self._names, dtypes == "numpy")
+        return pandas_frame.to_pandas(self._native, self._names, dtypes)
+
+    fetchdf = df
 
     def pl(self) -> "polars.DataFrame":
         """A Polars frame. Needs Polars, and not pyarrow."""
@@ -172,6 +174,8 @@ class Result:
         stream = _Once(self._native)
         return require("pyarrow", "batches()").RecordBatchReader.from_stream(stream)
 
+    fetch_record_batch = batches
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
         """The Arrow PyCapsule interface: the whole result as a stream, without a copy."""
         if polars_frame.is_calling():
@@ -187,12 +191,23 @@ class Result:
     def __repr__(self) -> str:
         if not self._names:
             return _without_rows(self._native)
+        if rows := self._plan():
+            return plan.text(rows)
         return display.box(display.preview(self._native, self._names, self._types))
 
     def _repr_html_(self) -> str:
         if not self._names:
             return f"<p>{_without_rows(self._native)}</p>"
+        if rows := self._plan():
+            return plan.as_html(rows)
         return display.table_html(display.preview(self._native, self._names, self._types))
+
+    def _plan(self) -> list[Row] | None:
+        """The rows of a result that is a plan."""
+        if not plan.may_be(self._names):
+            return None
+        rows = self._native.slice(0, plan.ROWS_MAX)
+        return rows if plan.is_plan(rows) else None
 
 
 class _Once:

@@ -13,7 +13,11 @@ use std::collections::HashMap;
 /// The largest power of ten, and the largest integer, that f64 holds exactly: below both, one division
 /// gives the correctly rounded value.
 const EXACT_SCALE_MAX: i8 = 22;
-const EXACT_INTEGER_MAX: u64 = 1 << 53;
+const EXACT_INTEGER_MAX: f64 = (1u64 << 53) as f64;
+/// NaT in NumPy's datetime64 and timedelta64.
+const NOT_A_TIME: i64 = i64::MIN;
+const SECONDS_PER_DAY: i64 = 86_400;
+const MICROSECONDS_PER_DAY: i64 = SECONDS_PER_DAY * 1_000_000;
 
 pub struct Parts {
     pub dtype: &'static str,
@@ -91,10 +95,7 @@ pub fn parts(
         }
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>();
-            let wide = parallel::collect(days.len(), threads, |row| match days.is_null(row) {
-                true => i64::MIN,
-                false => i64::from(days.value(row)),
-            });
+            let wide = parallel::map(days.values(), days.nulls(), NOT_A_TIME, threads, i64::from);
             Some(Parts::new("M8[D]", Buffer::from_vec(wide)))
         }
         DataType::Decimal32(_, scale) => match scaled {
@@ -132,6 +133,23 @@ pub fn parts(
     })
 }
 
+/// The midnights that dates begin with, for pandas, which has no dates: in its usual unit, or in the coarsest
+/// where a date is too far away. `None` for what is no date.
+pub fn midnights(array: &ArrayRef, threads: usize) -> Option<Parts> {
+    let days = array.as_primitive_opt::<Date32Type>()?;
+    let is_near = |day: i32| i64::from(day).abs() <= i64::MAX / MICROSECONDS_PER_DAY;
+    let are_near = match days.null_count() {
+        0 => days.values().iter().fold(true, |near, day| near & is_near(*day)),
+        _ => days.iter().flatten().all(is_near),
+    };
+    let (dtype, per_day) =
+        if are_near { ("M8[us]", MICROSECONDS_PER_DAY) } else { ("M8[s]", SECONDS_PER_DAY) };
+    // What a slot under NULL holds may be too far, and is not looked at.
+    let midnight = |day| i64::from(day).wrapping_mul(per_day);
+    let ticks = parallel::map(days.values(), days.nulls(), NOT_A_TIME, threads, midnight);
+    Some(Parts::new(dtype, Buffer::from_vec(ticks)))
+}
+
 fn values<T: ArrowPrimitiveType>(array: &ArrayRef) -> Buffer {
     array.as_primitive::<T>().values().inner().clone()
 }
@@ -155,7 +173,7 @@ where
 
 /// `filled` with NaT.
 fn ticks<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, stored: bool, threads: usize) -> Buffer {
-    filled::<T>(array, stored, threads, i64::MIN)
+    filled::<T>(array, stored, threads, NOT_A_TIME)
 }
 
 fn decimals<T: DecimalType>(
@@ -165,20 +183,16 @@ fn decimals<T: DecimalType>(
     to_f64: impl Fn(T::Native) -> f64 + Sync,
 ) -> Parts {
     let array: &PrimitiveArray<T> = array.as_primitive();
-    let values = array.values();
-    let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
     let divisor = 10f64.powi(i32::from(scale));
     let exact_scale = (0..=EXACT_SCALE_MAX).contains(&scale);
-    let converted = parallel::collect(values.len(), threads, |row| {
-        if nulls.is_some_and(|nulls| nulls.is_null(row)) {
-            return f64::NAN;
-        }
-        let value = to_f64(values[row]);
-        if exact_scale && value.abs() <= EXACT_INTEGER_MAX as f64 {
+    let converted = parallel::map(array.values(), array.nulls(), f64::NAN, threads, |decimal| {
+        let value = to_f64(decimal);
+        // The largest itself is left out, because larger integers round to it.
+        if exact_scale && value.abs() < EXACT_INTEGER_MAX {
             return value / divisor;
         }
         // The text of a decimal always parses.
-        T::format_decimal(values[row], T::MAX_PRECISION, scale).parse().unwrap_or(f64::NAN)
+        T::format_decimal(decimal, T::MAX_PRECISION, scale).parse().unwrap_or(f64::NAN)
     });
     Parts::new("f8", Buffer::from_vec(converted))
 }

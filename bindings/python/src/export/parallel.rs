@@ -1,5 +1,6 @@
 //! Filling an output array on several threads.
 
+use arrow::buffer::NullBuffer;
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
 
@@ -11,27 +12,59 @@ const PAGE_BYTES: usize = 4096;
 
 /// An array of `value(row)` for each row.
 pub fn collect<T: Copy + Send>(rows: usize, threads: usize, value: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    let mut output: Vec<T> = Vec::with_capacity(rows);
-    let slots = &mut output.spare_capacity_mut()[..rows];
-    advise_huge_pages(slots);
-    let fill = |first: usize, slots: &mut [MaybeUninit<T>]| {
+    fill(rows, threads, |first, slots| {
         for (index, slot) in slots.iter_mut().enumerate() {
             slot.write(value(first + index));
         }
-    };
+    })
+}
+
+/// An array of `value(input)` for each input, but `missing` under NULL: a loop that looks up nothing, and
+/// then one over the NULLs.
+pub fn map<S: Copy + Sync, T: Copy + Send + Sync>(
+    inputs: &[S],
+    nulls: Option<&NullBuffer>,
+    missing: T,
+    threads: usize,
+    value: impl Fn(S) -> T + Sync,
+) -> Vec<T> {
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+    fill(inputs.len(), threads, |first, slots| {
+        for (slot, input) in slots.iter_mut().zip(&inputs[first..]) {
+            slot.write(value(*input));
+        }
+        if let Some(nulls) = nulls {
+            for (index, slot) in slots.iter_mut().enumerate() {
+                if nulls.is_null(first + index) {
+                    slot.write(missing);
+                }
+            }
+        }
+    })
+}
+
+/// An array whose parts `write(first row, slots)` has written, every slot of them.
+fn fill<T: Copy + Send>(
+    rows: usize,
+    threads: usize,
+    write: impl Fn(usize, &mut [MaybeUninit<T>]) + Sync,
+) -> Vec<T> {
+    let mut output: Vec<T> = Vec::with_capacity(rows);
+    let slots = &mut output.spare_capacity_mut()[..rows];
+    advise_huge_pages(slots);
     let threads = threads.min(rows / ROWS_PER_THREAD_MIN).max(1);
     if threads == 1 {
-        fill(0, slots);
+        write(0, slots);
     } else {
         let rows_per_thread = rows.div_ceil(threads);
         std::thread::scope(|scope| {
             for (index, slots) in slots.chunks_mut(rows_per_thread).enumerate() {
-                let fill = &fill;
-                scope.spawn(move || fill(index * rows_per_thread, slots));
+                let write = &write;
+                scope.spawn(move || write(index * rows_per_thread, slots));
             }
         });
     }
-    // SAFETY: each of the first `rows` slots was written above; a panic in `value` has left already.
+    // SAFETY: both callers write each of the first `rows` slots; a panic on the way has left already.
     unsafe { output.set_len(rows) };
     output
 }

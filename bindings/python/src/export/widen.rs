@@ -57,6 +57,10 @@ fn readable_type(data_type: &DataType) -> DataType {
             Field::new("days", DataType::Int32, true),
             Field::new("nanoseconds", DataType::Int64, true),
         ])),
+        // Polars has zones by name and offsets of whole hours; of others it gets the same instants in UTC.
+        DataType::Timestamp(unit, Some(zone)) if zone.starts_with(['+', '-']) && !zone.ends_with(":00") => {
+            DataType::Timestamp(*unit, Some("UTC".into()))
+        }
         DataType::List(field) => DataType::List(item(field)),
         DataType::LargeList(field) => DataType::LargeList(item(field)),
         DataType::FixedSizeList(field, length) => DataType::FixedSizeList(item(field), *length),

@@ -1,8 +1,10 @@
 //! From Python's arrays and objects to Arrow columns, for appends, parameters and `FROM variable`.
 
+pub mod accepted;
 pub mod numpy;
 mod object;
 pub mod parameter;
+pub mod stream;
 mod value;
 
 use crate::capsule;

@@ -29,13 +29,7 @@ impl LineWriter {
 
 impl Writer for LineWriter {
     fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
-        let schema = batch.schema_ref();
-        let columns = schema
-            .fields()
-            .iter()
-            .zip(batch.columns())
-            .map(|(field, array)| Values::text(field, array.as_ref()))
-            .collect::<hypostyle::Result<Vec<_>>>()?;
+        let columns = Values::of_batch(batch)?;
         let mut text = String::new();
         for row in 0..batch.num_rows() {
             if std::mem::replace(&mut self.has_rows, true) {

@@ -38,13 +38,7 @@ impl MarkdownWriter {
 impl Writer for MarkdownWriter {
     fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
         self.write_header(out)?;
-        let schema = batch.schema_ref();
-        let columns = schema
-            .fields()
-            .iter()
-            .zip(batch.columns())
-            .map(|(field, array)| Values::text(field, array.as_ref()))
-            .collect::<hypostyle::Result<Vec<_>>>()?;
+        let columns = Values::of_batch(batch)?;
         let (mut line, mut text) = (String::new(), String::new());
         for row in 0..batch.num_rows() {
             line.clear();

@@ -4,11 +4,14 @@
 //! prints: the machine formats hold nothing, the box keeps the first and last rows.
 
 mod csv;
+mod html;
+mod insert;
 mod json;
 mod line;
 mod markdown;
 mod plan;
 pub mod pretty;
+mod separated;
 pub mod value;
 
 use crate::failure::Outcome;
@@ -23,17 +26,28 @@ use std::time::Duration;
 pub enum Format {
     #[default]
     Box,
+    /// A box of plain characters
+    Table,
     Csv,
+    /// Columns between tabs, as in PostgreSQL's text format
+    Tabs,
+    /// Columns between `|`, or what `.separator` sets
+    List,
+    /// Columns between the unit separator, rows between the record separator
+    Ascii,
     Json,
     Jsonl,
     Markdown,
+    Html,
+    /// INSERT statements
+    Insert,
     Line,
 }
 
 impl Format {
     /// Whether a person reads it, and so counts and hints may stand beside the rows.
     fn is_for_people(self) -> bool {
-        matches!(self, Self::Box | Self::Line)
+        matches!(self, Self::Box | Self::Table | Self::Line)
     }
 }
 
@@ -49,11 +63,27 @@ pub struct Settings {
     pub rows_max: usize,
     /// Columns of text that a box may fill; 0 takes the terminal's width.
     pub width_max: usize,
+    /// How wide a box makes each column; 0, or none, as it has to be.
+    pub column_widths: Vec<u16>,
+    /// What stands between columns in a list.
+    pub separator: String,
+    /// The table that INSERT statements name.
+    pub insert_table: String,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { format: Format::Box, headers: true, null: None, footer: true, rows_max: 40, width_max: 0 }
+        Self {
+            format: Format::Box,
+            headers: true,
+            null: None,
+            footer: true,
+            rows_max: 40,
+            width_max: 0,
+            column_widths: Vec::new(),
+            separator: "|".into(),
+            insert_table: "result".into(),
+        }
     }
 }
 
@@ -82,11 +112,16 @@ pub fn writer(settings: &Settings, sink: &Sink, result: &QueryResult) -> Box<dyn
 
 pub fn columns_writer(settings: &Settings, sink: &Sink, columns: &[ColumnDescription]) -> Box<dyn Writer> {
     match settings.format {
-        Format::Box if plan::is_plan(columns) => Box::new(plan::PlanWriter),
-        Format::Box => {
+        Format::Box | Format::Table if plan::is_plan(columns) => Box::new(plan::PlanWriter),
+        Format::Box | Format::Table => {
             Box::new(pretty::BoxWriter::new(settings, pretty::Screen::of(settings, sink), columns))
         }
         Format::Csv => Box::new(csv::CsvWriter::new(settings, columns)),
+        Format::Tabs => Box::new(separated::SeparatedWriter::tabs(settings, columns)),
+        Format::List => Box::new(separated::SeparatedWriter::list(settings, columns)),
+        Format::Ascii => Box::new(separated::SeparatedWriter::ascii(settings, columns)),
+        Format::Html => Box::new(html::HtmlWriter::new(settings, columns)),
+        Format::Insert => Box::new(insert::InsertWriter::new(settings, columns)),
         Format::Json => Box::new(json::JsonWriter::array()),
         Format::Jsonl => Box::new(json::JsonWriter::lines()),
         Format::Markdown => Box::new(markdown::MarkdownWriter::new(settings, columns)),
@@ -97,10 +132,10 @@ pub fn columns_writer(settings: &Settings, sink: &Sink, columns: &[ColumnDescrip
 /// A batch in pieces small enough that Ctrl-C is heard between them: a stored result is one batch,
 /// however many rows it has.
 pub fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
+    const PIECE_VALUES: usize = 1 << 17;
     const PIECE_ROWS: usize = 8192;
-    (0..batch.num_rows())
-        .step_by(PIECE_ROWS)
-        .map(|from| batch.slice(from, PIECE_ROWS.min(batch.num_rows() - from)))
+    let rows = (PIECE_VALUES / batch.num_columns().max(1)).clamp(64, PIECE_ROWS);
+    (0..batch.num_rows()).step_by(rows).map(move |from| batch.slice(from, rows.min(batch.num_rows() - from)))
 }
 
 /// What a statement without a result set says to a person.

@@ -1,10 +1,11 @@
 //! A box for people: names and SQL types above, numbers to the right, NULL faint, and no more rows
 //! and columns than a person can see.
 //!
-//! Only the rows that may be shown are kept: the first `rows_max`, and the last half of that.
+//! Only the rows that may be shown are kept: the first `rows_max`, and the last half of that. Where
+//! all are shown, they are laid out and printed in windows, each at least as wide as those before.
 
 use super::value::{Values, is_number};
-use super::{Settings, Writer};
+use super::{Format, Settings, Writer};
 use crate::failure::Outcome;
 use crate::sink::Sink;
 use comfy_table::{
@@ -20,6 +21,8 @@ use std::time::Duration;
 const COLUMN_WIDTH_MIN: u16 = 24;
 /// A box that is not on a terminal still cuts values of novel length.
 const COLUMN_WIDTH_MAX: u16 = 2000;
+/// Rows that are laid out at once where all are shown.
+const WINDOW_ROWS: usize = 1024;
 const ELLIPSIS: &str = "…";
 const SKIPPED_ROW: &str = "·";
 
@@ -49,12 +52,29 @@ pub struct BoxWriter {
     settings: Settings,
     screen: Screen,
     rows: Rows,
+    window: Window,
+}
+
+/// What the windows that have been printed leave for the next.
+#[derive(Default)]
+struct Window {
+    rows: Vec<RecordBatch>,
+    rows_count: usize,
+    /// The columns that are shown, once the first window has been laid out.
+    visible: Option<Vec<Option<usize>>>,
+    /// How wide their values have been.
+    widths: Vec<u16>,
 }
 
 impl BoxWriter {
     pub fn new(settings: &Settings, screen: Screen, columns: &[ColumnDescription]) -> Self {
         let rows = Rows::keep(settings.rows_max);
-        Self { columns: columns.to_vec(), settings: settings.clone(), screen, rows }
+        let window = Window::default();
+        Self { columns: columns.to_vec(), settings: settings.clone(), screen, rows, window }
+    }
+
+    fn shows_all(&self) -> bool {
+        self.settings.rows_max == 0
     }
 
     fn header(&self, column: &ColumnDescription) -> Cell {
@@ -97,9 +117,13 @@ impl BoxWriter {
     }
 
     /// The table with these columns; None stands for those left out.
-    fn table(&self, visible: &[Option<usize>]) -> Outcome<Table> {
+    fn table(&self, visible: &[Option<usize>], head: &[RecordBatch], tail: &[RecordBatch]) -> Outcome<Table> {
         let mut table = Table::new();
-        table.load_preset(presets::UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Disabled);
+        let preset = match self.settings.format {
+            Format::Table => presets::ASCII_FULL_CONDENSED,
+            _ => presets::UTF8_FULL_CONDENSED,
+        };
+        table.load_preset(preset).set_content_arrangement(ContentArrangement::Disabled);
         // Values are cut at the column's end, not at a space before it.
         table.set_delimiter('\0').set_truncation_indicator(ELLIPSIS).force_no_tty();
         if self.screen.colours {
@@ -111,14 +135,13 @@ impl BoxWriter {
                 .map(|column| column.map_or(Cell::new(ELLIPSIS), |index| self.header(&self.columns[index])));
             table.set_header(header);
         }
-        let (head, tail) = self.rows.shown();
-        for batch in &head {
+        for batch in head {
             self.add_rows(&mut table, batch, visible)?;
         }
         if !tail.is_empty() {
             let dots = visible.iter().map(|_| Cell::new(SKIPPED_ROW).add_attribute(Attribute::Dim));
             table.add_row(Row::from(dots.collect::<Vec<_>>()));
-            for batch in &tail {
+            for batch in tail {
                 self.add_rows(&mut table, batch, visible)?;
             }
         }
@@ -130,6 +153,64 @@ impl BoxWriter {
             }
         }
         Ok(table)
+    }
+
+    /// The widest that a column may be: as `.width` has it, or as all columns may.
+    fn width_max(&self, column: Option<usize>, limit: u16) -> u16 {
+        let set = column.and_then(|index| self.settings.column_widths.get(index));
+        set.copied().filter(|width| *width > 0).unwrap_or(limit)
+    }
+
+    /// Lays out rows and says which columns are shown, at least as wide as they have been.
+    fn lay_out(
+        &self,
+        head: &[RecordBatch],
+        tail: &[RecordBatch],
+        earlier: &Window,
+    ) -> Outcome<(Table, Vec<Option<usize>>, Vec<u16>)> {
+        let all: Vec<Option<usize>> = (0..self.columns.len()).map(Some).collect();
+        let mut visible = earlier.visible.clone().unwrap_or(all);
+        let mut table = self.table(&visible, head, tail)?;
+        let mut widths = table.column_max_content_widths();
+        widths.iter_mut().zip(&earlier.widths).for_each(|(width, earlier)| *width = (*width).max(*earlier));
+        let limit = column_limit(&widths, self.screen.width);
+        let narrow = |visible: &[Option<usize>], widths: &[u16]| -> Vec<u16> {
+            let columns = visible.iter().zip(widths);
+            columns.map(|(column, width)| *width.min(&self.width_max(*column, limit))).collect()
+        };
+        let mut narrowed = narrow(&visible, &widths);
+        if earlier.visible.is_none() {
+            let shown = visible_columns(&narrowed, self.screen.width);
+            if shown != visible {
+                visible = shown;
+                table = self.table(&visible, head, tail)?;
+                narrowed = narrow(&visible, &table.column_max_content_widths());
+            }
+        }
+        for (column, width) in table.column_iter_mut().zip(&narrowed) {
+            column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width + PADDING)));
+        }
+        Ok((table, visible, narrowed))
+    }
+
+    /// Prints the rows of the window below those of the windows before.
+    fn print_window(&mut self, out: &mut dyn Write, is_last: bool) -> Outcome {
+        let earlier = std::mem::take(&mut self.window);
+        let is_first = earlier.visible.is_none();
+        let (table, visible, widths) = self.lay_out(&earlier.rows, &[], &earlier)?;
+        // The edge above; names, types and the line below them.
+        let above = match (is_first, self.settings.headers) {
+            (true, _) => 0,
+            (false, true) => 4,
+            (false, false) => 1,
+        };
+        let lines: Vec<String> = table.lines().collect();
+        let end = lines.len() - usize::from(!is_last);
+        for line in lines.get(above..end).unwrap_or_default() {
+            writeln!(out, "{line}")?;
+        }
+        self.window = Window { visible: Some(visible), widths, ..Window::default() };
+        Ok(())
     }
 
     fn footer(&self, visible: usize, elapsed: Duration) -> String {
@@ -149,28 +230,37 @@ impl BoxWriter {
 }
 
 impl Writer for BoxWriter {
-    fn batch(&mut self, _out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
-        self.rows.add(batch);
+    fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
+        if !self.shows_all() || self.columns.is_empty() {
+            self.rows.add(batch);
+            return Ok(());
+        }
+        self.rows.total += batch.num_rows() as u64;
+        let mut from = 0;
+        while from < batch.num_rows() {
+            if self.window.rows_count == WINDOW_ROWS {
+                self.print_window(out, false)?;
+            }
+            let rows = (WINDOW_ROWS - self.window.rows_count).min(batch.num_rows() - from);
+            self.window.rows.push(batch.slice(from, rows));
+            self.window.rows_count += rows;
+            from += rows;
+        }
         Ok(())
     }
 
     fn end(&mut self, out: &mut dyn Write, elapsed: Duration) -> Outcome {
-        let all: Vec<Option<usize>> = (0..self.columns.len()).map(Some).collect();
-        let mut table = self.table(&all)?;
-        let widths = table.column_max_content_widths();
-        let limit = column_limit(&widths, self.screen.width);
-        let narrowed: Vec<u16> = widths.iter().map(|width| *width.min(&limit)).collect();
-        let visible = visible_columns(&narrowed, self.screen.width);
-        let visible_count = visible.iter().flatten().count();
-        if visible_count < self.columns.len() {
-            table = self.table(&visible)?;
-        }
-        for column in table.column_iter_mut() {
-            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(limit + PADDING)));
-        }
-        if !self.columns.is_empty() {
+        let visible_count = if self.columns.is_empty() {
+            0
+        } else if self.shows_all() {
+            self.print_window(out, true)?;
+            self.window.visible.iter().flatten().flatten().count()
+        } else {
+            let (head, tail) = self.rows.shown();
+            let (table, visible, _) = self.lay_out(&head, &tail, &Window::default())?;
             writeln!(out, "{table}")?;
-        }
+            visible.iter().flatten().count()
+        };
         if self.settings.footer {
             writeln!(out, "{}", self.footer(visible_count, elapsed))?;
         }
@@ -178,7 +268,7 @@ impl Writer for BoxWriter {
     }
 
     fn streams(&self) -> bool {
-        false
+        self.shows_all()
     }
 }
 
@@ -403,6 +493,49 @@ mod tests {
         let cells: Vec<&str> = text.lines().filter(|line| line.starts_with('│')).skip(2).collect();
         assert_eq!(cells, ["│      0 │", "│      · │", "│   1233 │"], "{text}");
         assert!(text.ends_with("1,234 rows (2 shown), 1 column (1.5 ms)\n"), "{text}");
+    }
+
+    #[test]
+    fn all_rows_are_shown_in_windows_that_fit_together() {
+        let settings = Settings { rows_max: 0, ..Settings::default() };
+        for total in [0, 1, 1023, 1024, 1025, 5000] {
+            let batches: Vec<RecordBatch> =
+                (0..total.max(1)).step_by(700).map(|from| numbers(from..total.min(from + 700))).collect();
+            let text = print(&settings, Some(80), &batches);
+            let lines: Vec<&str> = text.lines().collect();
+            let edges = |edge: char| lines.iter().filter(|line| line.starts_with(edge)).count();
+            assert_eq!((edges('┌'), edges('╞'), edges('└')), (1, 1, 1), "{total}");
+            let shown: Vec<i64> = (lines[4..lines.len() - 2].iter())
+                .map(|line| line.trim_matches(['│', ' ']).parse().unwrap())
+                .collect();
+            assert_eq!(shown, (0..total).collect::<Vec<_>>());
+            assert!(lines[lines.len() - 1].ends_with("1 column (1.5 ms)"), "{}", lines[lines.len() - 1]);
+        }
+    }
+
+    #[test]
+    fn a_later_window_is_never_narrower_than_an_earlier_one() {
+        let texts = |text: &str| {
+            let array: ArrayRef = Arc::new(StringArray::from(vec![text; 1024]));
+            example::batch(vec![(Field::new("t", DataType::Utf8, true), array)])
+        };
+        let settings = Settings { rows_max: 0, ..Settings::default() };
+        let text =
+            print(&settings, Some(80), &[texts("a long text"), texts("short"), texts("a longer text yet")]);
+        let widths: Vec<usize> = text.lines().map(|line| line.chars().count()).collect();
+        assert_eq!((widths[4], widths[4 + 1024], widths[4 + 2048]), (15, 15, 21));
+    }
+
+    #[test]
+    fn columns_may_be_given_a_width() {
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["some text"]));
+        let batch = example::batch(vec![
+            (Field::new("a", DataType::Utf8, true), text.clone()),
+            (Field::new("b", DataType::Utf8, true), text),
+        ]);
+        let settings = Settings { column_widths: vec![4, 0], ..Settings::default() };
+        let text = print(&settings, None, &[batch]);
+        assert!(text.contains("│ som… ┆ some text │"), "{text}");
     }
 
     #[test]

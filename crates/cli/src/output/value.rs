@@ -4,7 +4,7 @@
 //! their extension names, nested values as JSON in every format, maps with keys that are not text,
 //! and dictionary codes under NULL, which may point nowhere.
 
-use hypostyle::arrow::array::{Array, AsArray, OffsetSizeTrait};
+use hypostyle::arrow::array::{Array, AsArray, OffsetSizeTrait, RecordBatch};
 use hypostyle::arrow::buffer::NullBuffer;
 use hypostyle::arrow::datatypes::{DataType, Field};
 use hypostyle::arrow::error::ArrowError;
@@ -32,6 +32,12 @@ impl<'a> Values<'a> {
     /// For people and CSV.
     pub fn text(field: &'a Field, array: &'a dyn Array) -> Result<Self> {
         Self::new(field, array, text_writer(field, array))
+    }
+
+    /// [`Self::text`] of all columns of a batch.
+    pub fn of_batch(batch: &'a RecordBatch) -> Result<Vec<Self>> {
+        let columns = batch.schema_ref().fields().iter().zip(batch.columns());
+        columns.map(|(field, array)| Self::text(field, array.as_ref())).collect()
     }
 
     /// For JSON; NULL and numbers that JSON does not have are `null`.

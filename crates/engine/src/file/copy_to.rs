@@ -1,11 +1,12 @@
 //! `COPY … TO`: rows written to one file by DataFusion's writers.
 //!
-//! The file appears under its name only when it is complete, so a failed export leaves no half
-//! file and spares the one that was there.
+//! They write to what the target is: a new file that takes its place at the end, or a pipe.
 
 use crate::error::from_datafusion;
 use crate::file::option::WriteOptions;
-use crate::file::path::{FileFormat, local_path};
+use crate::file::path::FileFormat;
+use crate::file::sink::Registered;
+use crate::file::target::Target;
 use arrow::array::{Array, ArrayRef, AsArray, StringBuilder};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
 use arrow::json::{EncoderOptions, writer::make_encoder};
@@ -23,8 +24,8 @@ use datafusion::logical_expr::{
 };
 use hypostyle_types::{Error, ErrorKind, LogicalType};
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
+use url::Url;
 
 type Result<T, E = DataFusionError> = std::result::Result<T, E>;
 
@@ -35,28 +36,18 @@ fn failed(error: Error) -> DataFusionError {
 /// Writes rows to one file and returns how many.
 ///
 /// # Errors
-/// Those of computing the rows; `NotFound` for a missing directory; those of writing the file.
+/// Those of computing the rows; those of finding and writing the file.
 pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &WriteOptions) -> Result<u64> {
-    let cannot = |error: &std::io::Error| failed(Error::from_io(error, format!("cannot write \"{path}\"")));
-    let target = local_path(path).map_err(failed)?;
-    let target = std::path::absolute(&target).map_err(|error| cannot(&error))?;
-    let parent = target.parent().unwrap_or(Path::new("/"));
-    if !parent.is_dir() {
-        let message = format!("cannot write \"{path}\": there is no directory \"{}\"", parent.display());
-        return Err(failed(Error::new(ErrorKind::NotFound, message)));
-    }
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    // In the same directory, so that the rename at the end is one step.
-    let temporary = parent.join(format!(".{name}.{}.part", uuid::Uuid::new_v4().simple()));
-    let written = match write_to(rows, &temporary, format, options).await {
-        Ok(count) => std::fs::rename(&temporary, &target).map(|()| count).map_err(|error| cannot(&error)),
-        Err(error) => Err(failed(of_writing(path, error))),
-    };
-    if written.is_err() {
-        // Best effort: the error that matters is the first one.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
+    let target = Target::find(path).map_err(failed)?;
+    let target = Arc::new(target.open().await.map_err(failed)?);
+    let (state, plan) = rows.into_parts();
+    let registered = Registered::new(state.runtime_env(), &target).map_err(failed)?;
+    let rows = DataFrame::new(state, plan);
+    let count = write_to(rows, registered.url(), format, options)
+        .await
+        .map_err(|error| failed(registered.failure().unwrap_or_else(|| of_writing(path, error))))?;
+    target.finish().map_err(failed)?;
+    Ok(count)
 }
 
 /// An error of computing rows as it is; one of writing them with the file's name.
@@ -73,11 +64,9 @@ fn of_writing(path: &str, error: DataFusionError) -> Error {
     }
 }
 
-async fn write_to(rows: DataFrame, path: &Path, format: FileFormat, options: &WriteOptions) -> Result<u64> {
+async fn write_to(rows: DataFrame, url: &Url, format: FileFormat, options: &WriteOptions) -> Result<u64> {
     let rows = if format == FileFormat::Arrow { rows } else { as_text(rows, format)? };
     let (state, plan) = rows.into_parts();
-    let url = url::Url::from_file_path(path)
-        .map_err(|()| failed(Error::invalid_input(format!("\"{}\" is no path", path.display()))))?;
     let settings = HashMap::from([("single_file_output".to_string(), "true".to_string())]);
     let file_type = format_as_file_type(writer(format, options)?);
     let plan =

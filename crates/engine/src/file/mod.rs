@@ -17,11 +17,15 @@ mod option;
 pub mod ordered;
 mod path;
 mod reject;
+mod sink;
 mod table;
+mod target;
 #[cfg(test)]
 mod test_directory;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod write_tests;
 
 pub use copy_from::read_for_copy;
 pub use copy_to::write;

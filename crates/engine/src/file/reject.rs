@@ -76,6 +76,11 @@ impl Rejects {
         Ok(())
     }
 
+    /// Whether a bad row has been left out.
+    pub fn has_any(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
     /// The rows left out so far, in file order, if `rejects_table` asks for them.
     pub fn take(&self) -> Vec<Rejected> {
         let mut rows =

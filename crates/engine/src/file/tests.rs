@@ -294,7 +294,7 @@ async fn a_path_is_a_table_and_a_name_is_not() {
     assert!(error.message().contains("read_csv('data/what')"), "{error}");
 }
 
-async fn export(sql: &str, path: &str, options: &[(&str, &str)]) -> Result<u64, String> {
+pub(super) async fn export(sql: &str, path: &str, options: &[(&str, &str)]) -> Result<u64, String> {
     let mut pairs: Vec<Pair> =
         options.iter().map(|(name, value)| (name.to_string(), ScalarValue::from(*value))).collect();
     let format = take_format(path, &mut pairs).map_err(|error| error.to_string())?;

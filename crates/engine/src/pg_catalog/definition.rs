@@ -1,48 +1,15 @@
 //! Constraints and indexes as SQL text, and names as SQL takes them.
 
+use super::keywords::needs_quotes;
 use super::objects::{Constraint, Objects, Relation, What};
 use hypostyle_storage::{ConstraintRule, ReferentialAction, TableEntry};
 use hypostyle_types::ColumnId;
-
-/// Words that are no names without quotes.
-const RESERVED: [&str; 30] = [
-    "all",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "case",
-    "check",
-    "column",
-    "constraint",
-    "create",
-    "default",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "false",
-    "for",
-    "foreign",
-    "from",
-    "group",
-    "not",
-    "null",
-    "order",
-    "primary",
-    "select",
-    "table",
-    "user",
-    "where",
-];
 
 /// A name in quotes, where it needs them.
 pub(crate) fn quote(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        && !RESERVED.contains(&name);
+        && !needs_quotes(name);
     if plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
@@ -101,6 +68,7 @@ pub(super) fn constraint(objects: &Objects, constraint: &Constraint, current: &s
                     text.push_str(&format!(" ON {what} {taken}"));
                 }
             }
+            text.push_str(crate::statement::deferral(constraint.entry.deferral));
             text
         }
     }

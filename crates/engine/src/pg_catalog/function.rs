@@ -5,9 +5,11 @@
 use super::definition::{constraint, index, qualified, quote};
 use super::objects::{Objects, Relation, What, attribute_number};
 use super::settings::{Settings, version};
-use super::tables::serial_sequence;
+use super::tables::{number_of_function, serial_sequence};
+use super::type_rows::{NO_FUNCTION, procedures};
 use super::types::{Shown, by_name, format_type, shown};
-use crate::scope::Scope;
+use crate::builtin::braces;
+use crate::scope::{SCHEMA_PUBLIC, Scope};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -17,6 +19,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_storage::SCHEMA_MAIN;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -26,6 +29,15 @@ use std::sync::Arc;
 struct Known {
     scope: Arc<Scope>,
     settings: Arc<Settings>,
+}
+
+impl Known {
+    /// The names of the session's functions.
+    fn functions(&self) -> Result<Vec<String>> {
+        let state = self.scope.state().map_err(|error| Error::internal(error.to_string()))?;
+        let (scalar, aggregate) = (state.scalar_functions().keys(), state.aggregate_functions().keys());
+        Ok(scalar.chain(aggregate).cloned().collect())
+    }
 }
 
 /// One call for one row.
@@ -154,6 +166,107 @@ fn type_out(call: &Call<'_>) -> Result<Gives> {
     }))
 }
 
+/// A name or a number of a function as a number.
+fn procedure_in(call: &Call<'_>) -> Result<Gives> {
+    let Some(name) = call.text(0) else { return Ok(Number(None)) };
+    match (name.parse(), find_procedure(call, name)?) {
+        (Ok(oid), _) | (_, Some(oid)) => Ok(Number(Some(oid))),
+        _ => Err(Error::new(ErrorKind::UnknownName, format!("function \"{name}\" does not exist"))
+            .with_sqlstate("42883")),
+    }
+}
+
+fn find_procedure(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
+    if name == NO_FUNCTION {
+        return Ok(Some(0));
+    }
+    let name = name.trim_start_matches("pg_catalog.");
+    if let Some((oid, _)) = procedures().iter().find(|(_, known)| *known == name) {
+        return Ok(Some(*oid));
+    }
+    let is_known = call.known.functions()?.iter().any(|known| known == name);
+    Ok(is_known.then(|| number_of_function(&mut Objects::default(), name)))
+}
+
+fn procedure_out(call: &Call<'_>) -> Result<Gives> {
+    let Some(oid) = call.number(0) else { return Ok(Text(call.text(0).map(str::to_string))) };
+    if oid == 0 {
+        return text(NO_FUNCTION);
+    }
+    if let Some((_, name)) = procedures().iter().find(|(known, _)| *known == oid) {
+        return text(*name);
+    }
+    let functions = call.known.functions()?;
+    let is_it = |name: &&String| number_of_function(&mut Objects::default(), name) == oid;
+    text(functions.iter().find(is_it).cloned().unwrap_or_else(|| oid.to_string()))
+}
+
+/// A schema by the name that it has here: `public` is the one that each database has, unless there is one of that name.
+fn known_schema(call: &Call<'_>) -> Result<Gives> {
+    let has = |name: &str| call.objects.schemas.iter().any(|(_, known)| known == name);
+    Ok(Text(match call.text(0) {
+        Some(SCHEMA_PUBLIC) if !has(SCHEMA_PUBLIC) => Some(SCHEMA_MAIN.into()),
+        name => name.map(str::to_string),
+    }))
+}
+
+/// The schema of the session's temporary tables, when there are any.
+fn own_temporary_schema(call: &Call<'_>) -> Result<Gives> {
+    let found = call.objects.relations.iter().find(|relation| relation.temporary);
+    Ok(Number(Some(found.map_or(0, |relation| relation.schema))))
+}
+
+/// The parts of a name that SQL text has.
+fn identifier_parts(call: &Call<'_>) -> Result<Gives> {
+    let Some(name) = call.text(0) else { return Ok(Names(Vec::new())) };
+    let parts = super::objects::parts_of(name);
+    let is_wrong = parts.iter().any(String::is_empty) || name.matches('"').count() % 2 == 1;
+    match is_wrong {
+        true => Err(wants(&format!("string is not a valid identifier: \"{name}\""))),
+        false => Ok(Names(parts)),
+    }
+}
+
+/// What everybody and the owner may do with an object of a kind that nothing was granted on.
+fn default_privileges(call: &Call<'_>) -> Result<Gives> {
+    let user = call.known.settings.user();
+    let (everybody, owner) = match call.text(0).unwrap_or_default() {
+        "r" => ("", "arwdDxt"),
+        "s" => ("", "rwU"),
+        "S" | "F" => ("", "U"),
+        "d" => ("Tc", "CTc"),
+        "f" => ("X", "X"),
+        "l" | "T" => ("U", "U"),
+        "n" => ("", "UC"),
+        "t" => ("", "C"),
+        "L" => ("", "rw"),
+        "p" => ("", "sA"),
+        "c" => ("", ""),
+        other => return Err(wants(&format!("unrecognized object type abbreviation: {other}"))),
+    };
+    let grants = [("", everybody), (user.as_str(), owner)].into_iter().filter(|(_, may)| !may.is_empty());
+    Ok(Names(grants.map(|(who, may)| format!("{who}={may}/{user}")).collect()))
+}
+
+/// What may be done with the rows of a relation, as bits: 4 UPDATE, 8 INSERT, 16 DELETE.
+fn updatable(call: &Call<'_>) -> Result<Gives> {
+    let is_table = |relation: &Relation| matches!(relation.what, What::Table { .. });
+    Ok(Number(Some(call.relation(0).map_or(0, |relation| if is_table(relation) { 28 } else { 0 }))))
+}
+
+fn column_updatable(call: &Call<'_>) -> Result<Gives> {
+    let Number(bits) = updatable(call)? else { return Ok(Truth(None)) };
+    Ok(Truth(bits.map(|bits| bits > 0)))
+}
+
+fn no_number(_: &Call<'_>) -> Result<Gives> {
+    Ok(Number(None))
+}
+
+fn no_names(_: &Call<'_>) -> Result<Gives> {
+    Ok(Names(Vec::new()))
+}
+
 fn schema_in(call: &Call<'_>) -> Result<Gives> {
     let Some(name) = call.text(0) else { return Ok(Number(None)) };
     if let Ok(oid) = name.parse() {
@@ -203,9 +316,13 @@ fn object_comment(call: &Call<'_>) -> Result<Gives> {
     let Some(oid) = call.number(0) else { return Ok(Text(None)) };
     let relation = call.objects.relation(oid).filter(|_| is_of("pg_class"));
     let schema = call.objects.comments.iter().find(|(schema, _)| *schema == oid && is_of("pg_namespace"));
+    let mut constraints = call.objects.constraints.iter().filter(|_| is_of("pg_constraint"));
     Ok(Text(match (relation, schema) {
         (Some(relation), _) => relation.comment().clone(),
-        (None, schema) => schema.map(|(_, comment)| comment.clone()),
+        (None, Some((_, comment))) => Some(comment.clone()),
+        (None, None) => {
+            constraints.find(|known| known.oid == oid).and_then(|known| known.entry.comment.clone())
+        }
     }))
 }
 
@@ -283,6 +400,10 @@ fn literal(text: &str) -> String {
 /// `format` of PostgreSQL, with `%s`, `%I`, `%L` and `%%`, positions (`%2$s`) and widths.
 fn formatted(call: &Call<'_>) -> Result<Gives> {
     let Some(pattern) = call.text(0) else { return Ok(Text(None)) };
+    // DuckDB's patterns have no signs of PostgreSQL's.
+    if !pattern.contains('%') && pattern.contains('{') && call.arguments.len() > 1 {
+        return text(braces(call.arguments)?);
+    }
     let (mut out, mut rest, mut next) = (String::new(), pattern, 1);
     while let Some(start) = rest.find('%') {
         out.push_str(&rest[..start]);
@@ -332,27 +453,13 @@ fn search_path(call: &Call<'_>) -> Result<Gives> {
     Ok(Names(system.into_iter().chain([call.known.scope.current().1]).collect()))
 }
 
-fn json_object(call: &Call<'_>) -> Result<Gives> {
-    let value = |place: usize| match (call.text(place), call.fields.get(place).map(|field| field.data_type()))
-    {
-        (None, _) => serde_json::Value::Null,
-        (Some(text), Some(DataType::Boolean)) => serde_json::Value::Bool(text == "true"),
-        (Some(text), Some(of)) if of.is_integer() => {
-            text.parse::<i64>().map_or_else(|_| text.into(), serde_json::Value::from)
-        }
-        (Some(text), _) => text.into(),
-    };
-    let members = (0..call.arguments.len() / 2)
-        .map(|pair| (call.text(2 * pair).unwrap_or_default().to_string(), value(2 * pair + 1)));
-    text(serde_json::Value::Object(members.collect()).to_string())
-}
-
 /// The functions, with the type of what they give: `t`ext, `n`umber, `b`oolean or a list of `N`ames.
 const FUNCTIONS: &[(&str, char, Body)] = &[
     ("version", 't', |_| text(version())),
     ("current_user", 't', user),
     ("session_user", 't', user),
     ("current_role", 't', user),
+    ("user", 't', user),
     ("current_catalog", 't', database),
     ("current_database", 't', database),
     ("current_schema", 't', schema),
@@ -379,6 +486,49 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("to_regtype", 'n', |call| Ok(Number(call.text(0).and_then(find_type)))),
     ("regnamespace_in", 'n', schema_in),
     ("regnamespace_out", 't', schema_out),
+    ("regproc_in", 'n', procedure_in),
+    ("regproc_out", 't', procedure_out),
+    ("to_regproc", 'n', |call| {
+        let name = call.text(0);
+        name.map_or(Ok(Number(None)), |name| Ok(Number(find_procedure(call, name)?)))
+    }),
+    ("to_regnamespace", 'n', |call| Ok(schema_in(call).unwrap_or(Number(None)))),
+    ("known_schema", 't', known_schema),
+    ("pg_my_temp_schema", 'n', own_temporary_schema),
+    ("pg_is_other_temp_schema", 'b', no),
+    ("parse_ident", 'N', identifier_parts),
+    ("acldefault", 'N', default_privileges),
+    ("pg_relation_is_updatable", 'n', updatable),
+    ("pg_column_is_updatable", 'b', column_updatable),
+    ("row_security_active", 'b', no),
+    ("pg_blocking_pids", 'N', no_names),
+    ("pg_relation_filenode", 'n', |call| Ok(Number(call.relation(0).map(|relation| relation.oid)))),
+    ("pg_relation_filepath", 't', no_text),
+    ("pg_get_function_arg_default", 't', no_text),
+    ("pg_get_function_sqlbody", 't', no_text),
+    ("pg_get_partition_constraintdef", 't', no_text),
+    ("pg_get_statisticsobjdef", 't', no_text),
+    ("pg_get_statisticsobjdef_expressions", 'N', no_names),
+    ("pg_get_replica_identity_index", 'n', no_number),
+    ("pg_tablespace_size", 'n', zero),
+    ("pg_is_wal_replay_paused", 'b', no),
+    ("pg_last_wal_receive_lsn", 't', no_text),
+    ("pg_last_wal_replay_lsn", 't', no_text),
+    ("pg_current_wal_lsn", 't', |_| text("0/0")),
+    ("pg_current_xact_id", 'n', zero),
+    ("pg_current_xact_id_if_assigned", 'n', no_number),
+    ("txid_current_if_assigned", 'n', no_number),
+    ("pg_trigger_depth", 'n', zero),
+    ("getdatabaseencoding", 't', |_| text("UTF8")),
+    ("inet_client_port", 'n', no_number),
+    ("has_type_privilege", 'b', yes),
+    ("has_language_privilege", 'b', yes),
+    ("has_server_privilege", 'b', yes),
+    ("has_foreign_data_wrapper_privilege", 'b', yes),
+    ("has_parameter_privilege", 'b', yes),
+    ("pg_index_column_has_property", 'b', no),
+    ("pg_index_has_property", 'b', no),
+    ("pg_indexam_has_property", 'b', no),
     ("pg_table_is_visible", 'b', is_visible),
     ("pg_type_is_visible", 'b', yes),
     ("pg_function_is_visible", 'b', yes),
@@ -418,7 +568,6 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     // There are no partitions: each table is its own and only ancestor.
     ("pg_partition_ancestors", 'n', relation_in),
     ("pg_partition_root", 'n', relation_in),
-    ("json_build_object", 't', json_object),
     ("obj_description", 't', object_comment),
     ("shobj_description", 't', no_text),
     ("col_description", 't', column_comment),
@@ -431,12 +580,16 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_size_pretty", 't', |call| Ok(Text(call.number(0).map(|bytes| format!("{} kB", bytes / 1024))))),
     ("pg_stat_get_numscans", 'n', zero),
     ("pg_tablespace_location", 't', |_| text("")),
-    ("pg_advisory_unlock_all", 't', no_text),
     ("txid_current", 'n', zero),
     ("inet_server_port", 'n', |_| Ok(Number(None))),
     ("inet_server_addr", 't', no_text),
     ("inet_client_addr", 't', no_text),
 ];
+
+/// Whether there is a function of that name here, which gives one value.
+pub(super) fn is_function(name: &str) -> bool {
+    FUNCTIONS.iter().any(|(known, ..)| *known == name)
+}
 
 pub(super) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
     let known = Arc::new(Known { scope: scope.clone(), settings: settings.clone() });

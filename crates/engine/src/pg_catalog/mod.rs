@@ -4,18 +4,24 @@
 //! catalogs when they are asked for; the others are empty. What the programs write in a way that DataFusion does not
 //! understand is rewritten before it is planned.
 
+mod column_type;
 mod definition;
 mod function;
+mod keywords;
 mod objects;
 mod rewrite;
 pub(crate) mod rows;
 pub(crate) mod settings;
 mod tables;
+mod type_lists;
+mod type_rows;
 pub(crate) mod types;
 
 use crate::catalog::Databases;
 use crate::scope::{Scope, TEMPORARY};
+use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
+pub(crate) use column_type::catalog_column;
 use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::TableType;
@@ -23,10 +29,11 @@ use datafusion::prelude::SessionContext;
 pub(crate) use definition::quote as quote_name;
 use hypostyle_types::LogicalType;
 use objects::{Objects, What};
+pub(crate) use objects::{attribute_number, tables_from};
 pub(crate) use rewrite::rewrite;
-use rows::{batch, system_relation, system_relations};
+use rows::{SystemRelation, batch, system_relation, system_relations};
 use settings::Settings;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tables::{Source, ViewColumns};
 
 pub(crate) const PG_CATALOG: &str = "pg_catalog";
@@ -34,6 +41,8 @@ pub(crate) const PG_CATALOG: &str = "pg_catalog";
 /// Registers the functions of `pg_catalog`.
 pub(crate) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
     function::register(context, scope, settings);
+    keywords::register(context);
+    type_lists::register(context);
 }
 
 /// Whether there is a relation of that name, which needs no schema in front of it.
@@ -71,6 +80,22 @@ impl PgCatalog {
         }
         columns
     }
+}
+
+/// What a relation says of the relations of the system, which is made once.
+fn system_batch(relation: &SystemRelation) -> hypostyle_types::Result<Option<RecordBatch>> {
+    static CLASSES: OnceLock<RecordBatch> = OnceLock::new();
+    static ATTRIBUTES: OnceLock<RecordBatch> = OnceLock::new();
+    let made = match relation.name {
+        "pg_class" => &CLASSES,
+        "pg_attribute" => &ATTRIBUTES,
+        _ => return Ok(None),
+    };
+    if let Some(known) = made.get() {
+        return Ok(Some(known.clone()));
+    }
+    let known = batch(relation, &tables::system_rows(relation.name))?;
+    Ok(Some(made.get_or_init(|| known).clone()))
 }
 
 #[async_trait]
@@ -120,7 +145,8 @@ impl SchemaProvider for PgCatalog {
                 tables::rows(name, &source).map_err(external)?
             }
         };
-        let batch = batch(relation, &rows).map_err(external)?;
-        Ok(Some(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)))
+        let mut batches = vec![batch(relation, &rows).map_err(external)?];
+        batches.extend(system_batch(relation).map_err(external)?);
+        Ok(Some(Arc::new(MemTable::try_new(batches[0].schema(), vec![batches])?)))
     }
 }

@@ -4,7 +4,9 @@
 //! the same one as long as it has that name, but for one that two names would share, which the later one gets the next of.
 
 use crate::scope::{OWN_DATABASE, Scope, TEMPORARY};
-use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, SequenceEntry, TableEntry, ViewEntry};
+use hypostyle_storage::{
+    Catalog, ConstraintEntry, ConstraintRule, SequenceEntry, Snapshot, TableEntry, ViewEntry,
+};
 use hypostyle_types::{ColumnId, Result};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -112,7 +114,7 @@ impl Objects {
         NAMES_FROM + place as i64
     }
 
-    fn add(&mut self, catalog: &Catalog, snapshot: &hypostyle_storage::Snapshot, temporary: bool) {
+    fn add(&mut self, catalog: &Catalog, snapshot: &Snapshot, temporary: bool) {
         let base = if temporary { TEMPORARY_TABLES_FROM } else { TABLES_FROM };
         match temporary {
             true => self.schemas.push((TEMPORARY_OID, TEMPORARY.into())),
@@ -249,8 +251,17 @@ pub(super) fn parts_of(name: &str) -> Vec<String> {
     parts
 }
 
+/// The number from which the tables of a snapshot are numbered, if it is one that the catalogs show.
+pub(crate) fn tables_from(snapshot: &Arc<Snapshot>, scope: &Scope) -> Option<i64> {
+    let is = |other: &Arc<Snapshot>| Arc::ptr_eq(other, snapshot);
+    if scope.current_database().is_ok_and(|current| is(&current.snapshot)) {
+        return Some(TABLES_FROM);
+    }
+    scope.snapshot_of(TEMPORARY).is_some_and(|temporary| is(&temporary)).then_some(TEMPORARY_TABLES_FROM)
+}
+
 /// The number of a column in its table, from 1.
-pub(super) fn attribute_number(column: ColumnId) -> i64 {
+pub(crate) fn attribute_number(column: ColumnId) -> i64 {
     i64::from(column.0) + 1
 }
 

@@ -1,7 +1,7 @@
 //! PostgreSQL's ways of writing a query, in DataFusion's: schemas in front of functions and operators, collations, casts to
 //! names of objects (`::regclass`), quantified comparisons with arrays written as text, and functions that give rows.
 
-use super::rows::system_relation;
+use super::rows::{system_relation, system_relations};
 use super::tables::is_empty;
 use crate::operand::call;
 use crate::statement::array_of;
@@ -27,7 +27,7 @@ const NAMED: [(&str, &str); 5] = [
 ];
 
 /// What a text says that has anything to be rewritten: others are not looked at.
-const SIGNS: [&str; 10] = [
+const SIGNS: [&str; 13] = [
     "pg_",
     "::",
     "escape",
@@ -36,8 +36,11 @@ const SIGNS: [&str; 10] = [
     "cast",
     "any",
     "array",
-    "current_schema",
+    "current_",
     "generate_subscripts",
+    "information_schema",
+    "parse_ident",
+    "version",
 ];
 
 /// asyncpg asks for types that it does not know, and for what they are made of, by a recursive query with another one in each row,
@@ -64,14 +67,23 @@ pub(crate) fn rewrite(sql: &str, statement: &mut Statement) {
     {
         *statement = lookup;
     }
-    let of_catalog = sql.to_ascii_lowercase().contains("pg_");
-    let expands = sql.contains("_pg_expandarray");
-    let _done: ControlFlow<()> = statement.visit(&mut Rewriter { of_catalog, expands });
+    let sql = sql.to_ascii_lowercase();
+    let rewriter = Rewriter {
+        of_catalog: sql.contains("pg_"),
+        of_standard: sql.contains("information_schema"),
+        expands: sql.contains("_pg_expandarray"),
+    };
+    let _done: ControlFlow<()> = statement.visit(&mut { rewriter });
 }
+
+/// The transaction of rows that have always been there.
+const FROZEN: i64 = 2;
 
 struct Rewriter {
     /// The statement is about PostgreSQL's catalogs.
     of_catalog: bool,
+    /// It is about the standard's.
+    of_standard: bool,
     /// It calls `_pg_expandarray`, whose rows have the fields `x`, an element, and `n`, its number.
     expands: bool,
 }
@@ -90,7 +102,7 @@ impl VisitorMut for Rewriter {
                 }
             }
             name_nulls(select);
-            number_tables(select);
+            system_columns(select);
         }
         ControlFlow::Continue(())
     }
@@ -116,10 +128,16 @@ impl VisitorMut for Rewriter {
             }
             _ => {}
         }
+        if let Some(query) = one_value(factor) {
+            *factor = query;
+        }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.of_catalog || self.of_standard {
+            known_schemas(expr);
+        }
         let taken = std::mem::replace(expr, null());
         *expr = self.rewritten(taken);
         ControlFlow::Continue(())
@@ -149,6 +167,14 @@ impl Rewriter {
             }
             Expr::BinaryOp { left, op, right } if self.of_catalog => {
                 let right = Box::new(array_of_numbers(*right));
+                let (left, right) = match (names_function(&left), names_function(&right)) {
+                    (true, false) => with_function(left, right),
+                    (false, true) => {
+                        let (right, left) = with_function(right, left);
+                        (left, right)
+                    }
+                    _ => (left, right),
+                };
                 Expr::BinaryOp { left, op, right }
             }
             Expr::AnyOp { left, compare_op, right, is_some } => {
@@ -194,16 +220,23 @@ impl Rewriter {
             && !is_array
         {
             return match (*function, is_text_or_parameter(&expr)) {
-                ("regproc" | "regrole", _) => otherwise(kind, Box::new(expr), DataType::Text),
+                ("regrole", _) => otherwise(kind, Box::new(expr), DataType::Text),
+                ("regproc", _) if names_function(&expr) => expr,
                 (function, true) => call(&format!("{function}_in"), vec![expr]),
                 (function, false) => call(&format!("{function}_out"), vec![expr]),
             };
+        }
+        if name == "regtype" && is_array && !is_text_or_parameter(&expr) {
+            return call(super::type_lists::NAME, vec![expr]);
         }
         let plain = match name.as_str() {
             "oid" | "xid" | "cid" | "int8" => {
                 // A number that has just become a name becomes the number again.
                 if let Some((function, argument)) = shown_name(&expr) {
                     return call(&format!("{function}_in"), vec![argument]);
+                }
+                if self.of_catalog && names_function(&expr) {
+                    return call("regproc_in", vec![expr]);
                 }
                 DataType::BigInt(None)
             }
@@ -293,6 +326,111 @@ fn shown_name(expr: &Expr) -> Option<(String, Expr)> {
 
 fn number_of(expr: &Expr) -> Option<(String, Expr)> {
     argument_of(expr, "_in")
+}
+
+/// Has schemas that columns of the catalogs are compared with by the names that they have here: `public` is another's.
+fn known_schemas(expr: &mut Expr) {
+    let known = |given: &mut Expr| {
+        let is_public = match given {
+            Expr::Value(value) => match &value.value {
+                Value::SingleQuotedString(name) => name == "public",
+                Value::Placeholder(_) => true,
+                _ => false,
+            },
+            _ => false,
+        };
+        if is_public {
+            *given = call("known_schema", vec![std::mem::replace(given, null())]);
+        }
+    };
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::Eq | BinaryOperator::NotEq, right } => {
+            match (names_schema(left), names_schema(right)) {
+                (true, false) => known(right),
+                (false, true) => known(left),
+                _ => {}
+            }
+        }
+        Expr::InList { expr, list, .. } if names_schema(expr) => list.iter_mut().for_each(known),
+        _ => {}
+    }
+}
+
+/// Whether an expression is a column of the catalogs that names schemas.
+fn names_schema(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    let name = name.map_or_else(String::new, |name| name.value.to_ascii_lowercase());
+    matches!(name.as_str(), "nspname" | "schemaname" | "schema_name") || name.ends_with("_schema")
+}
+
+/// Whether an expression is a column of the catalogs that names functions; these are texts here.
+fn names_function(expr: &Expr) -> bool {
+    let name = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        Expr::Nested(inner) => return names_function(inner),
+        _ => None,
+    };
+    name.is_some_and(|name| super::rows::names_functions(&name.value))
+}
+
+/// A column that names functions, and what it is compared with, which may be a number.
+fn with_function(column: Box<Expr>, other: Box<Expr>) -> (Box<Expr>, Box<Expr>) {
+    match other.as_ref() {
+        Expr::Value(value) if !matches!(value.value, Value::Number(..)) => (column, other),
+        Expr::Value(_) => (column, Box::new(call("regproc_out", vec![*other]))),
+        other if is_text_or_parameter(other) => (column, Box::new(other.clone())),
+        other if argument_of(other, "_out").is_some() => (column, Box::new(other.clone())),
+        _ => (Box::new(call("regproc_in", vec![*column])), other),
+    }
+}
+
+/// Functions that give one value, and stand in FROM nevertheless.
+const ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "now", "array_length"];
+
+/// Functions of what there is none of here, with the columns of their rows.
+const NO_ROWS: [(&str, &str); 3] = [
+    ("aclexplode", "0 AS grantor, 0 AS grantee, '' AS privilege_type, false AS is_grantable"),
+    ("pg_options_to_table", "'' AS option_name, '' AS option_value"),
+    ("pg_sequence_parameters", "0 AS start_value"),
+];
+
+/// A function in FROM as the query that has its value in its only row.
+fn one_value(factor: &TableFactor) -> Option<TableFactor> {
+    let (name, arguments, alias) = match factor {
+        TableFactor::Table { name, args: Some(arguments), alias, with_ordinality: false, .. } => {
+            (name, &arguments.args, alias)
+        }
+        TableFactor::Function { name, args, alias, .. } => (name, args, alias),
+        _ => return None,
+    };
+    let function = name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    let quoted = |name: &Ident| Ident::with_quote('"', name.value.clone()).to_string();
+    let table = alias.as_ref().map_or_else(|| function.clone(), |alias| quoted(&alias.name));
+    if let Some((_, columns)) = NO_ROWS.iter().find(|(known, _)| *known == function) {
+        return parsed_factor(&format!("(SELECT {columns} WHERE false) AS {table}"));
+    }
+    if !ONE_VALUE.contains(&function.as_str()) && !super::function::is_function(&function) {
+        return None;
+    }
+    let column = alias.as_ref().and_then(|alias| alias.columns.first());
+    let column = column.map_or_else(|| table.clone(), |column| quoted(&column.name));
+    let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+    let (call, name) = (format!("{name}({})", arguments.join(", ")), column);
+    parsed_factor(&format!("(SELECT {call} AS {name}) AS {table}"))
+}
+
+/// A part of FROM.
+fn parsed_factor(text: &str) -> Option<TableFactor> {
+    let sql = format!("SELECT * FROM {text}");
+    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, &sql).ok()?;
+    let Statement::Query(query) = statements.pop()? else { return None };
+    let SetExpr::Select(mut select) = *query.body else { return None };
+    Some(select.from.pop()?.relation)
 }
 
 fn null() -> Expr {
@@ -395,6 +533,8 @@ fn called(function: Function) -> Expr {
         ("array_lower", [_, _]) => Expr::Value(Value::Number("1".into(), false).into()),
         ("array_upper", [array, _]) => length_of(array.clone()),
         ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
+        // How many transactions ago; only those of `xmin` are numbers.
+        ("age", [age @ Expr::Value(value)]) if matches!(value.value, Value::Number(..)) => age.clone(),
         ("_pg_expandarray", [array]) => call("unnest", vec![array.clone()]),
         _ => Expr::Function(function),
     }
@@ -515,23 +655,53 @@ fn without_subqueries(expr: &mut Expr) {
     }
 }
 
-/// The system column `tableoid` of the catalogs that a query reads, which have no such column here.
-fn number_tables(select: &mut Select) {
+/// System columns of the catalogs that a query reads, which have no such columns here.
+fn system_columns(select: &mut Select) {
     let factors = select
         .from
         .iter()
         .flat_map(|from| std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation)));
+    let count = factors.clone().count();
     let numbered: Vec<(String, i64)> = factors.filter_map(catalog_in).collect();
-    let _done: ControlFlow<()> = visit_expressions_mut(select, |expr| {
-        if let Expr::CompoundIdentifier(parts) = expr
-            && let [table, column] = parts.as_slice()
-            && column.value == "tableoid"
-            && let Some((_, oid)) = numbered.iter().find(|(name, _)| *name == table.value)
+    let value = |expr: &Expr| {
+        let (table, column) = match expr {
+            Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [table, column] => numbered.iter().find(|(name, _)| *name == table.value).zip(Some(column)),
+                _ => None,
+            },
+            Expr::Identifier(column) if count == 1 => numbered.first().zip(Some(column)),
+            _ => None,
+        }?;
+        let has_own = system_relations().iter().filter(|relation| relation.oid == table.1);
+        if has_own.flat_map(|relation| &relation.columns).any(|(name, _)| *name == column.value) {
+            return None;
+        }
+        system_column(&column.value, table.1).map(|value| (column.value.clone(), value))
+    };
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) = item
+            && let Some((name, value)) = value(expr)
         {
-            *expr = Expr::Value(Value::Number(oid.to_string(), false).into());
+            *item = SelectItem::ExprWithAlias { expr: value, alias: Ident::with_quote('"', name) };
+        }
+    }
+    let _done: ControlFlow<()> = visit_expressions_mut(select, |expr| {
+        if let Some((_, value)) = value(expr) {
+            *expr = value;
         }
         ControlFlow::Continue(())
     });
+}
+
+/// What PostgreSQL's system column of that name has in the rows of a catalog. They all seem to be as old as the database.
+fn system_column(name: &str, relation: i64) -> Option<Expr> {
+    let number = |number: i64| Some(Expr::Value(Value::Number(number.to_string(), false).into()));
+    match name {
+        "tableoid" => number(relation),
+        "xmin" => number(FROZEN),
+        "xmax" | "cmin" | "cmax" => number(0),
+        _ => None,
+    }
 }
 
 /// The name by which a query has a catalog, and the catalog's number.

@@ -7,51 +7,82 @@ use arrow::array::{
 use arrow::datatypes::{Field, Schema};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use hypostyle_types::{Error, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 /// In the metadata of a field: its arrays are vectors, whose text is that of their elements with blanks between them.
 pub const VECTOR: &str = "hypostyle.postgres.vector";
 
-/// One relation a line: its name, its number, what it is, and its columns with the kind of their values. All are those
-/// of PostgreSQL 15; the kinds are fewer, because all integers and numbers of objects are BIGINT here, and all texts VARCHAR.
+/// One relation a line: its name, its number, what it is, and its columns with their types. All are those of PostgreSQL 15.
 const RELATIONS: &str = include_str!("relations.txt");
 
 /// What values a column has: `b`oolean, `i`nteger, `f`loat, `t`ext, `z`: an instant, `I` and `T`: arrays, `V`: an array of
-/// integers that PostgreSQL writes as a vector.
+/// integers that PostgreSQL writes as a vector. These are fewer than the types: all integers and numbers of objects are
+/// BIGINT here, and all texts and names of functions VARCHAR.
 type Kind = u8;
 
+/// The kind of the values of a type.
+fn kind(type_name: &str) -> Kind {
+    match type_name {
+        "bool" => b'b',
+        "int2" | "int4" | "int8" | "oid" | "xid" | "xid8" => b'i',
+        "float4" | "float8" | "numeric" => b'f',
+        "timestamptz" => b'z',
+        "int2vector" | "oidvector" => b'V',
+        "_int2" | "_int4" | "_oid" => b'I',
+        "anyarray" => b'T',
+        array if array.starts_with('_') => b'T',
+        _ => b't',
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct SystemRelation {
+pub(crate) struct SystemRelation {
     pub oid: i64,
     pub name: &'static str,
     pub is_view: bool,
     pub columns: Vec<(&'static str, Kind)>,
+    /// The types of the columns, as `pg_type` has them.
+    pub types: Vec<&'static str>,
 }
 
-/// All of them, by name.
-pub(super) fn system_relations() -> &'static [SystemRelation] {
+/// All of `pg_catalog`, by name.
+pub(crate) fn system_relations() -> &'static [SystemRelation] {
     static PARSED: OnceLock<Vec<SystemRelation>> = OnceLock::new();
-    PARSED.get_or_init(|| RELATIONS.lines().filter_map(parse).collect())
+    PARSED.get_or_init(|| parse_relations(RELATIONS))
+}
+
+/// The relations of a text.
+pub(crate) fn parse_relations(text: &'static str) -> Vec<SystemRelation> {
+    text.lines().filter_map(parse).collect()
 }
 
 fn parse(line: &'static str) -> Option<SystemRelation> {
     let mut words = line.split(' ');
-    let (name, oid, kind) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
-    let column = |word: &'static str| {
-        let (name, kind) = word.split_once(':')?;
-        Some((name, *kind.as_bytes().first()?))
-    };
-    let columns = words.map(column).collect::<Option<_>>()?;
-    Some(SystemRelation { oid, name, is_view: kind == "v", columns })
+    let (name, oid, is) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+    let typed = words.map(|word| word.split_once(':')).collect::<Option<Vec<_>>>()?;
+    let columns = typed.iter().map(|(name, type_name)| (*name, kind(type_name))).collect();
+    let types = typed.iter().map(|(_, type_name)| *type_name).collect();
+    Some(SystemRelation { oid, name, is_view: is == "v", columns, types })
 }
 
-pub(super) fn system_relation(name: &str) -> Option<&'static SystemRelation> {
+/// Whether a column of some relation of `pg_catalog` names functions.
+pub(super) fn names_functions(column: &str) -> bool {
+    static PARSED: OnceLock<HashSet<&str>> = OnceLock::new();
+    let parsed = PARSED.get_or_init(|| {
+        let typed =
+            system_relations().iter().flat_map(|relation| relation.columns.iter().zip(&relation.types));
+        typed.filter(|(_, of)| **of == "regproc").map(|((name, _), _)| *name).collect()
+    });
+    parsed.contains(column)
+}
+
+pub(crate) fn system_relation(name: &str) -> Option<&'static SystemRelation> {
     system_relations().iter().find(|relation| relation.name == name)
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Bool(bool),
     Integer(i64),
     Float(f64),
@@ -84,7 +115,7 @@ from! {
 }
 
 /// A row: what is not named is NULL.
-pub(super) type Row = Vec<(&'static str, Value)>;
+pub(crate) type Row = Vec<(&'static str, Value)>;
 
 /// A row from names and what becomes a value.
 macro_rules! row {
@@ -92,18 +123,17 @@ macro_rules! row {
         vec![$((stringify!($name), $crate::pg_catalog::rows::Value::from($value))),*]
     };
 }
-pub(super) use row;
+pub(crate) use row;
 
 /// The rows of a relation in the types of its columns.
 ///
 /// # Errors
 /// `Internal` when a value is not of its column's kind.
-pub(super) fn batch(relation: &SystemRelation, rows: &[Row]) -> Result<RecordBatch> {
+pub(crate) fn batch(relation: &SystemRelation, rows: &[Row]) -> Result<RecordBatch> {
     let mut fields = Vec::with_capacity(relation.columns.len());
     let mut arrays = Vec::with_capacity(relation.columns.len());
     for (name, kind) in &relation.columns {
-        let values =
-            rows.iter().map(|row| row.iter().find(|(named, _)| named == name).map(|(_, value)| value));
+        let values = rows.iter().map(|row| value_of(row, name));
         let array = array(*kind, values).ok_or_else(|| {
             Error::internal(format!("a value of {}.{name} is of another kind", relation.name))
         })?;
@@ -117,6 +147,11 @@ pub(super) fn batch(relation: &SystemRelation, rows: &[Row]) -> Result<RecordBat
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &options)
         .map_err(|error| Error::internal(format!("cannot list {}: {error}", relation.name)))
+}
+
+/// What a row says last of a column.
+fn value_of<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
+    row.iter().rev().find(|(named, _)| *named == column).map(|(_, value)| value)
 }
 
 fn array<'a>(kind: Kind, values: impl Iterator<Item = Option<&'a Value>>) -> Option<ArrayRef> {

@@ -4,7 +4,7 @@
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The version of PostgreSQL whose catalogs and protocol these are.
 pub const SERVER_VERSION_NUM: &str = "150000";
@@ -98,6 +98,8 @@ pub struct Settings {
     /// By their names in lower case; those that were never set are missing.
     values: RwLock<BTreeMap<String, String>>,
     process: AtomicU32,
+    /// The client speaks PostgreSQL's protocol.
+    wire: AtomicBool,
 }
 
 impl Settings {
@@ -191,6 +193,15 @@ impl Settings {
             0 => std::process::id(),
             process => process,
         }
+    }
+
+    /// Whether results are described as PostgreSQL describes them, to a client that speaks its protocol.
+    pub fn is_wire(&self) -> bool {
+        self.wire.load(Ordering::Relaxed)
+    }
+
+    pub fn set_wire(&self) {
+        self.wire.store(true, Ordering::Relaxed);
     }
 
     pub fn set_process(&self, process: u32) {

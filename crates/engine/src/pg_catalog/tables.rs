@@ -1,12 +1,17 @@
 //! The rows of those relations that have any.
 
 use super::definition::{self, action_code, quote};
-use super::objects::{OWNER_OID, Objects, PG_CATALOG_OID, Relation, What, attribute_number, database_oid};
-use super::rows::{Row, row, system_relations};
+use super::objects::{
+    INFORMATION_SCHEMA_OID, OWNER_OID, Objects, PG_CATALOG_OID, Relation, What, attribute_number,
+    database_oid,
+};
+use super::rows::{Row, SystemRelation, row, system_relations};
 use super::settings::Settings;
-use super::types::{Shown, TYPES, shown};
+use super::type_rows::{NO_FUNCTION, procedures, type_rows};
+use super::types::{Shown, TEXT, by_name, shown};
+use crate::information_schema::standard_relations;
 use crate::scope::Scope;
-use hypostyle_storage::{ConstraintRule, Identity, TableEntry};
+use hypostyle_storage::{ConstraintRule, Deferral, Identity, TableEntry};
 use hypostyle_types::{LogicalType, Result};
 
 const HEAP: i64 = 2;
@@ -15,6 +20,7 @@ const DEFAULT_TABLESPACE: i64 = 1663;
 const DEFAULT_COLLATION: i64 = 100;
 const CLASS_OF_RELATIONS: i64 = 1259;
 const CLASS_OF_SCHEMAS: i64 = 2615;
+const CLASS_OF_CONSTRAINTS: i64 = 2606;
 const INT8_OID: i64 = 20;
 const UTF8: i64 = 6;
 
@@ -81,7 +87,7 @@ const FILLED: [(&str, Fill); 26] = [
     ("pg_tablespace", |_| {
         Ok(vec![row! { oid: DEFAULT_TABLESPACE, spcname: "pg_default", spcowner: OWNER_OID }])
     }),
-    ("pg_type", |source| Ok(types(source))),
+    ("pg_type", |_| Ok(type_rows())),
     ("pg_user", |source| {
         Ok(vec![
             row! { usename: source.settings.user(), usesysid: OWNER_OID, usecreatedb: true, usesuper: true, userepl: false, usebypassrls: true },
@@ -95,19 +101,44 @@ fn namespaces(source: &Source<'_>) -> Vec<Row> {
     schemas.map(|(oid, name)| row! { oid: *oid, nspname: name.as_str(), nspowner: OWNER_OID }).collect()
 }
 
+/// The rows of relations of the system themselves, which are always the same.
+pub(super) fn system_rows(name: &str) -> Vec<Row> {
+    let of_schemas = [(PG_CATALOG_OID, system_relations()), (INFORMATION_SCHEMA_OID, standard_relations())];
+    let all = of_schemas
+        .into_iter()
+        .flat_map(|(schema, relations)| relations.iter().map(move |relation| (schema, relation)));
+    match name {
+        "pg_class" => all.map(|(schema, relation)| system_class(schema, relation)).collect(),
+        "pg_attribute" => all.flat_map(|(_, relation)| system_attributes(relation)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn system_class(schema: i64, relation: &SystemRelation) -> Row {
+    row! {
+        oid: relation.oid, relname: relation.name, relnamespace: schema, reltype: 0_i64,
+        relowner: OWNER_OID, relam: if relation.is_view { 0 } else { HEAP }, reltuples: -1.0,
+        relkind: if relation.is_view { "v" } else { "r" }, relpersistence: "p",
+        relnatts: relation.columns.len(), relhasindex: false, relchecks: 0_i64, relhasrules: relation.is_view,
+        relhastriggers: false, relhassubclass: false, relrowsecurity: false, relforcerowsecurity: false,
+        relispopulated: true, relreplident: "n", relispartition: false, reltablespace: 0_i64,
+        reloftype: 0_i64, reltoastrelid: 0_i64, relpages: 0_i64, relallvisible: 0_i64, relisshared: false,
+        relrewrite: 0_i64, relfilenode: 0_i64, relfrozenxid: 0_i64, relminmxid: 0_i64,
+    }
+}
+
+fn system_attributes(relation: &SystemRelation) -> Vec<Row> {
+    let described = relation.columns.iter().zip(&relation.types).zip(1_i64..);
+    let column = |(((name, _), type_name), number): ((&(&'static str, u8), &&'static str), i64)| {
+        let (scalar, is_array) = by_name(type_name).unwrap_or((TEXT, false));
+        let mut row = attribute(relation.oid, number, name, Shown { scalar, is_array, modifier: -1 }, false);
+        row.extend(row! { atthasdef: false, attidentity: "", attgenerated: "" });
+        row
+    };
+    described.map(column).collect()
+}
+
 fn classes(source: &Source<'_>) -> Vec<Row> {
-    let system = system_relations().iter().map(|relation| {
-        row! {
-            oid: relation.oid, relname: relation.name, relnamespace: PG_CATALOG_OID, reltype: 0_i64,
-            relowner: OWNER_OID, relam: if relation.is_view { 0 } else { HEAP }, reltuples: -1.0,
-            relkind: if relation.is_view { "v" } else { "r" }, relpersistence: "p",
-            relnatts: relation.columns.len(), relhasindex: false, relchecks: 0_i64, relhasrules: relation.is_view,
-            relhastriggers: false, relhassubclass: false, relrowsecurity: false, relforcerowsecurity: false,
-            relispopulated: true, relreplident: "n", relispartition: false, reltablespace: 0_i64,
-            reloftype: 0_i64, reltoastrelid: 0_i64, relpages: 0_i64, relallvisible: 0_i64, relisshared: false,
-            relrewrite: 0_i64, relfilenode: 0_i64, relfrozenxid: 0_i64, relminmxid: 0_i64,
-        }
-    });
     let own = source.objects.relations.iter().map(|relation| {
         let (kind, columns, rows, method, checks, has_index) = match &relation.what {
             What::Table { entry, rows } => {
@@ -140,7 +171,7 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
             relfilenode: relation.oid, relfrozenxid: 0_i64, relminmxid: 0_i64,
         }
     });
-    system.chain(own).collect()
+    own.collect()
 }
 
 fn view_columns<'a>(source: &'a Source<'_>, relation: &Relation) -> &'a [(String, LogicalType)] {
@@ -247,7 +278,8 @@ fn constraints(source: &Source<'_>) -> Vec<Row> {
     let each = source.objects.constraints.iter().map(|constraint| {
         let mut row = row! {
             oid: constraint.oid, conname: constraint.entry.name.as_str(), connamespace: constraint.schema,
-            condeferrable: false, condeferred: false, convalidated: true, conrelid: constraint.table,
+            condeferrable: constraint.entry.deferral != Deferral::Never,
+            condeferred: constraint.entry.deferral == Deferral::AtFirst, convalidated: true, conrelid: constraint.table,
             contypid: 0_i64, conindid: constraint.index, conparentid: 0_i64, conislocal: true, coninhcount: 0_i64,
             connoinherit: true, confupdtype: " ", confdeltype: " ", confmatchtype: " ",
         };
@@ -350,6 +382,9 @@ fn descriptions(source: &Source<'_>) -> Vec<Row> {
     for (oid, comment) in &source.objects.comments {
         add(CLASS_OF_SCHEMAS, *oid, 0, &Some(comment.clone()));
     }
+    for constraint in &source.objects.constraints {
+        add(CLASS_OF_CONSTRAINTS, constraint.oid, 0, &constraint.entry.comment);
+    }
     for relation in &source.objects.relations {
         add(CLASS_OF_RELATIONS, relation.oid, 0, relation.comment());
         if let What::Table { entry, .. } = &relation.what {
@@ -392,43 +427,24 @@ fn collations() -> Vec<Row> {
     vec![of(DEFAULT_COLLATION, "default"), of(950, "C"), of(951, "POSIX")]
 }
 
-fn types(_: &Source<'_>) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for known in &TYPES {
-        let passed_by_value = known.bytes > 0 && known.bytes <= 8;
-        let of = |oid: i64, name: String, is_array: bool| {
-            row! {
-                oid: oid, typname: name, typnamespace: PG_CATALOG_OID, typowner: OWNER_OID,
-                typlen: if is_array { -1 } else { i64::from(known.bytes) }, typbyval: passed_by_value && !is_array,
-                typtype: if known.category == 'P' { "p" } else { "b" },
-                typcategory: if is_array { 'A' } else { known.category }, typispreferred: false, typisdefined: true,
-                typdelim: ",", typrelid: 0_i64, typelem: if is_array { known.oid } else { 0 },
-                typarray: if is_array { 0 } else { known.array },
-                typinput: if is_array { "array_in".to_string() } else { format!("{}in", known.name) },
-                typoutput: if is_array { "array_out".to_string() } else { format!("{}out", known.name) },
-                typalign: known.alignment, typstorage: if known.bytes < 0 { "x" } else { "p" }, typnotnull: false,
-                typbasetype: 0_i64, typtypmod: -1_i64, typndims: 0_i64,
-                typcollation: if known.category == 'S' { DEFAULT_COLLATION } else { 0 },
-            }
-        };
-        rows.push(of(known.oid.into(), known.name.to_string(), false));
-        if known.array != 0 {
-            rows.push(of(known.array.into(), format!("_{}", known.name), true));
-        }
-    }
-    rows
-}
-
 fn functions(source: &Source<'_>) -> Vec<Row> {
     let mut numbers = Objects::default();
-    let each = source.functions.iter().map(|name| {
+    let function = |oid: i64, name: &str| {
         row! {
-            oid: numbers.number(&["function", name]), proname: name.as_str(), pronamespace: PG_CATALOG_OID,
-            proowner: OWNER_OID, prolang: 12_i64, prokind: "f", prosecdef: false, proisstrict: false, proretset: false,
-            provolatile: "s", pronargs: 0_i64, prorettype: 25_i64, proargtypes: Vec::<i64>::new(), prosrc: name.as_str(),
+            oid: oid, proname: name, pronamespace: PG_CATALOG_OID, proowner: OWNER_OID, prolang: 12_i64, procost: 1.0,
+            prorows: 0.0, provariadic: 0_i64, prosupport: NO_FUNCTION, prokind: "f", prosecdef: false,
+            proleakproof: false, proisstrict: false, proretset: false, provolatile: "s", proparallel: "s",
+            pronargs: 0_i64, pronargdefaults: 0_i64, prorettype: 25_i64, proargtypes: Vec::<i64>::new(), prosrc: name,
         }
-    });
-    each.collect()
+    };
+    let own = source.functions.iter().map(|name| function(number_of_function(&mut numbers, name), name));
+    let of_types = procedures().iter().map(|(oid, name)| function(*oid, name));
+    own.chain(of_types).collect()
+}
+
+/// The number of a function that is not one of PostgreSQL's types.
+pub(super) fn number_of_function(numbers: &mut Objects, name: &str) -> i64 {
+    numbers.number(&["function", name])
 }
 
 fn settings(source: &Source<'_>) -> Vec<Row> {

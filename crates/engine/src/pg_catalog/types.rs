@@ -37,6 +37,8 @@ pub const INT8: PostgresType = of(20, 1016, "int8", "bigint", 8, 'N', 'd');
 pub const INT2: PostgresType = of(21, 1005, "int2", "smallint", 2, 'N', 's');
 pub const INT4: PostgresType = of(23, 1007, "int4", "integer", 4, 'N', 'i');
 pub const TEXT: PostgresType = of(25, 1009, "text", "text", -1, 'S', 'i');
+pub const OID: PostgresType = of(26, 1028, "oid", "oid", 4, 'N', 'i');
+pub const XID: PostgresType = of(28, 1011, "xid", "xid", 4, 'U', 'i');
 pub const JSON: PostgresType = of(114, 199, "json", "json", -1, 'U', 'i');
 pub const FLOAT4: PostgresType = of(700, 1021, "float4", "real", 4, 'N', 'i');
 pub const FLOAT8: PostgresType = of(701, 1022, "float8", "double precision", 8, 'N', 'd');
@@ -50,7 +52,7 @@ pub const NUMERIC: PostgresType = of(1700, 1231, "numeric", "numeric", -1, 'N', 
 pub const UUID: PostgresType = of(2950, 2951, "uuid", "uuid", 16, 'U', 'c');
 
 /// All types that there are, but for those of arrays.
-pub const TYPES: [PostgresType; 31] = [
+pub const TYPES: [PostgresType; 41] = [
     BOOL,
     BYTEA,
     of(18, 1002, "char", "\"char\"", 1, 'Z', 'c'),
@@ -62,11 +64,16 @@ pub const TYPES: [PostgresType; 31] = [
     of(24, 1008, "regproc", "regproc", 4, 'N', 'i'),
     TEXT,
     of(26, 1028, "oid", "oid", 4, 'N', 'i'),
+    of(27, 1010, "tid", "tid", 6, 'U', 's'),
     of(28, 1011, "xid", "xid", 4, 'U', 'i'),
+    of(29, 1012, "cid", "cid", 4, 'U', 'i'),
     of(30, 1013, "oidvector", "oidvector", -1, 'A', 'i'),
     JSON,
+    of(194, 0, "pg_node_tree", "pg_node_tree", -1, 'Z', 'i'),
     FLOAT4,
     FLOAT8,
+    of(869, 1041, "inet", "inet", -1, 'I', 'i'),
+    of(1033, 1034, "aclitem", "aclitem", 12, 'U', 'i'),
     of(1042, 1014, "bpchar", "character", -1, 'S', 'i'),
     VARCHAR,
     DATE,
@@ -79,9 +86,14 @@ pub const TYPES: [PostgresType; 31] = [
     of(2205, 2210, "regclass", "regclass", 4, 'N', 'i'),
     of(2206, 2211, "regtype", "regtype", 4, 'N', 'i'),
     of(2249, 2287, "record", "record", -1, 'P', 'd'),
+    of(2277, 0, "anyarray", "anyarray", -1, 'P', 'd'),
     of(2278, 0, "void", "void", 4, 'P', 'i'),
     UUID,
+    of(3220, 3221, "pg_lsn", "pg_lsn", 8, 'U', 'd'),
     of(3802, 3807, "jsonb", "jsonb", -1, 'U', 'i'),
+    of(4089, 4090, "regnamespace", "regnamespace", 4, 'N', 'i'),
+    of(4096, 4097, "regrole", "regrole", 4, 'N', 'i'),
+    of(5069, 271, "xid8", "xid8", 8, 'U', 'd'),
 ];
 
 /// The type of PostgreSQL that shows values of a type of ours.

@@ -7,15 +7,17 @@ use super::expression::rename_in;
 use super::sequence::{Clauses, release, sequence_of_column};
 use super::types::logical_type;
 use super::write::{Target, refuse};
-use super::{DONE, quoted};
+use super::{DONE, parse, quoted, tokens_of};
 use crate::error::from_datafusion;
 use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
 use crate::time_zone::cast_within;
+use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
-    RenameTableNameKind, VacuumStatement,
+    RenameTableNameKind, Statement, VacuumStatement,
 };
+use datafusion::sql::sqlparser::tokenizer::{Span, Token};
 use hypostyle_storage::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
     TableEntry, Transaction, unknown_column, unknown_sequence,
@@ -27,12 +29,65 @@ use std::sync::atomic::Ordering;
 /// Times that a compaction is tried again at once when others have written meanwhile.
 const ATTEMPTS: usize = 5;
 
+/// COMMENT ON CONSTRAINT, which the parser does not know.
+pub(super) struct ConstraintComment {
+    constraint: String,
+    table: ObjectName,
+    comment: Option<String>,
+}
+
+impl ConstraintComment {
+    /// `None` for a comment on something else.
+    pub fn of(sql: &str) -> Result<Option<Self>> {
+        let tokens = tokens_of(sql);
+        let mut words = tokens.iter().enumerate();
+        let mut next = || words.find(|(_, token)| !matches!(token, Token::Whitespace(_)));
+        let is = |token: Option<(usize, &Token)>, known: &str| matches!(token, Some((_, Token::Word(word))) if word.value.eq_ignore_ascii_case(known));
+        if !is(next(), "COMMENT") || !is(next(), "ON") || !is(next(), "CONSTRAINT") {
+            return Ok(None);
+        }
+        let (Some((_, Token::Word(name))), Some((on, _))) = (next(), next()) else { return Ok(None) };
+        let name = Ident { value: name.value.clone(), quote_style: name.quote_style, span: Span::empty() };
+        // The rest is that of a comment on the table.
+        let rest: String = tokens[on + 1..].iter().map(ToString::to_string).collect();
+        match parse(&format!("COMMENT ON TABLE {rest}"))? {
+            DfStatement::Statement(statement) => match *statement {
+                Statement::Comment { object_name: table, comment, .. } => {
+                    Ok(Some(Self { constraint: fold(&name), table, comment }))
+                }
+                _ => Ok(None),
+            },
+            _ => Ok(None),
+        }
+    }
+}
+
 impl Session {
+    pub(super) fn comment_constraint(&self, given: ConstraintComment) -> Result<Outcome> {
+        let ConstraintComment { constraint: name, table, comment } = given;
+        let target = self.target(&table, None)?;
+        self.write(&target.database, |writer| {
+            writer.alter_table(target.id, |table| {
+                let unknown = unknown_constraint(table, &name);
+                let mut constraints = table.constraints.iter_mut();
+                constraints.find(|constraint| constraint.name == name).ok_or(unknown)?.comment = comment;
+                Ok(())
+            })?;
+            Ok(DONE)
+        })
+    }
+
     pub(super) fn alter_table(&self, alter: AlterTable) -> Result<Outcome> {
         let AlterTable { on_cluster, location, table_type, .. } = &alter;
         let option = on_cluster.is_some() || location.is_some() || table_type.is_some();
         refuse(option, "ALTER TABLE with ON CLUSTER, LOCATION or a kind of table")?;
         if alter.if_exists && self.table_data(&self.resolve(&alter.name)?).is_none() {
+            return Ok(DONE);
+        }
+        if let [AlterTableOperation::RenameTable { table_name }] = alter.operations.as_slice()
+            && let RenameTableNameKind::To(name) | RenameTableNameKind::As(name) = table_name
+            && self.rename_view(&alter.name, name)?
+        {
             return Ok(DONE);
         }
         let target = self.target(&alter.name, None)?;

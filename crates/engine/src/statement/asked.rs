@@ -1,10 +1,9 @@
-//! What the columns of tables must be known for before a statement is planned: the order of those that USING merges, EXCEPT ALL and
-//! INTERSECT ALL, ORDER BY ALL, COLUMNS(…), and what REPLACE replaces.
+//! What the columns of tables must be known for before a statement is planned: the order of those that USING merges,
+//! ORDER BY ALL, COLUMNS(…), and what REPLACE replaces.
 
 use super::around::{Context, first_query, first_select, schema_as_it_is, schema_of};
 use super::ddl::fold;
 use super::gate::too_complex;
-use super::parse_query;
 use super::repair::written_out;
 use super::shapes::{order_by_all, orders_by_all};
 use crate::error::external;
@@ -16,9 +15,8 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier, Statement, TableFactor, TableWithJoins,
-    Value, Visit, VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions, visit_expressions,
-    visit_expressions_mut,
+    Query, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor,
+    VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
 };
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
@@ -40,7 +38,6 @@ pub(super) async fn rewrite(state: &SessionState, statement: &mut DfStatement) -
         return Ok(());
     }
     write_columns(state, statement).await?;
-    write_sets(state, statement).await?;
     write_orders(state, statement).await
 }
 
@@ -51,7 +48,7 @@ impl Visitor for Any {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
-        match orders_by_all(query).is_some() || has_multiset(&query.body) {
+        match orders_by_all(query).is_some() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
@@ -154,7 +151,7 @@ impl VisitorMut for Items {
             let columns = self.columns.iter().find(|(of, _)| *of == place).map(|(_, columns)| columns);
             match columns {
                 None => items.push(item),
-                Some(columns) => match self.of_item(&item, columns) {
+                Some(columns) => match items_of(&item, columns) {
                     Ok(found) => items.extend(found),
                     Err(error) => return ControlFlow::Break(Some(error)),
                 },
@@ -165,45 +162,40 @@ impl VisitorMut for Items {
     }
 }
 
-impl Items {
-    fn of_item(
-        &self,
-        item: &SelectItem,
-        columns: &[(DFSchemaRef, Vec<String>)],
-    ) -> hypostyle_types::Result<Vec<SelectItem>> {
-        if let Some(wanted) = columns_in(item) {
-            let names: Vec<&String> = columns
-                .iter()
-                .flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name()))
-                .collect();
-            return for_each_column(item, &wanted, &names);
-        }
-        for name in replaces(item).unwrap_or_default() {
-            let has =
-                columns.iter().any(|(schema, _)| schema.fields().iter().any(|field| *field.name() == name));
-            if !has {
-                let message = format!("no column \"{name}\", which REPLACE gives another value");
-                let error = Error::new(ErrorKind::UnknownName, message);
-                return Err(error.with_sqlstate("42703").about(&name));
-            }
-        }
-        if columns.iter().all(|(_, merged)| merged.is_empty()) {
-            return Ok(vec![item.clone()]);
-        }
-        let mut all = Vec::new();
-        for (schema, merged) in columns {
-            let mut of_tables: Vec<(usize, SelectItem)> =
-                written_out(item, schema).into_iter().enumerate().collect();
-            let rank = |place: usize| {
-                let name = schema.field(place).name();
-                let first = schema.fields().iter().position(|field| field.name() == name) == Some(place);
-                merged.iter().position(|merged| merged == name).filter(|_| first).unwrap_or(merged.len())
-            };
-            of_tables.sort_by_key(|(place, _)| rank(*place));
-            all.extend(of_tables.into_iter().map(|(_, item)| item));
-        }
-        Ok(all)
+/// What is written in the place of an item.
+fn items_of(
+    item: &SelectItem,
+    columns: &[(DFSchemaRef, Vec<String>)],
+) -> hypostyle_types::Result<Vec<SelectItem>> {
+    if let Some(wanted) = columns_in(item) {
+        let names: Vec<&String> =
+            columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect();
+        return for_each_column(item, &wanted, &names);
     }
+    for name in replaces(item).unwrap_or_default() {
+        let has = columns.iter().any(|(schema, _)| schema.fields().iter().any(|field| *field.name() == name));
+        if !has {
+            let message = format!("no column \"{name}\", which REPLACE gives another value");
+            let error = Error::new(ErrorKind::UnknownName, message);
+            return Err(error.with_sqlstate("42703").about(&name));
+        }
+    }
+    if columns.iter().all(|(_, merged)| merged.is_empty()) {
+        return Ok(vec![item.clone()]);
+    }
+    let mut all = Vec::new();
+    for (schema, merged) in columns {
+        let mut of_tables: Vec<(usize, SelectItem)> =
+            written_out(item, schema).into_iter().enumerate().collect();
+        let rank = |place: usize| {
+            let name = schema.field(place).name();
+            let first = schema.fields().iter().position(|field| field.name() == name) == Some(place);
+            merged.iter().position(|merged| merged == name).filter(|_| first).unwrap_or(merged.len())
+        };
+        of_tables.sort_by_key(|(place, _)| rank(*place));
+        all.extend(of_tables.into_iter().map(|(_, item)| item));
+    }
+    Ok(all)
 }
 
 /// Whether it is `*` for tables of which columns are merged.
@@ -329,120 +321,8 @@ fn for_each_column(
     }
 }
 
-fn is_multiset(op: SetOperator, quantifier: SetQuantifier) -> bool {
-    matches!(op, SetOperator::Except | SetOperator::Intersect) && quantifier == SetQuantifier::All
-}
-
-fn has_multiset(body: &SetExpr) -> bool {
-    match body {
-        SetExpr::SetOperation { op, set_quantifier, left, right } => {
-            is_multiset(*op, *set_quantifier) || has_multiset(left) || has_multiset(right)
-        }
-        _ => false,
-    }
-}
-
-/// The first EXCEPT ALL or INTERSECT ALL of a set operation, from the inside out.
-fn first_multiset(body: &mut SetExpr) -> Option<&mut SetExpr> {
-    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return None };
-    if has_multiset(left) {
-        return first_multiset(left);
-    }
-    if has_multiset(right) {
-        return first_multiset(right);
-    }
-    is_multiset(*op, *set_quantifier).then_some(body)
-}
-
-/// EXCEPT ALL and INTERSECT ALL as those of rows that are numbered among their equals.
-async fn write_sets(state: &SessionState, statement: &mut Statement) -> Result<()> {
-    for _ in 0..ASKED_MAX {
-        let found = first_query(statement, |query, context| {
-            let mut body = query.body.clone();
-            let SetExpr::SetOperation { left, .. } = first_multiset(&mut body)? else { return None };
-            let mut side = query.clone();
-            (side.order_by, side.limit_clause, side.fetch) = (None, None, None);
-            side.body = left.clone();
-            Some(context.defined(side))
-        });
-        let Some(side) = found.map_err(external)? else { return Ok(()) };
-        let schema = schema_of(state, side).await?;
-        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
-        let mut numbering = Numbering { names };
-        if let ControlFlow::Break(Some(error)) = statement.visit(&mut numbering) {
-            return Err(error);
-        }
-    }
-    Err(too_many("EXCEPT ALL and INTERSECT ALL"))
-}
-
 fn too_many(what: &str) -> DataFusionError {
     external(too_complex(format!("it has more than {ASKED_MAX} queries with {what}")))
-}
-
-struct Numbering {
-    names: Vec<String>,
-}
-
-impl VisitorMut for Numbering {
-    type Break = Option<DataFusionError>;
-
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Self::Break> {
-        match first_multiset(&mut query.body) {
-            Some(operation) => match self.numbered(operation) {
-                Ok(()) => ControlFlow::Break(None),
-                Err(error) => ControlFlow::Break(Some(external(error))),
-            },
-            None => ControlFlow::Continue(()),
-        }
-    }
-}
-
-impl Numbering {
-    fn numbered(&self, operation: &mut SetExpr) -> hypostyle_types::Result<()> {
-        let SetExpr::SetOperation { set_quantifier, left, right, .. } = operation else { return Ok(()) };
-        let columns: Vec<String> = (1..=self.names.len()).map(|number| format!("c{number}")).collect();
-        let columns = columns.join(", ");
-        let numbered = format!(
-            "SELECT {columns}, row_number() OVER (PARTITION BY {columns}) AS number FROM (SELECT 0) AS t ({columns})"
-        );
-        for side in [&mut *left, &mut *right] {
-            *side = Box::new(SetExpr::Query(Box::new(around(&numbered, taken(side))?)));
-        }
-        *set_quantifier = SetQuantifier::None;
-        let names = self.names.iter().zip(1..);
-        let names: Vec<String> =
-            names.map(|(name, number)| format!("c{number} AS {}", crate::statement::quoted(name))).collect();
-        let all = format!("SELECT {} FROM (SELECT 0) AS t ({columns}, number)", names.join(", "));
-        *operation = SetExpr::Query(Box::new(around(&all, taken(operation))?));
-        Ok(())
-    }
-}
-
-fn taken(body: &mut SetExpr) -> SetExpr {
-    std::mem::replace(
-        body,
-        SetExpr::Values(datafusion::sql::sqlparser::ast::Values {
-            explicit_row: false,
-            value_keyword: false,
-            rows: Vec::new(),
-        }),
-    )
-}
-
-/// A query for what a body gives, in the place of its subquery.
-fn around(sql: &str, body: SetExpr) -> hypostyle_types::Result<Query> {
-    let mut query = parse_query(sql)?;
-    if let SetExpr::Select(select) = query.body.as_mut()
-        && let [TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }] =
-            select.from.as_mut_slice()
-    {
-        match body {
-            SetExpr::Query(inner) => *subquery = inner,
-            body => *subquery.body = body,
-        }
-    }
-    Ok(query)
 }
 
 /// ORDER BY ALL of columns that are not named.

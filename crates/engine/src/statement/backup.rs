@@ -12,8 +12,8 @@ use datafusion::sql::sqlparser::ast::{CreateView, ObjectName, Statement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use hypostyle_storage::{
-    Catalog, ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry,
-    ViewEntry, unknown_table,
+    Catalog, ConstraintRule, Deferral, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot,
+    TableEntry, ViewEntry, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 use std::collections::HashSet;
@@ -431,6 +431,15 @@ fn items(table: &TableEntry, quote: Quote) -> Vec<String> {
     columns.chain(constraints).collect()
 }
 
+/// What a foreign key's definition ends in, if it may be checked later.
+pub(crate) fn deferral(deferral: Deferral) -> &'static str {
+    match deferral {
+        Deferral::Never => "",
+        Deferral::Possible => " DEFERRABLE",
+        Deferral::AtFirst => " DEFERRABLE INITIALLY DEFERRED",
+    }
+}
+
 /// A statement that makes a table like this one, where those are that it refers to.
 fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
     let name = |schema: &str, name: &str| match schema {
@@ -462,6 +471,7 @@ fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
                     item.push_str(&format!(" ON {event} {}", action(*what)));
                 }
             }
+            item.push_str(deferral(constraint.deferral));
             items.push(item);
         }
     }
@@ -494,16 +504,24 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
             let Some(other) = catalog.table_by_id(*other) else { continue };
             writeln!(
                 sql,
-                "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}) ON DELETE {} ON UPDATE {};",
+                "ALTER TABLE {} ADD CONSTRAINT {} FOREIGN KEY ({}) REFERENCES {} ({}) ON DELETE {} ON UPDATE {}{};",
                 name_of_table(table),
                 quoted(&constraint.name),
                 column_list(table, columns, quoted),
                 name_of_table(other),
                 column_list(other, referred, quoted),
                 action(*on_delete),
-                action(*on_update)
+                action(*on_update),
+                deferral(constraint.deferral)
             )
             .map_err(text_error)?;
+        }
+        for constraint in &table.constraints {
+            if let Some(comment) = &constraint.comment {
+                let (name, table) = (quoted(&constraint.name), name_of_table(table));
+                writeln!(sql, "COMMENT ON CONSTRAINT {name} ON {table} IS {};", literal(comment))
+                    .map_err(text_error)?;
+            }
         }
         if let Some(comment) = &table.comment {
             writeln!(sql, "COMMENT ON TABLE {} IS {};", name_of_table(table), literal(comment))

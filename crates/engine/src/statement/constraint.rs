@@ -6,6 +6,7 @@
 
 use super::complete::mentions;
 use super::ddl::fold;
+use super::deferred::Deferrals;
 use super::write::refuse;
 use super::{parse, quoted};
 use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
@@ -22,8 +23,8 @@ use datafusion::sql::sqlparser::ast::{
     UniqueConstraint,
 };
 use hypostyle_storage::{
-    Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, ReferentialAction, Snapshot, TableEntry,
-    Transaction, unknown_column,
+    Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Deferral, ReferentialAction, Snapshot,
+    TableEntry, Transaction, unknown_column,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
 use std::sync::Arc;
@@ -46,6 +47,7 @@ pub(super) enum DeclaredRule {
         referred: Vec<String>,
         on_delete: ReferentialAction,
         on_update: ReferentialAction,
+        deferral: Deferral,
     },
 }
 
@@ -76,14 +78,26 @@ fn action(action: Option<sql::ReferentialAction>) -> ReferentialAction {
 
 const NOT_ENFORCED: &str = "a constraint that is NOT ENFORCED";
 
-/// Refuses what would have a constraint checked at another moment than after each statement.
-fn refuse_characteristics(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
+/// When a constraint is checked.
+fn deferral(characteristics: Option<&ConstraintCharacteristics>) -> Result<Deferral> {
     let Some(ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else {
-        return Ok(());
+        return Ok(Deferral::Never);
     };
-    let deferred = *initially == Some(DeferrableInitial::Deferred);
-    refuse(*deferrable == Some(true) || deferred, "a DEFERRABLE constraint")?;
-    refuse(*enforced == Some(false), NOT_ENFORCED)
+    refuse(*enforced == Some(false), NOT_ENFORCED)?;
+    match (*deferrable, *initially) {
+        (Some(false), Some(DeferrableInitial::Deferred)) => {
+            Err(Error::new(ErrorKind::Syntax, "a constraint that is INITIALLY DEFERRED is DEFERRABLE"))
+        }
+        (_, Some(DeferrableInitial::Deferred)) => Ok(Deferral::AtFirst),
+        (Some(true), _) => Ok(Deferral::Possible),
+        _ => Ok(Deferral::Never),
+    }
+}
+
+/// Refuses a key that is not checked after each statement: plans take it for granted.
+fn refuse_deferral(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
+    let refused = deferral(characteristics)? != Deferral::Never;
+    refuse(refused, "a PRIMARY KEY or UNIQUE constraint that is DEFERRABLE; foreign keys may be, and it")
 }
 
 /// Refuses what is said of the index of a key.
@@ -94,14 +108,14 @@ fn refuse_index(name: Option<&Ident>, index_type: Option<&IndexType>, options: &
 impl DeclaredRule {
     fn primary_key(columns: Vec<String>, key: &PrimaryKeyConstraint) -> Result<Self> {
         refuse_index(key.index_name.as_ref(), key.index_type.as_ref(), &key.index_options)?;
-        refuse_characteristics(key.characteristics.as_ref())?;
+        refuse_deferral(key.characteristics.as_ref())?;
         Ok(Self::PrimaryKey(columns))
     }
 
     fn unique(columns: Vec<String>, key: &UniqueConstraint) -> Result<Self> {
         refuse(key.nulls_distinct == NullsDistinctOption::NotDistinct, "UNIQUE NULLS NOT DISTINCT")?;
         refuse_index(key.index_name.as_ref(), key.index_type.as_ref(), &key.index_options)?;
-        refuse_characteristics(key.characteristics.as_ref())?;
+        refuse_deferral(key.characteristics.as_ref())?;
         Ok(Self::Unique(columns))
     }
 
@@ -114,13 +128,13 @@ impl DeclaredRule {
         let simple = matches!(key.match_kind, None | Some(ConstraintReferenceMatchKind::Simple));
         refuse(!simple, "a foreign key with MATCH FULL or PARTIAL")?;
         refuse_index(key.index_name.as_ref(), None, &[])?;
-        refuse_characteristics(key.characteristics.as_ref())?;
         Ok(Self::ForeignKey {
             columns,
             table: key.foreign_table.clone(),
             referred: names(&key.referred_columns),
             on_delete: action(key.on_delete),
             on_update: action(key.on_update),
+            deferral: deferral(key.characteristics.as_ref())?,
         })
     }
 }
@@ -184,7 +198,7 @@ impl Declared {
                 format!("{}_key", columns.join("_")),
             ),
             DeclaredRule::Check(sql) => (ConstraintRule::Check { sql: sql.clone() }, "check".to_string()),
-            DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update } => {
+            DeclaredRule::ForeignKey { columns, table: other, referred, on_delete, on_update, .. } => {
                 let (on_delete, on_update) = (*on_delete, *on_update);
                 let database = session.scope.name_of(writer.database())?;
                 let (schema, name) = session.resolve_within(&database, other)?;
@@ -247,7 +261,11 @@ impl Declared {
             let others = (1..).map(|number| format!("{first}{number}"));
             std::iter::once(first.clone()).chain(others).find(|name| !taken(name)).unwrap_or(first)
         });
-        Ok(ConstraintEntry { name, rule })
+        let deferral = match &self.rule {
+            DeclaredRule::ForeignKey { deferral, .. } => *deferral,
+            _ => Deferral::Never,
+        };
+        Ok(ConstraintEntry { deferral, ..ConstraintEntry::new(name, rule) })
     }
 }
 
@@ -430,7 +448,7 @@ impl Session {
             let added = table.entry().constraints.len() - declared.len();
             for constraint in &table.entry().constraints[added..] {
                 guard(writer, id, constraint);
-                session.check_new(writer, snapshot, id, constraint, None)?;
+                session.check_new(writer, snapshot, id, constraint, None, true)?;
             }
             Ok(())
         })
@@ -468,7 +486,11 @@ impl Session {
     ///
     /// # Errors
     /// `Constraint`, naming the constraint, the row and its values.
-    pub(super) fn check_constraints(&self, writer: &mut Transaction) -> Result<()> {
+    pub(super) fn check_constraints(
+        &self,
+        writer: &mut Transaction,
+        mut deferrals: Option<&mut Deferrals>,
+    ) -> Result<()> {
         let changed = writer.take_changed();
         let mut checks = Vec::new();
         for (id, changed) in &changed {
@@ -480,12 +502,18 @@ impl Session {
             let others = others.filter(|(_, constraint)| may_strand(changed, &constraint.rule));
             checks.extend(others.map(|(table, constraint)| (table.id, constraint.clone(), None)));
         }
+        if let Some(deferrals) = &mut deferrals {
+            let database = self.scope.name_of(writer.database())?;
+            checks.retain(|(id, constraint, first)| {
+                !deferrals.put_off(writer.catalog(), &database, *id, constraint, *first)
+            });
+        }
         if checks.is_empty() {
             return Ok(());
         }
         self.with_view_of(writer, |session, writer, snapshot| {
             checks.into_iter().try_for_each(|(id, constraint, first)| {
-                session.check_new(writer, snapshot, id, &constraint, first)
+                session.check_new(writer, snapshot, id, &constraint, first, true)
             })
         })
     }
@@ -508,7 +536,7 @@ impl Session {
                 };
                 for constraint in entry.constraints.iter().filter(|constraint| concerned(&constraint.rule)) {
                     guard(writer, entry.id, constraint);
-                    session.check_new(writer, snapshot, entry.id, constraint, None)?;
+                    session.check_new(writer, snapshot, entry.id, constraint, None, true)?;
                 }
             }
             Ok(())
@@ -548,14 +576,15 @@ impl Session {
         Ok(())
     }
 
-    /// Checks the rows of a table from the position of the first new one on, or all.
-    fn check_new(
+    /// Checks the rows of a table from the position of the first new one on, or all. Those of one statement are counted.
+    pub(super) fn check_new(
         &self,
         writer: &Transaction,
         snapshot: &Snapshot,
         id: TableId,
         constraint: &ConstraintEntry,
         first: Option<u64>,
+        of_statement: bool,
     ) -> Result<()> {
         let Some(table) = snapshot.table_by_id(id).map(|table| table.entry()) else { return Ok(()) };
         let database = self.scope.name_of(writer.database())?;
@@ -601,8 +630,8 @@ impl Session {
         let position = row.column(row.num_columns() - 1).as_primitive::<UInt64Type>().value(0);
         let shown = shown(table, &row, |column| columns.is_empty() || columns.contains(&column));
         let which = match first {
-            None => String::new(),
-            Some(first) => format!("row {} of the new rows, ", position - first),
+            Some(first) if of_statement => format!("row {} of the new rows, ", position - first),
+            _ => String::new(),
         };
         Err(broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate))
     }

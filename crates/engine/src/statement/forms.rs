@@ -1,10 +1,12 @@
 //! Forms of queries that DataFusion does not know, or passes over, in others that it does: `FROM t` alone, FETCH FIRST,
 //! TABLESAMPLE, AT TIME ZONE, powers, JSON paths, and JSON values as columns.
 
+use super::calls;
 use super::lists;
 use super::macros::expanded;
 use crate::any_equal;
-use crate::operand::call;
+use crate::json_path::at_path;
+use crate::operand::{self, call};
 use crate::text_list::split_elements;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
@@ -18,15 +20,19 @@ use std::ops::ControlFlow;
 /// Puts the forms that are known in the place of the others.
 ///
 /// # Errors
-/// `Unsupported` for a sample, a FETCH or a path that cannot be had.
+/// `Unsupported` for a sample or a FETCH that cannot be had.
 pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Forms) {
+    match statement.visit(&mut Forms::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
-struct Forms;
+#[derive(Default)]
+struct Forms {
+    /// Volatile calls that have been told apart.
+    told_apart: usize,
+}
 
 impl VisitorMut for Forms {
     type Break = Error;
@@ -67,6 +73,10 @@ impl VisitorMut for Forms {
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         use DataType::{BigInt, Int, Integer, SmallInt};
+        if let Some(found) = by_path(expr) {
+            *expr = found;
+            return ControlFlow::Continue(());
+        }
         match expr {
             Expr::AtTimeZone { timestamp, time_zone } => {
                 let (timestamp, zone) = (taken(timestamp), taken(time_zone));
@@ -94,7 +104,8 @@ impl VisitorMut for Forms {
                 ControlFlow::Continue(())
             }
             Expr::Function(function) => {
-                match expanded(function) {
+                tell_apart(function, &mut self.told_apart);
+                match expanded(function).or_else(|| calls::rewritten(function)) {
                     Some(meant) => *expr = meant,
                     None => renamed(function),
                 }
@@ -109,6 +120,14 @@ impl VisitorMut for Forms {
                 **left = Expr::Cast { kind, expr, data_type: DataType::Text, array: false, format: None };
                 ControlFlow::Continue(())
             }
+            Expr::Like { escape_char: Some(escape), .. } | Expr::ILike { escape_char: Some(escape), .. }
+                if escape.value == Value::Null =>
+            {
+                let (kind, expr_of) = (CastKind::Cast, Box::new(Expr::Value(Value::Null.into())));
+                let data_type = DataType::Boolean;
+                *expr = Expr::Cast { kind, expr: expr_of, data_type, array: false, format: None };
+                ControlFlow::Continue(())
+            }
             Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, right, .. } => {
                 // The functions for these know one type of places in an array.
                 if let Expr::Cast { data_type: data_type @ (Int(_) | Integer(_) | SmallInt(_)), .. } =
@@ -119,14 +138,49 @@ impl VisitorMut for Forms {
                 ControlFlow::Continue(())
             }
             Expr::BinaryOp { left, op: BinaryOperator::HashArrow, right } => {
-                done(path(left, right).map(|steps| *expr = call("json_get", steps)))
+                *expr = match path(left, right) {
+                    Some(steps) => call("json_get", steps),
+                    None => at_path(taken(left), taken(right), false),
+                };
+                ControlFlow::Continue(())
             }
             Expr::BinaryOp { left, op: BinaryOperator::HashLongArrow, right } => {
-                done(path(left, right).map(|steps| *expr = call("json_as_text", steps)))
+                *expr = match path(left, right) {
+                    Some(steps) => call("json_as_text", steps),
+                    None => at_path(taken(left), taken(right), true),
+                };
+                ControlFlow::Continue(())
             }
             _ => ControlFlow::Continue(()),
         }
     }
+}
+
+/// Functions that give something else each time.
+const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
+
+/// Aggregates over windows that are written alike are computed once, which volatile calls in them are not to be.
+fn tell_apart(function: &mut Function, made: &mut usize) {
+    if function.over.is_none() {
+        return;
+    }
+    let is_volatile = |expr: &Expr| match expr {
+        Expr::Function(Function { name, .. }) => match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => {
+                VOLATILE.iter().any(|of| name.value.eq_ignore_ascii_case(of))
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let _done = visit_expressions_mut(&mut function.args, |expr| {
+        if is_volatile(expr) {
+            *made += 1;
+            let number = Expr::Value(Value::SingleQuotedString(made.to_string()).into());
+            *expr = call(operand::NAME, vec![taken(expr), number]);
+        }
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// `x = ANY (list)` and `x <> ALL (list)`, as a function that knows of NULLs.
@@ -179,9 +233,20 @@ fn taken(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
+/// What `json ->> '$.a.b'` stands for.
+fn by_path(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::LongArrow, right } => calls::by_path(left, right),
+        _ => None,
+    }
+}
+
 fn is_rewritten(expr: &Expr) -> bool {
     if let Expr::Function(function) = expr {
-        return expanded(function).is_some();
+        return expanded(function).is_some() || calls::rewritten(function).is_some();
+    }
+    if by_path(expr).is_some() {
+        return true;
     }
     matches!(
         expr,
@@ -203,7 +268,8 @@ fn is_parameter(expr: &Expr) -> bool {
 
 fn is_json(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::HashArrow, .. } => true,
+        Expr::BinaryOp { op: BinaryOperator::Arrow, .. } => true,
+        Expr::BinaryOp { op: BinaryOperator::HashArrow, right, .. } => steps(right).is_some(),
         Expr::Nested(inner) => is_json(inner),
         _ => false,
     }
@@ -216,26 +282,21 @@ fn as_column(expr: &mut Expr) {
     }
 }
 
-/// A JSON value, and the steps of a path into it.
-fn path(json: &mut Expr, path: &Expr) -> Result<Vec<Expr>> {
-    let steps = match path {
-        Expr::Value(value) => match &value.value {
-            Value::SingleQuotedString(text) => split_elements(text),
-            _ => None,
-        },
-        _ => None,
-    };
-    let steps = steps.and_then(|steps| steps.into_iter().collect::<Option<Vec<String>>>());
-    let steps = steps.ok_or_else(|| {
-        Error::unsupported(
-            "a path into JSON is a constant, as in data #>> '{a,0,b}'; or write data -> 'a' ->> 0",
-        )
-    })?;
+/// The steps of a constant path.
+fn steps(path: &Expr) -> Option<Vec<String>> {
+    let Expr::Value(value) = path else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    split_elements(text)?.into_iter().collect()
+}
+
+/// A JSON value, and the steps of a path into it, if that is constant.
+fn path(json: &mut Expr, path: &Expr) -> Option<Vec<Expr>> {
+    let steps = steps(path)?;
     let step = |step: String| match step.parse::<u32>() {
         Ok(index) => Expr::Value(Value::Number(index.to_string(), false).into()),
         Err(_) => Expr::Value(Value::SingleQuotedString(step).into()),
     };
-    Ok(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
+    Some(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
 }
 
 /// FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.

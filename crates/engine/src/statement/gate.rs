@@ -19,9 +19,13 @@ const PATH_MAX: usize = 40_000;
 const OPERATORS_MAX: usize = 2000;
 const QUERIES_MAX: usize = 500;
 
-/// Queries within each other, and functions, lists and the like. DataFusion takes time for them that grows with the fourth power
-/// of their number.
-const SUBQUERIES_MAX: usize = 32;
+/// Those of the operators that are planned one within the other, and CASE: comparisons, casts and the like, but not those of numbers
+/// and texts, of which a chain is one call.
+const LEVELS_MAX: usize = 400;
+
+/// Queries within each other; and functions, lists and the like, for which DataFusion takes time that grows with the fourth power of
+/// their number.
+const SUBQUERIES_MAX: usize = 200;
 const FUNCTIONS_MAX: usize = 100;
 
 /// Operators within each other of those that are computed from copies of their operands, and of those whose type is found by
@@ -126,6 +130,7 @@ struct Height {
     /// Tokens on the longest path.
     tokens: usize,
     operators: usize,
+    levels: usize,
     functions: usize,
     doublings: usize,
     subqueries: usize,
@@ -137,6 +142,7 @@ impl Height {
     fn or_more(&mut self, other: Self) {
         self.tokens = self.tokens.max(other.tokens);
         self.operators = self.operators.max(other.operators);
+        self.levels = self.levels.max(other.levels);
         self.functions = self.functions.max(other.functions);
         self.doublings = self.doublings.max(other.doublings);
         self.subqueries = self.subqueries.max(other.subqueries);
@@ -181,6 +187,7 @@ impl Level {
         Height {
             tokens: inner.tokens + self.own.tokens,
             operators: inner.operators + self.own.operators,
+            levels: inner.levels + self.own.levels,
             functions: inner.functions + self.own.functions,
             doublings: inner.doublings + self.own.doublings,
             has_case: inner.has_case || self.own.has_case,
@@ -211,6 +218,7 @@ impl Level {
         Height {
             tokens: height.tokens + 1,
             operators: height.operators + 1,
+            levels: height.levels + usize::from(self.is_case),
             functions: height.functions + usize::from(self.is_computed),
             doublings: height.doublings + self.doubles,
             subqueries: height.subqueries + usize::from(self.selects),
@@ -238,6 +246,7 @@ impl Level {
             self.relations += 1;
         } else if is_any(word, &OPERATORS) {
             self.own.operators += 1;
+            self.own.levels += 1;
             self.betweens += usize::from(is_any(word, &["BETWEEN"]));
         }
         self.own.doublings += usize::from(is_any(word, &DOUBLING_OPERATORS));
@@ -254,6 +263,10 @@ impl Level {
         } else if depth + height.operators > OPERATORS_MAX {
             format!(
                 "{OPERATORS_MAX} operators or brackets within each other; use IN (…), or a table of values"
+            )
+        } else if height.levels > LEVELS_MAX {
+            format!(
+                "{LEVELS_MAX} comparisons, casts, CASEs and the like within each other; compute some of them in a query in between"
             )
         } else if height.functions > FUNCTIONS_MAX {
             format!("{FUNCTIONS_MAX} functions within each other; compute some of them in a query in between")
@@ -306,6 +319,12 @@ fn is_operator(token: &Token) -> bool {
             | Token::LBrace
             | Token::RBrace
     )
+}
+
+/// Whether an operator is one of numbers or texts.
+fn is_chained(token: &Token) -> bool {
+    use Token::{Div, Minus, Mod, Mul, Plus, StringConcat};
+    matches!(token, Plus | Minus | Mul | Div | Mod | StringConcat)
 }
 
 /// Whether an operator is planned as a function.
@@ -385,6 +404,7 @@ pub(super) fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
             Token::Word(word) => level.take_word(word, before),
             other => {
                 level.own.operators += usize::from(is_operator(other));
+                level.own.levels += usize::from(is_operator(other) && !is_chained(other));
                 level.own.has_case |= *other == Token::Arrow;
                 let is_prefix = is_operator(other) && before.is_some_and(is_operator);
                 level.own.functions += usize::from(is_prefix || is_function(other));
@@ -441,6 +461,8 @@ mod tests {
             format!("SELECT CASE {} END", of("WHEN a = 1 THEN -1", " ", 5000)),
             of("SELECT a.b FROM t WHERE a = 1 AND b = 2", " UNION ALL ", QUERIES_MAX),
             nested("(", "1", ")", 1000),
+            nested("(1 + ", "1", ")", 900),
+            format!("SELECT {}", of("a || b", " || ", 900)),
             nested("replace(", "1", ", 'a', 'b')", FUNCTIONS_MAX),
             nested("CASE WHEN a THEN 1 ELSE ", "1", " END", 100),
             nested("CASE WHEN a THEN 1 ELSE (", "1", ") END", 100),
@@ -475,6 +497,9 @@ mod tests {
             nested("(", "1", " + 1)", MANY / 2),
             nested("CASE WHEN a THEN 1 ELSE ", "1", " END", MANY),
             nested("CASE ", "1", "", MANY),
+            nested("CASE WHEN a THEN 1 ELSE ", "1", " END", LEVELS_MAX + 1),
+            format!("SELECT 1{}", " = 1".repeat(LEVELS_MAX + 1)),
+            format!("SELECT 1{}", " & 1".repeat(LEVELS_MAX + 1)),
             nested("coalesce(", "1", ", 2)", 2 * DOUBLINGS_MAX),
             nested("CASE WHEN a THEN abs(", "1", ") END", 2 * DOUBLINGS_MAX),
             nested("CASE WHEN a THEN 1 ELSE 1 + (", "1", ") END", 2 * DOUBLINGS_MAX),

@@ -8,11 +8,14 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
 
+/// Functions that give one value, in FROM: PostgreSQL's programs take lists from there, to count through them.
+const OF_ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "current_setting", "version"];
+
 /// Writes `LATERAL unnest(…)` as UNNEST, a series whose bounds are columns, or that is WITH ORDINALITY, as UNNEST of a list, and
 /// that clause as another list; gives the columns of UNNEST the names that PostgreSQL gives them.
 ///
 /// # Errors
-/// `Unsupported` for WITH ORDINALITY of anything else than one list or series.
+/// `Unsupported` for WITH ORDINALITY of anything else than lists or a series.
 pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
     let plain = |argument: &FunctionArg| match argument {
         FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
@@ -44,10 +47,14 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
             }
             let lists = match function.as_str() {
                 "unnest" => arguments,
-                _ if is_series && (*with_ordinality || has_column(&arguments)) => {
+                _ if is_series && (*with_ordinality || is_computed(&arguments)) => {
                     vec![call(&function, arguments)]
                 }
-                // One row, as of any function that gives one value; psql asks so for a table's triggers.
+                // One row, as of any function that gives one value.
+                _ if OF_ONE_VALUE.contains(&function.as_str()) && !*with_ordinality => {
+                    vec![call("make_array", vec![call(&function, arguments)])]
+                }
+                // Psql asks so for a table's triggers.
                 "pg_partition_ancestors" | "pg_catalog.pg_partition_ancestors" if *with_ordinality => {
                     vec![call("make_array", vec![call("pg_partition_ancestors", arguments)])]
                 }
@@ -72,19 +79,27 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
         let name = Ident::new("unnest");
         alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
     }
-    if let (Some(TableAlias { name, columns, .. }), [_]) = (&mut alias, lists.as_slice()) {
-        if columns.is_empty() {
+    if let Some(TableAlias { name, columns, .. }) = &mut alias {
+        if columns.is_empty() && lists.len() == 1 {
             columns.push(column(name));
+        } else if columns.is_empty() && numbered {
+            let names = (0..lists.len()).map(|place| match place {
+                0 => "unnest".to_string(),
+                place => format!("unnest_{place}"),
+            });
+            columns.extend(names.map(|name| column(&Ident::new(name))));
         }
-        if numbered && columns.len() == 1 {
+        if numbered && columns.len() == lists.len() {
             columns.push(column(&Ident::new("ordinality")));
         }
     }
     if numbered {
-        let [list] = lists.as_slice() else {
-            return Err(Error::unsupported("UNNEST of several lists WITH ORDINALITY is not supported"));
+        let mut lengths: Vec<Expr> =
+            lists.iter().map(|list| call("array_length", vec![list.clone()])).collect();
+        let length = match lengths.pop() {
+            Some(only) if lengths.is_empty() => only,
+            last => call("greatest", lengths.into_iter().chain(last).collect()),
         };
-        let length = call("array_length", vec![list.clone()]);
         let one = Expr::value(Value::Number("1".into(), false));
         lists.push(call("generate_series", vec![one, length]));
     }
@@ -98,9 +113,10 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-fn has_column(arguments: &Vec<Expr>) -> bool {
+/// Whether values are to be computed that a table function would want to know at once.
+fn is_computed(arguments: &Vec<Expr>) -> bool {
     let found = visit_expressions(arguments, |expr| match expr {
-        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });
     found.is_break()

@@ -1,7 +1,7 @@
 //! Literals of types whose text is not what they are: BYTEA in PostgreSQL's hexadecimal notation, and INTERVALs in the forms of
 //! the standard. DataFusion takes their text as it is written.
 
-use crate::interval::interval_text;
+use crate::interval_text::{in_words, read_with};
 use datafusion::sql::sqlparser::ast::{
     DataType, DateTimeField, Expr, Interval, Value, VisitMut, visit_expressions_mut,
 };
@@ -16,8 +16,10 @@ pub(super) const SIGNS: [&str; 2] = ["BYTEA", "INTERVAL"];
 pub(super) fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
     let visited = visit_expressions_mut(statement, |expr| {
         if let Expr::Interval(interval) = expr {
-            in_words(interval);
-            return ControlFlow::Continue(());
+            return match as_read(interval) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            };
         }
         let (data_type, text) = match &*expr {
             Expr::Cast { data_type, expr, .. } => match expr.as_ref() {
@@ -61,24 +63,36 @@ pub(crate) fn hexadecimal(text: &str) -> Result<Option<&str>> {
     }
 }
 
-/// `INTERVAL '04:05'` and `INTERVAL '1-2' YEAR TO MONTH`; with other fields it is the planner's to read or refuse.
-fn in_words(interval: &mut Interval) {
+/// An interval as PostgreSQL reads it, which may have a unit behind it, or fields, as `INTERVAL '1-2' YEAR TO MONTH`; with others it
+/// is the planner's to read or refuse.
+///
+/// # Errors
+/// `InvalidInput` for a text that is none.
+fn as_read(interval: &mut Interval) -> Result<()> {
     use DateTimeField::{Day, Hour, Minute, Month, Second, Year};
-    let Expr::Value(value) = interval.value.as_mut() else { return };
-    let Value::SingleQuotedString(text) = &mut value.value else { return };
-    let words = interval_text(text).into_owned();
-    match (&interval.leading_field, &interval.last_field) {
-        (None, None) => *text = words,
-        (Some(Year), Some(Month)) | (Some(Hour), Some(Minute | Second)) if words != *text => {
-            *text = words;
-            (interval.leading_field, interval.last_field) = (None, None);
-        }
-        (Some(Day), Some(Hour | Minute | Second)) if words != *text => {
-            if let Some((days, time)) = text.trim().split_once(char::is_whitespace) {
-                *text = format!("{days} days {}", interval_text(time));
-                (interval.leading_field, interval.last_field) = (None, None);
-            }
-        }
-        _ => {}
+    let Expr::Value(value) = interval.value.as_mut() else { return Ok(()) };
+    let Value::SingleQuotedString(text) = &mut value.value else { return Ok(()) };
+    let has_precision =
+        interval.leading_precision.is_some() || interval.fractional_seconds_precision.is_some();
+    if matches!((&interval.leading_field, &interval.last_field), (Some(Minute), Some(Second))) {
+        text.insert_str(0, if text.starts_with('-') { "-0:" } else { "0:" });
+        *text = text.replacen("-0:-", "-0:", 1);
     }
+    let unit = match (&interval.leading_field, &interval.last_field) {
+        _ if has_precision => return Ok(()),
+        (None, None) => None,
+        (Some(unit), None) => Some(unit.to_string()),
+        (Some(Year), Some(Month))
+        | (Some(Hour), Some(Minute | Second))
+        | (Some(Minute), Some(Second))
+        | (Some(Day), Some(Hour | Minute | Second))
+            if text.contains([':', '-', ' ']) =>
+        {
+            None
+        }
+        _ => return Ok(()),
+    };
+    *text = in_words(read_with(text, unit.as_deref())?);
+    (interval.leading_field, interval.last_field) = (None, None);
+    Ok(())
 }

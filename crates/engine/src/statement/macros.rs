@@ -57,18 +57,33 @@ const MACROS: &[(&str, usize, &str)] = &[
     ("max_by", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
     ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
+    ("percentile_disc", 2, "quantile_disc($2, $1)"),
+    ("mode", 1, "mode($1)"),
+    // Lists.
+    ("list_unique", 1, "array_length(array_distinct(array_remove_all($1, NULL)))"),
+    // Texts.
     (
-        "quantile_disc",
+        "regexp_extract",
         2,
-        "array_element(array_agg($1 ORDER BY $1) FILTER (WHERE $1 IS NOT NULL), \
-         CAST(greatest(1, ceil($2 * count($1))) AS BIGINT))",
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL \
+         THEN coalesce(array_element(regexp_match($1, concat('(', $2, ')')), 1), '') END",
     ),
     (
-        "percentile_disc",
-        2,
-        "array_element(array_agg($2 ORDER BY $2) FILTER (WHERE $2 IS NOT NULL), \
-         CAST(greatest(1, ceil($1 * count($2))) AS BIGINT))",
+        "regexp_extract",
+        3,
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL \
+         THEN coalesce(array_element(regexp_match($1, concat('(', $2, ')')), CAST($3 AS BIGINT) + 1), '') END",
     ),
+    // Points in time.
+    ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
+    // JSON.
+    ("json_agg", 1, "to_json(array_agg($1))"),
+    ("jsonb_agg", 1, "to_json(array_agg($1))"),
+    ("json_group_array", 1, "to_json(array_agg($1))"),
+    ("json_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
+    ("jsonb_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
+    ("json_array_length", 1, "json_length($1)"),
+    ("jsonb_array_length", 1, "json_length($1)"),
 ];
 
 static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
@@ -83,7 +98,7 @@ static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
 /// What a call stands for.
 pub(super) fn expanded(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
-    if function.filter.is_some() || function.null_treatment.is_some() || name.quote_style.is_some() {
+    if function.null_treatment.is_some() || name.quote_style.is_some() {
         return None;
     }
     let given: &[FunctionArg] = match &function.args {
@@ -115,10 +130,13 @@ pub(super) fn expanded(function: &Function) -> Option<Expr> {
         }
         ControlFlow::<()>::Continue(())
     });
-    match (&mut expr, &function.over) {
-        (_, None) => Some(Expr::Nested(Box::new(expr))),
-        (Expr::Function(inner), Some(_)) => {
+    match (&mut expr, &function.over, &function.filter) {
+        (_, None, None) => Some(Expr::Nested(Box::new(expr))),
+        (Expr::Function(inner), ..) if inner.filter.is_none() || function.filter.is_none() => {
             inner.over.clone_from(&function.over);
+            if function.filter.is_some() {
+                inner.filter.clone_from(&function.filter);
+            }
             Some(expr)
         }
         _ => None,

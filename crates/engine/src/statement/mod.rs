@@ -7,6 +7,7 @@ mod array_of;
 mod asked;
 mod attach;
 mod backup;
+mod calls;
 mod chains;
 mod collation;
 mod column;
@@ -14,18 +15,22 @@ mod complete;
 mod constraint;
 mod copy;
 mod ddl;
+mod deferred;
 mod describe;
 mod direct;
+mod explain_options;
 mod expression;
 mod forms;
 mod gate;
 mod given;
 mod grouping;
+mod having;
 mod index;
 mod insert;
 mod lists;
 pub(crate) mod literal;
 mod macros;
+mod maintenance;
 mod merge;
 mod names;
 mod natural;
@@ -53,10 +58,13 @@ mod using;
 mod values;
 mod watched;
 mod windows;
+mod wire_names;
+mod wire_rows;
 mod with;
 mod write;
 
 pub(crate) use array_of::array_of;
+pub(crate) use backup::deferral;
 pub(crate) use complete::default_of;
 pub(crate) use ddl::fold;
 pub(crate) use gate::{STACK_BYTES_MAX, too_complex};
@@ -71,11 +79,14 @@ pub use split::{split_statements, statement_is_complete};
 use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
+pub use wire_names::shown_name;
 
+use crate::advisory::may_lock;
 use crate::error::{from_datafusion, wrong_parameters};
 use crate::memory::for_text;
 use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use alter::ConstraintComment;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
@@ -89,6 +100,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use explain_options::ExplainOptions;
 use gate::{check_size, with_room};
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -122,6 +134,7 @@ impl Session {
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _running = self.enter();
+        self.origins.lock().clear();
         self.note_statement(sql);
         let remembered = self.remembered.lock().get(sql);
         match remembered {
@@ -137,7 +150,7 @@ impl Session {
                 let start = || self.start_unpinned();
                 return self.in_transaction_from(start, sql, ATTEMPTS, || Ok(Outcome::batch(batch.clone())));
             }
-            Some(Parsed::Other(statement, given)) if given == positional(parameters) => {
+            Some(Parsed::Other(statement, given)) if given == positional(parameters) && !may_lock(sql) => {
                 return self.in_transaction(sql, || {
                     let statement = DfStatement::Statement(Box::new(statement.as_ref().clone()));
                     self.execute_parsed(statement, parameters)
@@ -155,14 +168,38 @@ impl Session {
             let parameters = if last { parameters } else { &Parameters::None };
             let may_change = !keeps_state(statement);
             self.forget_state(may_change);
+            let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {
                 check_size(statement)?;
-                self.execute_one(statement, parameters).map_err(|error| located_within(error, statement, sql))
+                let outcome = match locks {
+                    true => self.with_locks(|| self.computed(self.execute_one(statement, parameters)?)),
+                    false => self.execute_one(statement, parameters),
+                };
+                outcome.map_err(|error| located_within(error, statement, sql))
             });
+            if !self.is_in_transaction() {
+                self.locks.end_transaction();
+            }
             self.forget_state(may_change);
             outcome = result?;
         }
         Ok(outcome)
+    }
+
+    /// Parses a statement of the caller's.
+    pub(super) fn parse_own(&self, sql: &str) -> Result<DfStatement> {
+        match self.settings.is_wire() {
+            true => parse_for_wire(sql),
+            false => parse(sql),
+        }
+    }
+
+    /// Names the columns of a query that gives what a statement of the caller's asks for.
+    pub(super) fn name_columns(&self, query: &mut Query) {
+        if self.settings.is_wire() {
+            wire_names::name_query(query);
+        }
+        name_columns(query);
     }
 
     /// A query that is written for a statement of the caller's, parsed once for all times that it runs.
@@ -186,6 +223,17 @@ impl Session {
         if may_change {
             *self.spare_state.lock() = None;
             self.remembered.lock().forget_results();
+        }
+    }
+
+    /// The outcome with all its rows.
+    fn computed(&self, outcome: Outcome) -> Result<Outcome> {
+        match outcome {
+            stream @ Outcome::Stream { .. } => {
+                let (schema, batches) = self.collect_rows(stream)?;
+                Ok(Outcome::Batches { schema, batches })
+            }
+            other => Ok(other),
         }
     }
 
@@ -213,13 +261,26 @@ impl Session {
             ["ALTER", "SEQUENCE", ..] => self.alter_sequence(sql),
             ["ALTER", "TABLE", ..] if let Some(alter) = AlterMaker::of(sql) => self.alter_maker(&alter),
             ["PRAGMA", ..] => self.pragma(sql),
+            ["EXPLAIN", ..] if let Some(options) = ExplainOptions::of(sql)? => {
+                self.explain_with(&options, parameters)
+            }
+            ["VACUUM", ..] => self.vacuum_tables(sql),
+            ["ANALYZE" | "ANALYSE", ..] => self.analyze_tables(sql),
+            ["CREATE" | "DROP", "EXTENSION", ..] => self.extension(sql),
+            ["REFRESH", "MATERIALIZED", ..] => Err(Error::unsupported(
+                "materialized views are not supported; write the table anew from its query",
+            )),
+            ["SET", "CONSTRAINTS", ..] => self.set_constraints(sql),
+            ["COMMENT", "ON", ..] if let Some(comment) = ConstraintComment::of(sql)? => {
+                self.comment_constraint(comment)
+            }
             ["CHECKPOINT", ..] => {
                 self.identity.privileges.check_write()?;
                 self.scope.current_database()?.database.checkpoint()?;
                 Ok(DONE)
             }
             _ => {
-                let mut statement = parse(&number_placeholders(sql, parameters)?)?;
+                let mut statement = self.parse_own(&number_placeholders(sql, parameters)?)?;
                 let mut of_literals = false;
                 if let DfStatement::Statement(inner) = &mut statement
                     && keeps_state(sql)
@@ -292,7 +353,7 @@ impl Session {
                 if let Some(outcome) = self.whole_table(&query)? {
                     return Ok(outcome);
                 }
-                name_columns(&mut query);
+                self.name_columns(&mut query);
                 let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
                 self.query_for_result(statement, parameters)
             }
@@ -504,36 +565,6 @@ impl Session {
         let batch = RecordBatch::try_from_iter(columns)
             .map_err(|error| Error::internal(format!("cannot list the damage: {error}")))?;
         Ok(Outcome::batch(batch))
-    }
-
-    fn summarize(&self, sql: &str) -> Result<Outcome> {
-        let source = sql.trim()["SUMMARIZE".len()..].trim();
-        let is_query = matches!(
-            leading_words(source).first().map(String::as_str),
-            Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
-        );
-        let source = if is_query { format!("({source}) AS source") } else { source.to_string() };
-        let rows = self.query(
-            parse(&format!("SELECT * FROM {source} WHERE true OR random() > 2"))?,
-            &Parameters::None,
-        )?;
-        let (Outcome::Stream { schema, .. } | Outcome::Batches { schema, .. }) = rows else {
-            return Err(Error::internal("a query to summarize gave no rows"));
-        };
-        let columns = schema
-            .fields()
-            .iter()
-            .map(|field| {
-                let name = LogicalType::from_arrow(field)?.to_string();
-                Ok((field.name().clone(), field.data_type().clone(), name))
-            })
-            .collect::<Result<Vec<summarize::Column>>>()?;
-        let statement = parse(&summarize::summarize_sql(&source, &columns))?;
-        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
-        let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
-            return Err(Error::internal("a summary is one row"));
-        };
-        Ok(Outcome::batch(summarize::unpivot(wide, &columns)?))
     }
 
     /// `CALL tpch_generate(sf => 1)`: the eight TPC-H tables, in one transaction.
@@ -816,7 +847,13 @@ fn tokens_of(sql: &str) -> Vec<Token> {
 /// `Syntax`, which is 54001 where the text is too complex.
 fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
-    let tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    // A text between dollars stands wherever one may stand, as in COMMENT ON.
+    for token in &mut tokens {
+        if let Token::DollarQuotedString(text) = &mut token.token {
+            token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
+        }
+    }
     // Another dialect may have other tokens.
     gate::check(tokens.iter().map(|token| &token.token))?;
     let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
@@ -855,15 +892,29 @@ fn in_any(sql: &str, has: &dyn Fn(&[&str]) -> bool) -> Result<VecDeque<DfStateme
     others.map_err(|_| error)
 }
 
+/// [`parse`] of a statement of a session that speaks PostgreSQL's protocol: unnamed columns get the names that PostgreSQL
+/// gives them, and functions that give rows give them among the columns of a query, too.
+pub(crate) fn parse_for_wire(sql: &str) -> Result<DfStatement> {
+    parse_and(sql, |statement| {
+        wire_names::name_columns(statement);
+        wire_rows::unnest_lists(statement);
+    })
+}
+
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
 pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
+    parse_and(sql, |_| {})
+}
+
+/// [`parse`] with something done to the statement as it is written.
+fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement> {
     check_size(sql)?;
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
     if let Some(known) = phrases::known(&tokens) {
-        return parse(&known.iter().map(Token::to_string).collect::<String>());
+        return parse_and(&known.iter().map(Token::to_string).collect::<String>(), prepare);
     }
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
@@ -890,6 +941,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
     match (statements.pop_front(), statements.is_empty()) {
         (Some(mut statement), true) => {
             if let Some(inner) = explained(&mut statement) {
+                prepare(inner);
                 if has(&["AND", "OR"]) {
                     chains::balance(inner);
                 }
@@ -912,6 +964,7 @@ pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
                     shapes::rewrite(inner);
                 }
                 forms::rewrite(inner)?;
+                having::rewrite(inner);
                 if has(&["USING"]) {
                     using::rewrite(inner)?;
                 }

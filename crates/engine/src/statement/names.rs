@@ -43,7 +43,7 @@ pub(super) fn names_given(query: &Query) -> Vec<String> {
 }
 
 /// The SELECT that gives a query's columns their names.
-fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+pub(super) fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
         SetExpr::SetOperation { left, .. } => first_select(left),

@@ -1,15 +1,19 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
+use super::explain_options::{COLUMN, ExplainOptions};
 use super::gate::{check_size, with_room};
 use super::given::needs_values;
-use super::names::name_columns;
-use super::query::{plan_statement, planning_error};
+use super::place::located;
+use super::query::{in_own_forms, plan_statement, planning_error};
 use super::types::logical_type;
-use super::{leading_words, parse, parse_query};
+use super::{leading_words, parse_query};
 use crate::memory::for_text;
+use crate::origin::{Origin, origins};
 use crate::session::{Parameters, Session};
-use arrow::datatypes::Schema;
-use datafusion::logical_expr::LogicalPlan;
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ParamValues, ScalarValue};
+use datafusion::logical_expr::{Expr as PlanExpr, ExprSchemable, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr,
@@ -39,6 +43,8 @@ pub struct Described {
     /// `None` where nothing in the statement tells the type.
     pub parameters: Vec<Option<LogicalType>>,
     pub gives: Gives,
+    /// Of the columns that it gives, for a client of PostgreSQL's protocol.
+    pub origins: Vec<Option<Origin>>,
 }
 
 /// Numbers the parameters of a statement that have names, and gives their values in that order; `None` where they have none.
@@ -78,68 +84,76 @@ pub(super) fn numbered(statement: &mut DfStatement, parameters: &Parameters) -> 
 type Known = HashMap<usize, LogicalType>;
 
 impl Session {
-    /// Describes one statement, with `$1` for its parameters.
+    /// Describes one statement, with `$1` for its parameters, of which the first ones may have types that the caller gives.
     ///
     /// # Errors
     /// Those of parsing it, and of planning it if it is a query.
-    pub fn describe_statement(&self, sql: &str) -> Result<Described> {
+    pub fn describe_statement(&self, sql: &str, given: &[Option<DataType>]) -> Result<Described> {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         with_room(sql, || {
             let _running = self.enter();
             self.check_killed()?;
             self.in_transaction(sql, || {
                 check_size(sql)?;
-                self.describe_one(sql).map_err(|error| located(error, sql))
+                self.describe_one(sql, given).map_err(|error| located(error, sql))
             })
         })
     }
 
-    fn describe_one(&self, sql: &str) -> Result<Described> {
+    fn describe_one(&self, sql: &str, given: &[Option<DataType>]) -> Result<Described> {
         let words = leading_words(sql);
-        let without = |gives| Ok(Described { parameters: Vec::new(), gives });
+        let without = |gives| Ok(Described { parameters: Vec::new(), gives, origins: Vec::new() });
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
             ["SUMMARIZE" | "CHECK" | "PRAGMA", ..] | ["SHOW", "DATABASES", ..] => {
                 return without(Gives::Unknown);
             }
             ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]
             | ["CREATE" | "ALTER", "SEQUENCE", ..] => return without(Gives::Nothing),
+            ["EXPLAIN", ..] if ExplainOptions::of(sql)?.is_some_and(|options| options.json) => {
+                return without(Gives::Rows(vec![(COLUMN.into(), LogicalType::Json, false)]));
+            }
             _ => {}
         }
-        let mut statement = match parse(sql)? {
+        let mut statement = match self.parse_own(sql)? {
             DfStatement::Statement(statement) => statement,
             DfStatement::Explain(explain) => {
                 let column = |name: &str| (name.to_string(), LogicalType::Varchar, false);
                 let gives = Gives::Rows(["plan_type", "plan"].map(column).into());
-                return Ok(Described { gives, ..self.describe_one(&explain.statement.to_string())? });
+                let explained = self.describe_one(&explain.statement.to_string(), given)?;
+                return Ok(Described { gives, origins: Vec::new(), ..explained });
             }
             _ => return without(Gives::Unknown),
         };
         let count = placeholders(statement.as_ref());
         if let Statement::Query(query) = statement.as_mut() {
-            name_columns(query);
+            self.name_columns(query);
         }
         let told = told_by_syntax(statement.as_ref());
         let lists = without_lists(statement.as_mut());
         let mut known = Known::new();
+        let mut origins = Vec::new();
         let needs_values = needs_values(statement.as_ref());
         let gives = match *statement {
             Statement::Query(query) => match self.plan_with_placeholders(Statement::Query(query)) {
                 Ok(plan) => {
                     known = types_of(&plan);
-                    Gives::Rows(columns(plan.schema().as_arrow())?)
+                    known.extend(told.clone());
+                    let types = Types { given, known: &known };
+                    origins = self.origins_of(&plan);
+                    Gives::Rows(self.columns_given(plan, &types)?)
                 }
                 Err(_) if needs_values => Gives::Unknown,
                 Err(error) => return Err(error),
             },
-            Statement::Insert(insert) => self.describe_insert(&insert, &mut known)?,
-            Statement::Update(update) => self.describe_update(&update, &mut known)?,
-            Statement::Delete(delete) => self.describe_delete(&delete, &mut known)?,
+            Statement::Insert(insert) => self.describe_insert(&insert, &mut known, given)?,
+            Statement::Update(update) => self.describe_update(&update, &mut known, given)?,
+            Statement::Delete(delete) => self.describe_delete(&delete, &mut known, given)?,
             Statement::Merge(merge) => {
                 let items = match &merge.output {
                     Some(OutputClause::Returning { select_items, .. }) => Some(select_items.as_slice()),
                     _ => None,
                 };
-                self.returned(&merge.table.to_string(), items)?
+                self.returned(&merge.table.to_string(), items, &Types { given, known: &known })?
             }
             Statement::Explain { .. }
             | Statement::ExplainTable { .. }
@@ -156,7 +170,7 @@ impl Session {
         }
         known.extend(told);
         let parameters = (1..=count).map(|number| known.remove(&number)).collect();
-        Ok(Described { parameters, gives })
+        Ok(Described { parameters, gives, origins })
     }
 
     fn plan_with_placeholders(&self, statement: Statement) -> Result<LogicalPlan> {
@@ -185,7 +199,12 @@ impl Session {
         Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
     }
 
-    fn describe_insert(&self, insert: &Insert, known: &mut Known) -> Result<Gives> {
+    fn describe_insert(
+        &self,
+        insert: &Insert,
+        known: &mut Known,
+        given: &[Option<DataType>],
+    ) -> Result<Gives> {
         let TableObject::TableName(table) = &insert.table else { return Ok(Gives::Unknown) };
         let name = table.to_string();
         if let Some(entry) = self.entry(&name)?
@@ -224,10 +243,15 @@ impl Session {
             }
             self.learn(&source.to_string(), known);
         }
-        self.returned(&name, insert.returning.as_deref())
+        self.returned(&name, insert.returning.as_deref(), &Types { given, known })
     }
 
-    fn describe_update(&self, update: &Update, known: &mut Known) -> Result<Gives> {
+    fn describe_update(
+        &self,
+        update: &Update,
+        known: &mut Known,
+        given: &[Option<DataType>],
+    ) -> Result<Gives> {
         let name = update.table.relation.to_string();
         let table = name.split_whitespace().next().unwrap_or_default();
         let entry = self.entry(table)?;
@@ -255,27 +279,53 @@ impl Session {
         let condition =
             update.selection.as_ref().map_or(String::new(), |condition| format!(" WHERE {condition}"));
         self.learn(&format!("SELECT {} FROM {}{condition}", items.join(", "), tables.join(", ")), known);
-        self.returned(&tables.join(", "), update.returning.as_deref())
+        self.returned(&tables.join(", "), update.returning.as_deref(), &Types { given, known })
     }
 
-    fn describe_delete(&self, delete: &Delete, known: &mut Known) -> Result<Gives> {
+    fn describe_delete(
+        &self,
+        delete: &Delete,
+        known: &mut Known,
+        given: &[Option<DataType>],
+    ) -> Result<Gives> {
         let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
         let using = delete.using.as_deref().unwrap_or_default();
         let tables: Vec<String> = from.iter().chain(using).map(TableWithJoins::to_string).collect();
         if let Some(condition) = &delete.selection {
             self.learn(&format!("SELECT 1 FROM {} WHERE {condition}", tables.join(", ")), known);
         }
-        self.returned(&tables.join(", "), delete.returning.as_deref())
+        self.returned(&tables.join(", "), delete.returning.as_deref(), &Types { given, known })
     }
 
     /// The columns of RETURNING.
-    fn returned(&self, table: &str, items: Option<&[SelectItem]>) -> Result<Gives> {
+    fn returned(&self, table: &str, items: Option<&[SelectItem]>, types: &Types<'_>) -> Result<Gives> {
         let Some(items) = items else { return Ok(Gives::Nothing) };
         let items: Vec<String> = items.iter().map(SelectItem::to_string).collect();
         let mut query = parse_query(&format!("SELECT {} FROM {table}", items.join(", ")))?;
-        name_columns(&mut query);
+        self.name_columns(&mut query);
         let plan = self.plan_with_placeholders(Statement::Query(Box::new(query)))?;
-        Ok(Gives::Rows(columns(plan.schema().as_arrow())?))
+        Ok(Gives::Rows(self.columns_given(plan, types)?))
+    }
+
+    /// The columns that a query gives when it runs, whose types follow from those of its parameters: those of the plan as it is
+    /// with values of these types. What cannot be planned without the values themselves is described as it is written.
+    fn columns_given(&self, plan: LogicalPlan, types: &Types<'_>) -> Result<Vec<DescribedColumn>> {
+        let state = self.context.state();
+        let written = columns(plan.schema().as_arrow())?;
+        let coerced = types.nulls_for(&plan).and_then(|values| {
+            let plan = in_own_forms(plan.with_param_values(values)?)?;
+            state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})
+        });
+        let Ok(coerced) = coerced else { return Ok(written) };
+        // Whether NULL may be in a column is not known from parameters that are all NULL.
+        let coerced = columns(coerced.schema().as_arrow())?.into_iter().zip(written);
+        Ok(coerced
+            .map(|((name, logical_type, _), (_, _, nullable))| (name, logical_type, nullable))
+            .collect())
+    }
+
+    fn origins_of(&self, plan: &LogicalPlan) -> Vec<Option<Origin>> {
+        if self.settings.is_wire() { origins(plan, &self.scope) } else { Vec::new() }
     }
 
     /// Aborts the open transaction, as an error in one of its statements does.
@@ -283,6 +333,30 @@ impl Session {
         if let Some(explicit) = self.transaction.lock().as_mut() {
             explicit.abort(why);
         }
+    }
+}
+
+/// What there is to know of parameters' types: what the caller says, which is what its values will be, and what the statement says.
+struct Types<'a> {
+    given: &'a [Option<DataType>],
+    known: &'a Known,
+}
+
+impl Types<'_> {
+    /// A NULL of the right type for each parameter of a plan.
+    fn nulls_for(&self, plan: &LogicalPlan) -> datafusion::error::Result<ParamValues> {
+        let names = plan.get_parameter_names()?;
+        let highest = names.iter().filter_map(|name| name.strip_prefix('$')?.parse::<usize>().ok()).max();
+        let null = |number: usize| match self.given.get(number - 1).cloned().flatten() {
+            Some(given) => ScalarValue::try_from(&given),
+            None => match self.known.get(&number) {
+                Some(known) => ScalarValue::try_from(&known.arrow_type()),
+                // As which it will be told, and given.
+                None => Ok(ScalarValue::Utf8(None)),
+            },
+        };
+        let nulls = (1..=highest.unwrap_or(0)).map(null);
+        nulls.collect::<datafusion::error::Result<Vec<_>>>().map(ParamValues::from)
     }
 }
 
@@ -382,5 +456,83 @@ fn types_of(plan: &LogicalPlan) -> Known {
         let number = name.strip_prefix('$')?.parse().ok()?;
         Some((number, LogicalType::from_arrow(field?.as_ref()).ok()?))
     });
-    known.collect()
+    let mut known = known.collect();
+    // Only what can be told is learnt.
+    let _done = plan.apply_with_subqueries(|node| {
+        learn_from_siblings(node, &mut known);
+        Ok(TreeNodeRecursion::Continue)
+    });
+    known
+}
+
+/// Functions whose arguments are of one type.
+const OF_ONE_TYPE: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "ifnull"];
+
+/// Parameters that are results of a CASE, arguments of COALESCE or columns of a UNION have the type of what stands beside them.
+fn learn_from_siblings(node: &LogicalPlan, known: &mut Known) {
+    if let LogicalPlan::Union(union) = node {
+        for (place, field) in union.schema.fields().iter().enumerate() {
+            let items: Vec<&PlanExpr> = union.inputs.iter().filter_map(|input| item(input, place)).collect();
+            let typed = union.inputs.iter().filter(|input| !item(input, place).is_some_and(is_placeholder));
+            let field = typed.map(|input| input.schema().field(place)).next().unwrap_or(field);
+            if let Ok(logical_type) = LogicalType::from_arrow(field) {
+                learn_alike(&items, &logical_type, known);
+            }
+        }
+    }
+    let inputs = node.inputs().into_iter().map(|input| input.schema().as_ref().clone());
+    let schema = inputs.reduce(|mut merged, schema| {
+        merged.merge(&schema);
+        merged
+    });
+    let schema = schema.unwrap_or_else(DFSchema::empty);
+    let _done = node.apply_expressions(|expr| {
+        expr.apply(|part| {
+            let alike: Vec<&PlanExpr> = match part {
+                PlanExpr::Case(case) => {
+                    let results = case.when_then_expr.iter().map(|(_, result)| result);
+                    results.chain(&case.else_expr).map(Box::as_ref).collect()
+                }
+                PlanExpr::ScalarFunction(function) if OF_ONE_TYPE.contains(&function.name()) => {
+                    function.args.iter().collect()
+                }
+                _ => Vec::new(),
+            };
+            let typed = alike.iter().find(|expr| !is_placeholder(expr) && !is_null(expr));
+            if let Some(field) = typed.and_then(|typed| typed.to_field(&schema).ok())
+                && let Ok(logical_type) = LogicalType::from_arrow(&field.1)
+            {
+                learn_alike(&alike, &logical_type, known);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+}
+
+fn learn_alike(exprs: &[&PlanExpr], logical_type: &LogicalType, known: &mut Known) {
+    for expr in exprs {
+        if let PlanExpr::Placeholder(placeholder) = expr
+            && let Some(number) = placeholder.id.strip_prefix('$').and_then(|number| number.parse().ok())
+        {
+            known.entry(number).or_insert_with(|| logical_type.clone());
+        }
+    }
+}
+
+/// The expression of a query's column, without its name.
+fn item(plan: &LogicalPlan, place: usize) -> Option<&PlanExpr> {
+    let LogicalPlan::Projection(projection) = plan else { return None };
+    let mut expr = projection.expr.get(place)?;
+    while let PlanExpr::Alias(alias) = expr {
+        expr = &alias.expr;
+    }
+    Some(expr)
+}
+
+fn is_placeholder(expr: &PlanExpr) -> bool {
+    matches!(expr, PlanExpr::Placeholder(_))
+}
+
+fn is_null(expr: &PlanExpr) -> bool {
+    matches!(expr, PlanExpr::Literal(value, _) if value.is_null())
 }

@@ -17,8 +17,12 @@ use super::write::Target;
 use crate::catalog::{SEARCH, WITH_POSITIONS, search_from};
 use crate::error::{from_datafusion, is_about_the_text, is_of_twice_named};
 use crate::expansion;
+use crate::lateral::{self, has_lateral};
+use crate::levels;
+use crate::multiset;
 use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
+use crate::origin::{origins, origins_of_table};
 use crate::quantified::without_quantifiers;
 use crate::scalar::with_nullable_scalars;
 use crate::scan::StoredTable;
@@ -26,7 +30,7 @@ use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
 use crate::shared::{computed_once, table_expressions};
 use crate::transfer::{SessionTransfer, with_transfer};
-use crate::unnest::{Extent, has_subqueries, must_be_unnested, unnest};
+use crate::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
 use crate::values::project_subqueries;
 use crate::walk::any_node;
 use arrow::array::{ArrayRef, StringArray};
@@ -54,8 +58,8 @@ use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Mark, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
 
 /// A query for so many expressions of one table, or of none, is planned in less time than it takes to wake another thread.
 const ITEMS_MAX: usize = 16;
@@ -137,6 +141,9 @@ impl Session {
     pub(crate) fn whole_table(&self, query: &Query) -> Result<Option<Outcome>> {
         let Some(name) = only_table(query) else { return Ok(None) };
         let Some((table, snapshot)) = self.table_of(name, "") else { return Ok(None) };
+        if self.settings.is_wire() {
+            *self.origins.lock() = origins_of_table(&table, &snapshot, &self.scope);
+        }
         let plan = StoredPlan::whole(&table, &snapshot);
         plan.open(self.engine.options().threads).map(|stored| Some(Outcome::Stored(stored)))
     }
@@ -184,9 +191,15 @@ impl Session {
         let may_be_small = self.may_be_small(&statement);
         let planning = self.planning(state, statement, parameters)?;
         let (context, threads) = (self.context.clone(), self.engine.options().threads);
+        let of_wire = purpose == Purpose::Result && self.settings.is_wire();
+        let (scope, found) = (of_wire.then(|| self.scope.clone()), Arc::new(OnceLock::new()));
+        let finds = found.clone();
         let started = async move {
             let (plan, state) = planning.plan().await?;
             refuse_inner_writes(&plan)?;
+            if let Some(scope) = scope {
+                let _once = finds.set(origins(&plan, &scope));
+            }
             let outcome = match plan {
                 LogicalPlan::Statement(_)
                 | LogicalPlan::Ddl(DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_)) => {
@@ -214,7 +227,11 @@ impl Session {
             };
             Ok((outcome?, state))
         };
-        if may_be_small { self.wait_here(started) } else { self.wait_apart(started) }
+        let started = if may_be_small { self.wait_here(started) } else { self.wait_apart(started) };
+        if let Some(found) = found.get() {
+            self.origins.lock().clone_from(found);
+        }
+        started
     }
 
     /// Whether a query is for a few short expressions of one stored table, or of none.
@@ -565,10 +582,14 @@ impl Planning {
             return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
                 .with_sqlstate("07001"));
         }
-        let plan = without_quantifiers(plan).and_then(with_nullable_scalars);
-        let plan = plan.and_then(project_subqueries).and_then(project_conditions);
-        Ok((plan.map_err(from_datafusion)?, state))
+        Ok((in_own_forms(plan).map_err(from_datafusion)?, state))
     }
+}
+
+/// A plan in the forms that the engine's own rules give it before it is optimized.
+pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
+    let plan = without_quantifiers(plan).and_then(with_nullable_scalars)?;
+    project_subqueries(plan).and_then(project_conditions)
 }
 
 /// The plan of a statement. One that is refused for its names is planned again in forms that mean the same.
@@ -606,6 +627,7 @@ pub(super) async fn plan_written_out(
 /// The plan of a statement as it is, in which casts may stand beside what they cast.
 async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
+    let has_lateral = has_lateral(&statement);
     let plan = state.statement_to_plan(statement).await;
     let plan = match casts_apart {
         Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
@@ -613,8 +635,10 @@ async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::
         }
         _ => plan,
     };
-    let plan = plan?;
+    let plan = multiset::with_numbers(plan?)?;
     expansion::check(&plan)?;
+    levels::check(&plan)?;
+    let plan = if has_lateral { lateral::marked(plan)? } else { plan };
     computed_once(plan, &expressions)
 }
 
@@ -683,14 +707,18 @@ async fn plan_some_form(
         return plan_query(state, &plan, schema).await.map(|planned| (plan, planned));
     }
     let mut refused: Option<DataFusionError> = None;
-    if !must_be_unnested(&plan) {
+    let nests_deep = nests_deep(&plan);
+    if !nests_deep && !must_be_unnested(&plan) {
         match plan_query(state, &plan, schema).await {
             Ok(planned) => return Ok((plan, planned)),
             Err(error) => refused = Some(error),
         }
     }
-    for extent in [Extent::Needed, Extent::All] {
-        let planned = match unnest(state, plan.clone(), extent) {
+    let extents = if nests_deep { &[Extent::All][..] } else { &[Extent::Needed, Extent::All] };
+    for extent in extents {
+        let form = unnest(state, plan.clone(), *extent);
+        let form = if nests_deep { form.and_then(|form| nested_apart(state, form)) } else { form };
+        let planned = match form {
             Ok(form) => plan_query(state, &form, schema).await.map(|planned| (form, planned)),
             Err(why) => Err(why),
         };

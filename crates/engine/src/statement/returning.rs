@@ -1,6 +1,5 @@
 //! RETURNING: a query over the rows that a statement leaves or removes, and over what FROM or USING joined them with.
 
-use super::names::name_columns;
 use super::result::Purpose;
 use super::write::Target;
 use super::{parse, parse_query, quoted};
@@ -211,7 +210,7 @@ impl Session {
         let table = MemTable::try_new(schema, vec![rows]).map_err(from_datafusion)?;
         self.scope.given.write().insert(RETURNED.into(), Arc::new(table));
         let sql = format!("SELECT {items} FROM {RETURNED} AS {}", quoted(&target.alias));
-        let outcome = parse(&sql).and_then(|query| self.execute_parsed(query, parameters));
+        let outcome = self.parse_own(&sql).and_then(|query| self.execute_parsed(query, parameters));
         self.scope.given.write().clear();
         outcome
     }
@@ -225,7 +224,7 @@ impl Session {
         parameters: &Parameters,
     ) -> Result<Outcome> {
         let mut query = parse_query(&format!("SELECT {items} FROM {}", joined.from))?;
-        name_columns(&mut query);
+        self.name_columns(&mut query);
         let query = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
         let plan = self.plan(query, parameters)?;
         let rows = joined.rows(rows)?;

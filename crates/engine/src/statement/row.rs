@@ -36,6 +36,11 @@ fn has_rows(node: &impl Visit) -> bool {
             ControlFlow::Break(())
         }
         Expr::InList { expr, list, negated } if is_in_rows(expr, list, *negated) => ControlFlow::Break(()),
+        Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right)
+            if pairs(left, right).is_some() =>
+        {
+            ControlFlow::Break(())
+        }
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
@@ -84,6 +89,16 @@ impl VisitorMut for Rows {
                 if is_comparison(op) {
                     *expr = Expr::Nested(Box::new(in_order(pairs, op)));
                 }
+                ControlFlow::Continue(())
+            }
+            Expr::IsDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
+                let differ = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsDistinctFrom)).collect();
+                *expr = Expr::Nested(Box::new(joined(differ, &BinaryOperator::Or)));
+                ControlFlow::Continue(())
+            }
+            Expr::IsNotDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
+                let same = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsNotDistinctFrom)).collect();
+                *expr = Expr::Nested(Box::new(joined(same, &BinaryOperator::And)));
                 ControlFlow::Continue(())
             }
             Expr::InList { expr: row, list, negated } if is_in_rows(row, list, *negated) => {
@@ -186,6 +201,12 @@ fn is_comparison(op: &BinaryOperator) -> bool {
 fn comparison((left, right): (&Expr, &Expr), op: BinaryOperator) -> Expr {
     let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
     Expr::Nested(Box::new(Expr::BinaryOp { left: side(left), op, right: side(right) }))
+}
+
+/// A condition on two values in which NULL is a value like others.
+fn told_apart((left, right): (&Expr, &Expr), condition: fn(Box<Expr>, Box<Expr>) -> Expr) -> Expr {
+    let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
+    Expr::Nested(Box::new(condition(side(left), side(right))))
 }
 
 fn all_pairs_equal(pairs: Vec<(&Expr, &Expr)>) -> Expr {

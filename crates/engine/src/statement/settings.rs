@@ -156,7 +156,11 @@ impl Session {
                 self.scope.current_database()?.database.set_synchronous(*synchronous);
                 return Ok(Outcome::Done { rows_affected: None });
             }
-            "timezone" => return self.set_datafusion("datafusion.execution.time_zone", value),
+            "timezone" => {
+                let done = self.set_datafusion("datafusion.execution.time_zone", value)?;
+                self.settings.force(name, value);
+                return Ok(done);
+            }
             LOCK_TIMEOUT => {
                 self.settings.set(name, value)?;
                 return Ok(Outcome::Done { rows_affected: None });

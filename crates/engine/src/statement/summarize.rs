@@ -3,6 +3,9 @@
 //! One aggregate query reads the table once and gives one wide row, in which every column has the
 //! same slots; [`unpivot`] turns that row into a table. A slot that a type has no value for is NULL.
 
+use super::names::name_columns;
+use super::{leading_words, parse, parse_query};
+use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal32Array, Int64Array, Int64Builder, RecordBatch, StringArray,
     StringBuilder,
@@ -10,11 +13,11 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
 /// A column's name, Arrow type and SQL type.
-pub type Column = (String, DataType, String);
+type Column = (String, DataType, String);
 
 /// The slots of one column in the wide row.
 const SLOTS: usize = 9;
@@ -27,6 +30,37 @@ const QUANTILES: [usize; 3] = [5, 6, 7];
 const NON_NULL: usize = 8;
 
 const NULL: &str = "CAST(NULL AS VARCHAR)";
+
+impl Session {
+    /// One row for each column of a table, a view or a query.
+    pub(super) fn summarize(&self, sql: &str) -> Result<Outcome> {
+        let source = sql.trim()["SUMMARIZE".len()..].trim();
+        let is_query = matches!(
+            leading_words(source).first().map(String::as_str),
+            Some("SELECT" | "WITH" | "FROM" | "VALUES" | "TABLE")
+        );
+        let source = match is_query {
+            true => {
+                let mut query = parse_query(source)?;
+                name_columns(&mut query);
+                format!("({query})")
+            }
+            false => source.to_string(),
+        };
+        let plan = self.plan(parse(&format!("SELECT * FROM {source}"))?, &Parameters::None)?;
+        let columns = plan.schema().fields().iter().map(|field| {
+            let name = LogicalType::from_arrow(field)?.to_string();
+            Ok((field.name().clone(), field.data_type().clone(), name))
+        });
+        let columns = columns.collect::<Result<Vec<Column>>>()?;
+        let statement = parse(&summarize_sql(&source, &columns))?;
+        let (_, batches) = self.collect_rows(self.query(statement, &Parameters::None)?)?;
+        let Some(wide) = batches.iter().find(|batch| batch.num_rows() == 1) else {
+            return Err(Error::internal("a summary is one row"));
+        };
+        Ok(Outcome::batch(unpivot(wide, &columns)?))
+    }
+}
 
 /// What can be computed over a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,15 +84,16 @@ fn class(data_type: &DataType) -> Class {
     }
 }
 
-/// The aggregate query over `source`, a table name or a query in parentheses.
-pub fn summarize_sql(source: &str, columns: &[Column]) -> String {
+/// The aggregate query over `source`, a table name or a query in parentheses, whose columns it names
+/// by their places: their own names may be alike.
+fn summarize_sql(source: &str, columns: &[Column]) -> String {
     let mut slots = vec!["count(*) AS rows".to_string()];
-    for (index, (name, data_type, _)) in columns.iter().enumerate() {
-        let column = format!("\"{}\"", name.replace('"', "\"\""));
-        let expressions = expressions(&column, data_type);
+    for (index, (_, data_type, _)) in columns.iter().enumerate() {
+        let expressions = expressions(&format!("c{index}"), data_type);
         slots.extend(expressions.iter().enumerate().map(|(slot, sql)| format!("{sql} AS c{index}_{slot}")));
     }
-    format!("SELECT {} FROM {source}", slots.join(", "))
+    let names: Vec<String> = (0..columns.len()).map(|index| format!("c{index}")).collect();
+    format!("SELECT {} FROM {source} AS summarized({})", slots.join(", "), names.join(", "))
 }
 
 fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
@@ -89,8 +124,13 @@ fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
         slots[AVERAGE] = format!("avg({ticks})");
         slots[DEVIATION] = format!("stddev({ticks})");
     }
+    // An estimate is made of means, which infinite values have not.
+    let finite = match data_type.is_floating() {
+        true => format!(" FILTER (WHERE abs({ticks}) < CAST('inf' AS DOUBLE))"),
+        false => String::new(),
+    };
     for (slot, quantile) in QUANTILES.into_iter().zip(["0.25", "0.5", "0.75"]) {
-        slots[slot] = format!("approx_percentile_cont({ticks}, {quantile})");
+        slots[slot] = format!("approx_percentile_cont({ticks}, {quantile}){finite}");
     }
     slots
 }
@@ -99,7 +139,7 @@ fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
 ///
 /// # Errors
 /// `Internal` when the row is not that of [`summarize_sql`] for these columns.
-pub fn unpivot(wide: &RecordBatch, columns: &[Column]) -> Result<RecordBatch> {
+fn unpivot(wide: &RecordBatch, columns: &[Column]) -> Result<RecordBatch> {
     if wide.num_rows() != 1 || wide.num_columns() != 1 + SLOTS * columns.len() {
         return Err(Error::internal("the statistics do not fit the columns"));
     }
@@ -157,7 +197,9 @@ fn integer(value: &ArrayRef) -> Result<Option<i64>> {
 }
 
 fn text(value: &ArrayRef) -> Result<Option<String>> {
-    let options = FormatOptions::new().with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"));
+    let options = FormatOptions::new()
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
     let formatter =
         ArrayFormatter::try_new(value, &options).map_err(|error| Error::internal(error.to_string()))?;
     Ok(value.is_valid(0).then(|| formatter.value(0).to_string()))

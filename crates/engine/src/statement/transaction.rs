@@ -3,6 +3,7 @@
 
 use super::DONE;
 use super::ddl::fold;
+use super::deferred::Deferrals;
 use crate::scope::{Named, TEMPORARY};
 use crate::session::{Outcome, Session};
 use datafusion::sql::sqlparser::ast::{
@@ -27,10 +28,13 @@ pub(crate) struct Explicit {
     /// One for each database, by its name.
     transactions: Vec<(String, Transaction)>,
     pub read_only: bool,
+    /// In microseconds since 1970.
+    pub begun: i64,
     /// With a savepoint for each database.
     savepoints: Vec<(String, Vec<Savepoint>)>,
     /// The message of the error that aborted it.
     aborted: Option<String>,
+    pub(super) deferrals: Deferrals,
 }
 
 impl Explicit {
@@ -205,27 +209,29 @@ impl Session {
         if database != TEMPORARY {
             self.identity.privileges.check_write()?;
         }
-        let change = |transaction: &mut Transaction| {
+        let change = |transaction: &mut Transaction, deferrals: Option<&mut Deferrals>| {
             let value = change(transaction)?;
-            self.check_constraints(transaction)?;
+            self.check_constraints(transaction, deferrals)?;
             Ok(value)
         };
         let explicit = self.transaction.lock().take();
         let Some(mut explicit) = explicit else {
             let Named { database, snapshot, .. } = self.scope.database(database)?;
             let mut transaction = database.begin_at(snapshot, self.engine.options().threads)?;
-            let value = change(&mut transaction)?;
+            let value = change(&mut transaction, None)?;
             transaction.commit()?;
             return Ok(value);
         };
+        let mut deferrals = std::mem::take(&mut explicit.deferrals);
         let result = explicit.of_written(database).and_then(|transaction| {
             let before = transaction.savepoint()?;
-            let result = change(transaction);
+            let result = change(transaction, Some(&mut deferrals));
             if result.is_err() {
                 transaction.roll_back_to(&before);
             }
             result
         });
+        explicit.deferrals = deferrals;
         *self.transaction.lock() = Some(explicit);
         self.refresh()?;
         result
@@ -256,7 +262,16 @@ impl Session {
         let begin = |named: &Named| Ok((named.name.clone(), self.begin_in(named)?));
         let transactions = databases.iter().map(begin).collect::<Result<_>>()?;
         let number = self.transactions_begun.fetch_add(1, Ordering::Relaxed);
-        let explicit = Explicit { number, transactions, read_only, savepoints: Vec::new(), aborted: None };
+        let begun = chrono::Utc::now().timestamp_micros();
+        let explicit = Explicit {
+            number,
+            transactions,
+            read_only,
+            begun,
+            savepoints: Vec::new(),
+            aborted: None,
+            deferrals: Deferrals::default(),
+        };
         *self.transaction.lock() = Some(explicit);
         Ok(DONE)
     }
@@ -277,7 +292,7 @@ impl Session {
     }
 
     pub(super) fn commit(&self, chain: bool) -> Result<Outcome> {
-        let explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("COMMIT"))?;
+        let mut explicit = self.transaction.lock().take().ok_or_else(|| no_transaction("COMMIT"))?;
         let read_only = explicit.read_only;
         if let Some(error) = explicit.aborted.clone() {
             self.abandon(explicit)?;
@@ -286,6 +301,10 @@ impl Session {
                 format!("the transaction was rolled back, because an error had aborted it: {error}"),
             )
             .with_sqlstate("25P02"));
+        }
+        if let Err(error) = self.check_deferred(&mut explicit, true) {
+            self.abandon(explicit)?;
+            return Err(error);
         }
         explicit.commit()?;
         self.refresh()?;

@@ -8,7 +8,7 @@ use super::reply::Replies;
 use crate::Server;
 use crate::session::{idle_in_transaction, idle_transaction_time};
 use bytes::Bytes;
-use hypostyle::Connection;
+use hypostyle::{Connection, Held};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -41,6 +41,8 @@ impl From<Error> for Failure {
 pub(super) struct Batch {
     pub messages: Vec<Result<Message>>,
     pub room: OwnedSemaphorePermit,
+    /// The memory of the session's that they take, if they are many or large.
+    pub memory: Option<Held>,
 }
 
 /// What the client says.
@@ -48,7 +50,7 @@ pub(super) struct Input {
     receiver: Receiver<Batch>,
     waiting: VecDeque<Result<Message>>,
     /// Of those that wait.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<(OwnedSemaphorePermit, Option<Held>)>,
     runtime: Handle,
     server: Arc<Server>,
     connection: Connection,
@@ -74,9 +76,9 @@ impl Input {
             let waiting = async { tokio::time::timeout(LOOK_INTERVAL, self.receiver.recv()).await };
             match self.runtime.block_on(waiting) {
                 Ok(received) => {
-                    let Batch { messages, room } = received.ok_or(Failure::Gone)?;
+                    let Batch { messages, room, memory } = received.ok_or(Failure::Gone)?;
                     self.waiting.extend(messages);
-                    self.room = Some(room);
+                    self.room = Some((room, memory));
                 }
                 Err(_) => {
                     self.check_end(since).map_err(Failure::Fatal)?;

@@ -61,6 +61,7 @@ impl Command {
                 ahead.accept_any(&["WORK", "TRANSACTION"]);
                 if ahead.accept("TO") { run() } else { end(words, false) }
             }
+            "SET" if words.clone().accept("CONSTRAINTS") => run(),
             "SET" => Ok(Self::Setting(Setting::set(words)?)),
             "RESET" => Ok(Self::Setting(Setting::reset(words)?)),
             "SHOW" => Ok(match Setting::shown(words)? {

@@ -611,6 +611,10 @@ impl Incoming {
             self.bytes(extension as usize)?;
         }
         self.line += 1;
+        // PostgreSQL does without the mark of the end, and some clients, too.
+        if self.received.is_empty() && !self.receive()? {
+            return Ok(None);
+        }
         let count = self.bytes(2)?.get_i16();
         if count == -1 {
             while self.receive()? {}

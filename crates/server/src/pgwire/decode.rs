@@ -43,16 +43,28 @@ fn logical_type(scalar: PostgresType) -> LogicalType {
     }
 }
 
+/// The type that values of a parameter have whose type the client tells; `None` for one that it leaves open.
+pub(super) fn type_of_parameter(oid: u32) -> Option<DataType> {
+    let (scalar, is_array) = pg::by_oid(oid)?;
+    // A number's own digits decide on its precision.
+    let is_numeric = scalar == pg::NUMERIC && !is_array;
+    Some(if is_numeric { DataType::Decimal128(38, 10) } else { of_parameter(scalar, is_array).arrow_type() })
+}
+
+fn of_parameter(scalar: PostgresType, is_array: bool) -> LogicalType {
+    match is_array {
+        true => LogicalType::List { element: Box::new(logical_type(scalar)) },
+        false => logical_type(scalar),
+    }
+}
+
 /// The value of a parameter, of a session with a time zone.
 ///
 /// # Errors
 /// `22P02` for a text, `22P03` for bytes that are no value of the type.
 pub(super) fn parameter(value: Option<&Bytes>, oid: u32, binary: bool, zone: &str) -> Result<ScalarValue> {
     let (scalar, is_array) = pg::by_oid(oid).unwrap_or((pg::TEXT, false));
-    let of = match is_array {
-        true => LogicalType::List { element: Box::new(logical_type(scalar)) },
-        false => logical_type(scalar),
-    };
+    let of = of_parameter(scalar, is_array);
     let Some(value) = value else {
         return match oid {
             // NULL takes the type of what is around it.
@@ -134,11 +146,20 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType, zone: &str) -> Re
             cast(&(Arc::new(trimmed) as ArrayRef), &of.arrow_type())
         }
         LogicalType::Date | LogicalType::Time | LogicalType::Timestamp { .. } => {
+            let is_infinite =
+                |text: &str| text.trim().trim_start_matches('-').eq_ignore_ascii_case("infinity");
+            if each().flatten().any(is_infinite) {
+                return Err(infinite());
+            }
             let texts: ArrayRef = Arc::new(texts.clone());
             pg::of_texts(&texts, of, zone)
         }
         _ => cast(&(Arc::new(texts.clone()) as ArrayRef), &of.arrow_type()),
     }
+}
+
+fn infinite() -> Error {
+    Error::unsupported("there are no infinite dates and times; write NULL, or one that is far away")
 }
 
 fn cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
@@ -365,7 +386,10 @@ pub(super) fn binary_scalar(value: Bytes, scalar: PostgresType) -> Result<Scalar
         oid if oid == pg::NUMERIC.oid => numeric(&numeric_text(value.clone()).ok_or_else(wrong)?)?,
         oid if oid == pg::BYTEA.oid => ScalarValue::LargeBinary(Some(value.to_vec())),
         oid if oid == pg::DATE.oid => {
-            let given = fixed(&value).map(i32::from_be_bytes).filter(|days| *days != i32::MIN);
+            let given = fixed(&value).map(i32::from_be_bytes);
+            if given.is_some_and(|days| [i32::MIN, i32::MAX].contains(&days)) {
+                return Err(infinite());
+            }
             let days = given.and_then(|days| days.checked_add(EPOCH_DAYS));
             ScalarValue::Date32(Some(days.ok_or_else(wrong)?))
         }
@@ -375,8 +399,10 @@ pub(super) fn binary_scalar(value: Bytes, scalar: PostgresType) -> Result<Scalar
         }
         oid if oid == pg::TIMESTAMP.oid || oid == pg::TIMESTAMPTZ.oid => {
             let zone = (oid == pg::TIMESTAMPTZ.oid).then(|| "UTC".into());
-            // There is no infinity: the greatest number overflows.
-            let given = Some(i64_of()?).filter(|microseconds| *microseconds != i64::MIN).ok_or_else(wrong)?;
+            let given = i64_of()?;
+            if [i64::MIN, i64::MAX].contains(&given) {
+                return Err(infinite());
+            }
             let microseconds = given.checked_add(EPOCH_MICROSECONDS).ok_or_else(wrong)?;
             ScalarValue::TimestampMicrosecond(Some(microseconds), zone)
         }

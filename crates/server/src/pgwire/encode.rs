@@ -9,13 +9,13 @@ use arrow::array::timezone::Tz;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Decimal256Array, FixedSizeBinaryArray,
     Float32Array, Float64Array, Int16Array, Int32Array, Int64Array, IntervalMonthDayNanoArray,
-    LargeBinaryArray, LargeListArray, StringArray, StringViewArray,
+    LargeBinaryArray, LargeListArray, StringArray, StringViewArray, UInt32Array,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Decimal256Type, DecimalType, Field, Float32Type, Float64Type,
     Int16Type, Int32Type, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Time64MicrosecondType, TimeUnit,
-    TimestampMicrosecondType,
+    TimestampMicrosecondType, UInt32Type,
 };
 use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::temporal_conversions::as_datetime_with_timezone;
@@ -41,6 +41,8 @@ enum Values {
     Int2(Int16Array),
     Int4(Int32Array),
     Int8(Int64Array),
+    /// The number of an object.
+    Oid(UInt32Array),
     Float4(Float32Array),
     Float8(Float64Array),
     Numeric128(Decimal128Array),
@@ -98,6 +100,7 @@ impl Cells {
             oid if oid == pg::INT2.oid => DataType::Int16,
             oid if oid == pg::INT4.oid => DataType::Int32,
             oid if oid == pg::INT8.oid => DataType::Int64,
+            oid if oid == pg::OID.oid || oid == pg::XID.oid => DataType::UInt32,
             oid if oid == pg::FLOAT4.oid => DataType::Float32,
             oid if oid == pg::FLOAT8.oid => DataType::Float64,
             oid if oid == pg::NUMERIC.oid => match array.data_type() {
@@ -124,6 +127,7 @@ impl Cells {
             DataType::Int16 => Values::Int2(array.as_primitive::<Int16Type>().clone()),
             DataType::Int32 => Values::Int4(array.as_primitive::<Int32Type>().clone()),
             DataType::Int64 => Values::Int8(array.as_primitive::<Int64Type>().clone()),
+            DataType::UInt32 => Values::Oid(array.as_primitive::<UInt32Type>().clone()),
             DataType::Float32 => Values::Float4(array.as_primitive::<Float32Type>().clone()),
             DataType::Float64 => Values::Float8(array.as_primitive::<Float64Type>().clone()),
             DataType::Decimal128(_, _) => Values::Numeric128(array.as_primitive::<Decimal128Type>().clone()),
@@ -142,6 +146,22 @@ impl Cells {
             _ => Values::Text(array.as_string_view().clone()),
         };
         Ok(Self { array, values })
+    }
+
+    /// Looks whether the values are those that an array has, which was to be another type's.
+    ///
+    /// # Errors
+    /// 0A000 when one has changed.
+    pub fn check_exact(&self, array: &ArrayRef, column: &Column) -> Result<()> {
+        let back = cast(&self.array, array.data_type());
+        if back.is_ok_and(|back| back.as_ref() == array.as_ref()) {
+            return Ok(());
+        }
+        Err(Error::unsupported(format!(
+            "column \"{}\" was described as {}, and a value of it is none; prepare the statement again, with the types of \
+             its parameters, or cast the column",
+            column.name, column.shown.scalar.sql
+        )))
     }
 
     pub fn is_null(&self, row: usize) -> bool {
@@ -171,6 +191,7 @@ impl Cells {
             Values::Int2(array) => put_display(out, array.value(row)),
             Values::Int4(array) => put_display(out, array.value(row)),
             Values::Int8(array) => put_display(out, array.value(row)),
+            Values::Oid(array) => put_display(out, array.value(row)),
             Values::Float4(array) => {
                 let value = array.value(row);
                 put_float(out, f64::from(value), &format!("{value:e}"), 6);
@@ -248,6 +269,7 @@ impl Cells {
             Values::Int2(array) => out.put_i16(array.value(row)),
             Values::Int4(array) => out.put_i32(array.value(row)),
             Values::Int8(array) => out.put_i64(array.value(row)),
+            Values::Oid(array) => out.put_u32(array.value(row)),
             Values::Float4(array) => out.put_f32(array.value(row)),
             Values::Float8(array) => out.put_f64(array.value(row)),
             Values::Numeric128(array) => {

@@ -92,6 +92,11 @@ fn take_up_to(received: &mut BytesMut, max: usize) -> Result<Option<Message>> {
     }
 }
 
+/// The bytes of the message that has begun, as it says itself.
+pub(super) fn announced(received: &[u8]) -> usize {
+    head(received).map_or(0, |(_, length)| length.min(MESSAGE_BYTES_MAX))
+}
+
 fn head(received: &[u8]) -> Option<(u8, usize)> {
     let (kind, rest) = received.split_first()?;
     let length = rest.first_chunk::<LENGTH_BYTES>()?;

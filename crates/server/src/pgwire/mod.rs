@@ -36,7 +36,7 @@ use channel::{Batch, Input, Output};
 use hypostyle::Connection;
 use hypostyle_transport::keep_alive;
 use hypostyle_types::{Error, ErrorKind, Result};
-use message::take;
+use message::{announced, take};
 use presence::Presence;
 use reply::{Replies, Severity};
 use session::Session;
@@ -63,6 +63,10 @@ const WRITES_IN_FLIGHT: usize = 4;
 
 /// Bytes of messages that wait for the session; one message may have more.
 const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// So much of it takes no memory of the session's; what takes some is called so.
+const WAITING_BYTES_FREE: usize = 1 << 20;
+const WAITS: &str = "messages of a client";
 
 /// What a message takes that says nothing.
 const MESSAGE_BYTES_MIN: usize = 128;
@@ -185,6 +189,7 @@ fn open(client: &Client, identity: &Identity, server: &Arc<Server>) -> Result<(C
     let registered = server.cancels.add(&connection)?;
     let settings = connection.postgres_settings()?;
     settings.set_process(registered.key.process);
+    settings.set_wire();
     Ok((connection, registered))
 }
 
@@ -221,7 +226,7 @@ async fn run(mut client: Client, identity: Identity, server: &Arc<Server>, prese
         tracing::error!("no thread for a session: {error}");
         return;
     }
-    let reading = tokio::spawn(read(reader, received, message_sender, presence.clone()));
+    let reading = tokio::spawn(read(reader, received, message_sender, presence.clone(), connection.clone()));
     while let Some(bytes) = reply_receiver.recv().await {
         if !pass_on(&mut writer, &bytes, &connection, &presence).await {
             break;
@@ -266,8 +271,11 @@ async fn read(
     mut received: BytesMut,
     batches: Sender<Batch>,
     presence: Arc<Presence>,
+    connection: Connection,
 ) {
     let room = Arc::new(Semaphore::new(WAITING_BYTES_MAX));
+    // Of the message that is being received.
+    let mut memory = None;
     loop {
         let (mut messages, before) = (Vec::new(), received.len());
         let broken = loop {
@@ -283,14 +291,34 @@ async fn read(
         if !messages.is_empty() {
             // A message of few bytes takes some, too.
             let bytes = (before - received.len()).max(messages.len() * MESSAGE_BYTES_MIN);
-            let room = room.clone().acquire_many_owned(bytes.min(WAITING_BYTES_MAX) as u32).await;
-            let Ok(room) = room else { return };
-            if batches.send(Batch { messages, room }).await.is_err() {
+            let mut memory = memory.take();
+            let waiting = WAITING_BYTES_MAX - room.available_permits();
+            let mut wanted = bytes.min(WAITING_BYTES_MAX);
+            if memory.is_none() && waiting + bytes > WAITING_BYTES_FREE {
+                memory = connection.hold(WAITS, bytes as u64).unwrap_or_else(|_| {
+                    // Where there is no memory, nothing else waits.
+                    wanted = WAITING_BYTES_MAX;
+                    None
+                });
+            }
+            let Ok(room) = room.clone().acquire_many_owned(wanted as u32).await else { return };
+            if batches.send(Batch { messages, room, memory }).await.is_err() {
                 return;
             }
         }
         if broken {
             return;
+        }
+        let announced = announced(&received);
+        if memory.is_none() && announced > WAITING_BYTES_FREE {
+            memory = match connection.hold(WAITS, announced as u64) {
+                Ok(memory) => memory,
+                Err(error) => {
+                    let Ok(room) = room.clone().acquire_owned().await else { return };
+                    let _gone = batches.send(Batch { messages: vec![Err(error)], room, memory: None }).await;
+                    return;
+                }
+            };
         }
         match reader.read_buf(&mut received).await {
             Ok(0) | Err(_) => return presence.leave(),

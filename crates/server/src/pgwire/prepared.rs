@@ -2,6 +2,7 @@
 
 use super::column::Column;
 use super::command::Command;
+use super::decode::type_of_parameter;
 use super::rows::Rows;
 use hypostyle::postgres::{TEXT, by_oid, shown};
 use hypostyle::{Connection, ScalarValue, StatementDescription};
@@ -48,8 +49,16 @@ impl Statement {
             return Ok(known);
         }
         let description = match self.sql() {
-            Some(sql) => connection.describe(sql)?,
-            None => StatementDescription { parameters: Vec::new(), columns: None, runs_to_tell: false },
+            Some(sql) => {
+                let given: Vec<_> = self.types.iter().map(|oid| type_of_parameter(*oid)).collect();
+                connection.describe_with(sql, &given)?
+            }
+            None => StatementDescription {
+                parameters: Vec::new(),
+                columns: None,
+                runs_to_tell: false,
+                origins: Vec::new(),
+            },
         };
         Ok(self.description.get_or_init(|| description))
     }
@@ -76,7 +85,7 @@ impl Statement {
 
     /// The columns that the client was told of.
     pub fn told(&self) -> Option<Vec<Column>> {
-        self.description.get()?.columns.as_deref().map(Column::all)
+        Column::all_described(self.description.get()?)
     }
 
     /// The columns of the result, if there is one; `None` when the statement has to run to tell.
@@ -87,7 +96,7 @@ impl Statement {
         let description = self.description(connection)?;
         Ok(match description.runs_to_tell {
             true => None,
-            false => Some(description.columns.as_deref().map(Column::all)),
+            false => Some(Column::all_described(description)),
         })
     }
 }

@@ -100,9 +100,8 @@ impl Replies {
             body.put_u16(columns.len() as u16);
             for (index, column) in columns.iter().enumerate() {
                 put_text(body, &column.name);
-                // Neither the table nor the column that it comes from is told.
-                body.put_u32(0);
-                body.put_u16(0);
+                body.put_u32(column.table);
+                body.put_i16(column.number);
                 body.put_u32(column.oid);
                 body.put_i16(column.bytes);
                 body.put_i32(column.modifier);

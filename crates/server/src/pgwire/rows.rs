@@ -18,6 +18,8 @@ pub(super) struct Rows {
     connection: Connection,
     result: QueryResult,
     pub columns: Vec<Column>,
+    /// Which of them the client was told of as something else than they have become.
+    differ: Vec<bool>,
     zone: Tz,
     /// The rows of the current batch that have not been sent, from `next` on.
     batch: Option<RecordBatch>,
@@ -35,10 +37,10 @@ pub(super) struct Chunk {
 impl Rows {
     /// `columns` are those that the client was told, if it was.
     pub fn new(connection: Connection, result: QueryResult, columns: Option<Vec<Column>>, zone: Tz) -> Self {
-        let columns = columns
-            .filter(|columns| columns.len() == result.columns().len())
-            .unwrap_or_else(|| Column::of_result(&result));
-        Self { connection, result, columns, zone, batch: None, next: 0, position: 0 }
+        let own = Column::of_result(&result);
+        let told = columns.filter(|columns| columns.len() == own.len()).unwrap_or_else(|| own.clone());
+        let differ = told.iter().zip(&own).map(|(told, own)| told.oid != own.oid).collect();
+        Self { connection, result, columns: told, differ, zone, batch: None, next: 0, position: 0 }
     }
 
     /// The next rows, `most` of them; `None` at the end.
@@ -63,9 +65,15 @@ impl Rows {
         self.next += rows;
         self.position += rows as u64;
         self.batch = Some(batch);
-        let cells = part.columns().iter().zip(&self.columns);
-        let cells =
-            cells.map(|(array, column)| Cells::new(array, column, self.zone)).collect::<Result<_>>()?;
+        let columns = part.columns().iter().zip(self.columns.iter().zip(&self.differ));
+        let cells = columns.map(|(array, (column, differs))| {
+            let cells = Cells::new(array, column, self.zone)?;
+            if *differs {
+                cells.check_exact(array, column)?;
+            }
+            Ok(cells)
+        });
+        let cells = cells.collect::<Result<_>>()?;
         Ok(Some(Chunk { cells, rows }))
     }
 

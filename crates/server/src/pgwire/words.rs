@@ -205,6 +205,7 @@ pub(super) fn tag(sql: &str) -> String {
         "END" => "COMMIT".into(),
         "ABORT" => "ROLLBACK".into(),
         "TRUNCATE" => "TRUNCATE TABLE".into(),
+        "SET" => "SET CONSTRAINTS".into(),
         "CREATE" | "DROP" | "ALTER" => {
             let qualifiers =
                 ["OR", "REPLACE", "TEMP", "TEMPORARY", "LOCAL", "GLOBAL", "UNLOGGED", "RECURSIVE", "UNIQUE"];

@@ -118,6 +118,10 @@ fn convert_rows(
     if *target == LogicalType::Uuid && is_text(value_type) {
         return parse_uuids(array, name, row);
     }
+    if value_type.is_nested() && source != value_type {
+        let values = plain(array).map_err(does_not_fit(name))?;
+        return convert_rows(&values, name, target, row);
+    }
     let converted = match (target, &wanted) {
         _ if source == &wanted => array.clone(),
         _ if source.is_null() => cast_exactly(array, name, &wanted, target, row)?,
@@ -275,7 +279,8 @@ fn fits(source: &DataType, target: &LogicalType) -> bool {
         | Float
         | Double
         | Decimal { .. } => is_number(source),
-        Date => matches!(source, DataType::Date32 | DataType::Date64),
+        // pandas has no dates: they are the midnights that they begin with.
+        Date => matches!(source, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None)),
         Time => matches!(source, DataType::Time32(_) | DataType::Time64(_)),
         Timestamp { .. } => {
             matches!(source, DataType::Timestamp(_, _) | DataType::Date32 | DataType::Date64)
@@ -382,7 +387,8 @@ fn loses_quietly(from: &DataType, to: &DataType) -> bool {
     if let (Some(from), Some(to)) = (unit(from), unit(to)) {
         return from > to;
     }
-    (from.is_floating() && to.is_integer()) || *from == DataType::Date64
+    let is_instant = |data_type: &DataType| matches!(data_type, DataType::Timestamp(..) | DataType::Date64);
+    (from.is_floating() && to.is_integer()) || (is_instant(from) && *to == DataType::Date32)
 }
 
 fn first_difference(before: &ArrayRef, after: &ArrayRef) -> Option<usize> {

@@ -273,7 +273,7 @@ fn constraints(table: TableId) -> Vec<ConstraintEntry> {
     let (on_delete, on_update) = (ReferentialAction::NoAction, ReferentialAction::NoAction);
     let primary = ConstraintRule::PrimaryKey { columns: key.clone() };
     let foreign = ConstraintRule::ForeignKey { columns: refers, table, referred: key, on_delete, on_update };
-    let named = |(name, rule): (&str, _)| ConstraintEntry { name: name.into(), rule };
+    let named = |(name, rule): (&str, _)| ConstraintEntry::new(name, rule);
     [("t_pkey", primary), ("t_refers_fkey", foreign)].map(named).into()
 }
 

@@ -45,11 +45,18 @@ pub fn detect(path: &Path, options: &ReadOptions, known_names: &[&str]) -> Resul
         ))
     })?;
     let head = &head[CsvFormat::preamble(&head, options.skip)..];
-    let dialect = detect_dialect(path, options, head);
-    let Some((first, _)) = dialect.first_record(head) else {
+    let quoted = detect_dialect(path, options, head, options.quote.unwrap_or(Some(b'"')));
+    let Some((first, _)) = quoted.first_record(head) else {
         return Err(Error::invalid_input(format!("\"{}\" is empty: it has no columns", path.display())));
     };
-    let sample = sample(path, options, dialect, first.len())?;
+    let sampled = sample(path, options, quoted, first.len());
+    let is_sound = sampled.as_ref().is_ok_and(|sample| sample.is_even && !sample.is_misquoted);
+    let unquoted =
+        (!is_sound && options.quote.is_none()).then(|| without_quotes(path, options, quoted, head)).flatten();
+    let (dialect, first, sample) = match unquoted {
+        Some(unquoted) => unquoted,
+        None => (quoted, first, sampled?),
+    };
     let header = options.header.unwrap_or_else(|| is_header(&first, &sample, options, known_names));
     let mut guesses = sample.rest;
     if !header {
@@ -68,9 +75,26 @@ pub fn detect(path: &Path, options: &ReadOptions, known_names: &[&str]) -> Resul
     Ok(Detected { dialect, header, header_names: header.then_some(first), columns })
 }
 
-fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8]) -> Dialect {
-    let quote = options.quote.unwrap_or(Some(b'"'));
-    let escape = options.escape.filter(|escape| Some(*escape) != quote);
+/// The same file read with quotes as text, if all its records then have as many values, and its first
+/// one no quoted value: that of a file which quotes would have.
+fn without_quotes(
+    path: &Path,
+    options: &ReadOptions,
+    quoted: Dialect,
+    head: &[u8],
+) -> Option<(Dialect, Vec<String>, Sample)> {
+    let dialect = detect_dialect(path, options, head, None);
+    let (first, end) = dialect.first_record(head)?;
+    let opens = |value: &String| value.bytes().next() == quoted.quote;
+    if first.iter().any(opens) && !quoted.is_misquoted(&head[..end]) {
+        return None;
+    }
+    let sample = sample(path, options, dialect, first.len()).ok()?;
+    sample.is_even.then_some((dialect, first, sample))
+}
+
+fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8], quote: Option<u8>) -> Dialect {
+    let escape = options.escape.filter(|escape| quote.is_some() && Some(*escape) != quote);
     let dialect = Dialect { delimiter: b',', quote, escape };
     if let Some(delimiter) = options.delimiter {
         return Dialect { delimiter, ..dialect };
@@ -81,7 +105,7 @@ fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8]) -> Dialect {
     let fields = |delimiter: u8| {
         let dialect = Dialect { delimiter, ..dialect };
         // The last record may be cut off.
-        let records = dialect.records(&head[..dialect.last_record_end(head).0]);
+        let records = dialect.records(&head[..dialect.ends(head).end]);
         let mut counts =
             records.iter().take(DELIMITER_RECORDS).map(|record| dialect.values(&head[record.clone()]).len());
         let first = counts.next().unwrap_or(0);
@@ -102,6 +126,10 @@ fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8]) -> Dialect {
 struct Sample {
     first: Vec<Guess>,
     rest: Vec<Guess>,
+    /// All records have as many values.
+    is_even: bool,
+    /// There are quotes that are not where they should be.
+    is_misquoted: bool,
 }
 
 fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) -> Result<Sample> {
@@ -118,10 +146,12 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
     let rejects = Arc::new(Rejects::new(&lenient, ""));
     let files: Vec<PathBuf> = vec![path.to_path_buf()];
-    let mut sample = Sample { first: vec![Guess::default(); columns], rest: vec![Guess::default(); columns] };
+    let guesses = vec![Guess::default(); columns];
+    let mut sample = Sample { first: guesses.clone(), rest: guesses, is_even: true, is_misquoted: false };
     let mut rows = 0;
-    for chunk in Chunks::new(Arc::clone(&format), rejects, files, options.compression) {
+    for chunk in Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, options.compression) {
         let chunk = chunk?;
+        sample.is_misquoted |= dialect.is_misquoted(&chunk.bytes);
         for record in format.records(&chunk.bytes) {
             if options.sample_rows.is_some_and(|limit| rows > limit) {
                 return Ok(sample);
@@ -130,6 +160,7 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
             let guesses = if rows == 0 { &mut sample.first } else { &mut sample.rest };
             rows += 1;
             if values.len() != columns {
+                sample.is_even = false;
                 continue;
             }
             for (guess, value) in guesses.iter_mut().zip(&values) {
@@ -140,6 +171,8 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
             }
         }
     }
+    // What was left out is a quote that nothing closes.
+    sample.is_misquoted |= rejects.has_any();
     Ok(sample)
 }
 

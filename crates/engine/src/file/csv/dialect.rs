@@ -26,6 +26,17 @@ enum State {
     QuoteSeen,
 }
 
+/// What a look at the quotes and line ends of some bytes tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ends {
+    /// After the last whole record; 0 when there is none.
+    pub end: usize,
+    /// A quoted value goes on at the end of the bytes.
+    pub is_open: bool,
+    /// Something else than a delimiter or a line end comes after a quoted value.
+    pub is_misquoted: bool,
+}
+
 enum Event {
     Character,
     ValueEnd,
@@ -50,21 +61,21 @@ impl Dialect {
         }
     }
 
-    /// The end of the last whole record, and whether a quoted value goes on after it.
+    /// Where whole records end, and what their quotes tell.
     ///
     /// Every byte of every file passes here on one thread at a time, so this jumps from quote to quote.
-    pub fn last_record_end(&self, bytes: &[u8]) -> (usize, bool) {
+    pub fn ends(&self, bytes: &[u8]) -> Ends {
         let Some(quote) = self.quote.filter(|_| self.escape.is_none()) else {
-            return self.last_record_end_stepwise(bytes);
+            return self.ends_stepwise(bytes);
         };
-        let (mut at, mut end) = (0, 0);
+        let (mut at, mut ends) = (0, Ends::default());
         loop {
             let found = find(quote, bytes, at);
             let outside = &bytes[at..found.unwrap_or(bytes.len())];
             if let Some(last) = outside.iter().rposition(|byte| matches!(byte, b'\n' | b'\r')) {
-                end = at + last + 1;
+                ends.end = at + last + 1;
             }
-            let Some(found) = found else { return (end, false) };
+            let Some(found) = found else { return ends };
             at = found + 1;
             let opens =
                 found == 0 || matches!(bytes[found - 1], b'\n' | b'\r') || bytes[found - 1] == self.delimiter;
@@ -73,27 +84,40 @@ impl Dialect {
             }
             // Inside quotes, up to a quote that is not the first half of a doubled one.
             loop {
-                let Some(found) = find(quote, bytes, at) else { return (end, true) };
+                let Some(found) = find(quote, bytes, at) else { return Ends { is_open: true, ..ends } };
                 at = found + 1;
                 if bytes.get(at) != Some(&quote) {
                     break;
                 }
                 at += 1;
             }
+            ends.is_misquoted |= bytes.get(at).is_some_and(|next| !self.ends_value(*next));
         }
     }
 
-    /// The definition of [`Self::last_record_end`].
-    fn last_record_end_stepwise(&self, bytes: &[u8]) -> (usize, bool) {
-        let (mut state, mut end) = (State::RecordStart, 0);
+    fn ends_value(&self, byte: u8) -> bool {
+        matches!(byte, b'\n' | b'\r') || byte == self.delimiter
+    }
+
+    /// The definition of [`Self::ends`].
+    fn ends_stepwise(&self, bytes: &[u8]) -> Ends {
+        let (mut state, mut ends) = (State::RecordStart, Ends::default());
         for (index, byte) in bytes.iter().enumerate() {
             let (next, event) = self.step(state, *byte);
+            ends.is_misquoted |= state == State::QuoteSeen && next == State::Plain;
             state = next;
             if state == State::RecordStart || matches!(event, Event::RecordEnd) {
-                end = index + 1;
+                ends.end = index + 1;
             }
         }
-        (end, matches!(state, State::Quoted | State::Escaped))
+        Ends { is_open: matches!(state, State::Quoted | State::Escaped), ..ends }
+    }
+
+    /// Whether a quoted value goes on after the quote that ends it, or never ends: then its quotes
+    /// are not what they seem, and it may hold records that are others'.
+    pub fn is_misquoted(&self, bytes: &[u8]) -> bool {
+        let ends = self.ends(bytes);
+        ends.is_misquoted || ends.is_open
     }
 
     /// The place of each record, without empty lines before it.
@@ -184,13 +208,24 @@ mod tests {
 
     #[test]
     fn a_chunk_never_ends_inside_quotes() {
-        assert_eq!(COMMAS.last_record_end(b"1,2\n3,\"4\n5"), (4, true));
-        assert_eq!(COMMAS.last_record_end(b"1,2\n3,\"4\n5\"\n"), (12, false));
-        assert_eq!(COMMAS.last_record_end(b"1,2\n3"), (4, false));
+        let ends = |bytes: &[u8]| (COMMAS.ends(bytes).end, COMMAS.ends(bytes).is_open);
+        assert_eq!(ends(b"1,2\n3,\"4\n5"), (4, true));
+        assert_eq!(ends(b"1,2\n3,\"4\n5\"\n"), (12, false));
+        assert_eq!(ends(b"1,2\n3"), (4, false));
         let escaping = Dialect { escape: Some(b'\\'), ..COMMAS };
         assert_eq!(escaping.values(b"\"a\\\"b\",c"), [b"a\"b".to_vec(), b"c".to_vec()]);
         let unquoted = Dialect { quote: None, ..COMMAS };
         assert_eq!(unquoted.values(b"\"a,b\""), [b"\"a".to_vec(), b"b\"".to_vec()]);
+    }
+
+    #[test]
+    fn what_follows_a_quoted_value_tells_that_quotes_are_text() {
+        for sound in ["\"a\",b\n", "\"a\"\r\n", "a\"b\",c\"\n", "\"a\"", "\"\"\n", "\"a\"\"b\"\n"] {
+            assert!(!COMMAS.is_misquoted(sound.as_bytes()), "{sound:?}");
+        }
+        for wrong in ["\"a\" b\n", "1,\"a\n2,b \"c\"\n", "\"a\n", "\"a\"\"\n"] {
+            assert!(COMMAS.is_misquoted(wrong.as_bytes()), "{wrong:?}");
+        }
     }
 
     #[test]
@@ -206,7 +241,7 @@ mod tests {
                 })
                 .collect();
             let shown = String::from_utf8_lossy(&text);
-            assert_eq!(COMMAS.last_record_end(&text), COMMAS.last_record_end_stepwise(&text), "{shown:?}");
+            assert_eq!(COMMAS.ends(&text), COMMAS.ends_stepwise(&text), "{shown:?}");
         }
     }
 }

@@ -15,6 +15,10 @@ use std::sync::Arc;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
+const NEVER_CLOSED: &str =
+    "has a quoted value that is never closed; where quotes are text, set the option quote to ''";
+const GOES_ON: &str = "has a quoted value that goes on after its closing quote; where quotes are text, set the option quote to ''";
+
 /// How to read the files of one table.
 #[derive(Clone, Debug)]
 pub struct CsvFormat {
@@ -104,6 +108,9 @@ impl TextFormat for CsvFormat {
         let Some((names, end)) = self.dialect.first_record(&start[skipped..]).filter(|_| self.header) else {
             return Ok(((), skipped));
         };
+        if self.dialect.is_misquoted(&start[skipped..skipped + end]) {
+            return Err(Error::invalid_input(format!("{}: the header {GOES_ON}", path.display())));
+        }
         if let Some(expected) = &self.header_names {
             let same = names.len() == expected.len()
                 && names.iter().zip(expected).all(|(name, expected)| name.eq_ignore_ascii_case(expected));
@@ -120,11 +127,15 @@ impl TextFormat for CsvFormat {
     }
 
     fn scan(&self, (): &mut (), bytes: &mut [u8]) -> Scan {
-        let (end, quoted) = self.dialect.last_record_end(bytes);
-        Scan { end, open: quoted.then_some("has a quoted value that is never closed") }
+        let ends = self.dialect.ends(bytes);
+        Scan { end: ends.end, open: ends.is_open.then_some(NEVER_CLOSED) }
     }
 
     fn parse(&self, mut records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
+        // Arrow's parser goes on as if nothing were wrong, with whole records in one value.
+        if self.dialect.is_misquoted(records) {
+            return Err(ArrowError::CsvError(GOES_ON.into()));
+        }
         let mut decoder = self.reader()?.build_decoder();
         let schema = self.schema();
         let mut batches = Vec::new();
@@ -148,6 +159,9 @@ impl TextFormat for CsvFormat {
     fn explain(&self, record: &[u8], error: &ArrowError) -> Fault {
         let values = self.dialect.values(record);
         let whole = || shown(String::from_utf8_lossy(record).trim_end());
+        if self.dialect.is_misquoted(record) {
+            return Fault { column: None, value: whole(), reason: GOES_ON.into() };
+        }
         let expected = self.columns.fields().len();
         if values.len() != expected {
             let plural = if values.len() == 1 { "field" } else { "fields" };

@@ -1,0 +1,121 @@
+"""The plans that EXPLAIN gives, as trees to read."""
+
+import html
+import re
+from typing import Any, NamedTuple
+
+_COLUMNS = ["plan_type", "plan"]
+# What EXPLAIN, and EXPLAIN ANALYZE, call the plan that runs.
+_RUNS = ("physical_plan", "Plan with Metrics")
+# More steps than EXPLAIN VERBOSE has.
+ROWS_MAX = 1000
+# The first rows of EXPLAIN, EXPLAIN ANALYZE and EXPLAIN VERBOSE.
+_FIRST = ("logical_plan", *_RUNS, "initial_logical_plan")
+_OPERATOR = re.compile(r"(?P<indent>(?:  )*)(?P<name>[A-Za-z]\w*?)(?:Exec)?(?:(?:: |, |:)(?P<detail>.*))?")
+_METRICS = re.compile(r"(?:^|, )metrics=\[(?P<metrics>.*)\]$")
+_DURATION = re.compile(r"(?P<number>[\d.]+)(?P<unit>ns|µs|ms|s|m)")
+_SECONDS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
+
+
+class Operator(NamedTuple):
+    """A line of a plan.
+
+    Attributes:
+        depth: how many operators take its rows on.
+        name: as words.
+        detail: what it works on.
+        rows: that it gave, `None` in a plan that has not run.
+        seconds: that all threads have worked on it.
+    """
+
+    depth: int
+    name: str
+    detail: str
+    rows: str | None
+    seconds: float | None
+
+
+def may_be(names: list[str]) -> bool:
+    """Whether columns of these names may be the result of EXPLAIN."""
+    return names == _COLUMNS
+
+
+def is_plan(rows: list[tuple[Any, ...]]) -> bool:
+    """Whether rows of such columns are the result of EXPLAIN."""
+    return bool(rows) and rows[0][0] in _FIRST and all(plan is not None for _, plan in rows)
+
+
+def text(rows: list[tuple[Any, ...]]) -> str:
+    """The plan that runs, as a tree; of EXPLAIN VERBOSE and of other formats, the text itself."""
+    plans = [plan for kind, plan in rows if kind in _RUNS]
+    operators = [_operator(line) for line in plans[0].splitlines() if line.strip()] if len(plans) == 1 else []
+    found = [operator for operator in operators if operator is not None]
+    if not found or len(found) != len(operators) or len(rows) > len(_COLUMNS):
+        return "\n\n".join(f"{kind}\n{plan.rstrip()}" for kind, plan in rows)
+    return _tree(found)
+
+
+def as_html(rows: list[tuple[Any, ...]]) -> str:
+    """The same for a notebook, which keeps every line as long as it is."""
+    return f'<pre style="white-space: pre; overflow-x: auto">{html.escape(text(rows))}</pre>'
+
+
+def _operator(line: str) -> Operator | None:
+    found = _OPERATOR.fullmatch(line)
+    if found is None:
+        return None
+    detail = found["detail"] or ""
+    rows, seconds = None, None
+    if metrics := _METRICS.search(detail):
+        detail = detail[: metrics.start()]
+        values = dict(pair.partition("=")[::2] for pair in metrics["metrics"].split(", "))
+        rows = values.get("output_rows")
+        seconds = _seconds(values.get("elapsed_compute", ""))
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found["name"]).capitalize()
+    return Operator(len(found["indent"]) // 2, words, detail, rows, seconds)
+
+
+def _seconds(duration: str) -> float | None:
+    parts = list(_DURATION.finditer(duration))
+    if not parts:
+        return None
+    return sum(float(part["number"]) * _SECONDS[part["unit"]] for part in parts)
+
+
+def _tree(operators: list[Operator]) -> str:
+    names = [branch + operator.name for branch, operator in zip(_branches(operators), operators, strict=True)]
+    width = max(map(len, names))
+    if all(operator.rows is None and operator.seconds is None for operator in operators):
+        lines = [f"{name:{width}}  {each.detail}" for name, each in zip(names, operators, strict=True)]
+        return "\n".join(line.rstrip() for line in lines)
+    rows = ["rows", *(operator.rows or "" for operator in operators)]
+    times = ["time", *(_milliseconds(operator.seconds) for operator in operators)]
+    total = _milliseconds(sum(operator.seconds or 0 for operator in operators))
+    names, details = ["", *names, "total"], ["", *(operator.detail for operator in operators), ""]
+    rows, times = [*rows, ""], [*times, total]
+    rows_width, times_width = max(map(len, rows)), max(map(len, times))
+    return "\n".join(
+        f"{name:{width}}  {count:>{rows_width}}  {time:>{times_width}}  {detail}".rstrip()
+        for name, count, time, detail in zip(names, rows, times, details, strict=True)
+    )
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1000:,.2f} ms"
+
+
+def _branches(operators: list[Operator]) -> list[str]:
+    """What is drawn in front of each operator: lines down to those whose rows it takes."""
+    branches = []
+    for place, operator in enumerate(operators):
+        following = operators[place + 1 :]
+
+        def goes_on(depth: int, following: list[Operator] = following) -> bool:
+            """Whether another operator of the depth comes before its parent's next sibling."""
+            return next((each.depth == depth for each in following if each.depth <= depth), False)
+
+        lines = ["│  " if goes_on(depth) else "   " for depth in range(1, operator.depth)]
+        if operator.depth:
+            lines.append("├─ " if goes_on(operator.depth) else "└─ ")
+        branches.append("".join(lines))
+    return branches

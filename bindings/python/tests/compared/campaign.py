@@ -1,0 +1,251 @@
+"""Sends statements to all who know them, compares what they answer, and explains what differs.
+
+A batch is the statements of a seed over the tables of that seed. It runs in a process of its own, which is
+ended when a statement does not: that is a difference as well.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from . import tables
+from .grammar import Grammar, Statement
+from .nodes import Node, reduced
+from .peers import UNREADABLE, Answer, DuckDb, Hypostyle, Postgres, same
+
+BATCH = 250
+# What a statement may take; all who answer give up before.
+SECONDS = 20
+REDUCING_SECONDS = 120
+ZONES = ["UTC", "UTC", "Europe/Berlin", "America/New_York"]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A statement with several answers."""
+
+    seed: int
+    index: int
+    subject: str
+    kind: str
+    sql: str
+    answers: dict[str, str]
+    setting: str
+
+    def __str__(self) -> str:
+        lines = [
+            f"-- {self.kind} ({self.subject}, seed {self.seed}, statement {self.index}; {self.setting})",
+            self.sql,
+        ]
+        return "\n".join([*lines, *(f"--   {name}: {answer}" for name, answer in self.answers.items())])
+
+
+@dataclass
+class Report:
+    """What has come of some statements."""
+
+    statements: int = 0
+    # Those to which all gave rows.
+    answered: int = 0
+    subjects: Counter[str] = field(default_factory=Counter)
+    explained: Counter[str] = field(default_factory=Counter)
+    differences: list[Difference] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary(), *map(str, self.differences)])
+
+    def summary(self) -> str:
+        """The numbers, without the statements."""
+        explained = sum(self.explained.values())
+        lines = [
+            f"{self.statements} statements, {self.answered} with rows of all; "
+            f"{explained} differences are explained, {len(self.differences)} are not"
+        ]
+        lines += [f"  {count} times: {why}" for why, count in self.explained.most_common()]
+        return "\n".join(lines)
+
+
+class Explanations:
+    """The differences that are known, from `differences.toml`."""
+
+    def __init__(self) -> None:
+        self._known = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())["difference"]
+
+    def of(self, difference: Difference) -> str | None:
+        """Why a difference is none of ours to mend, if that is known."""
+        for known in self._known:
+            texts = {**difference.answers, "sql": difference.sql, "kind": difference.kind}
+            patterns = {key: known[key] for key in known if key != "why"}
+            if all(re.search(pattern, texts.get(key, ""), re.S) for key, pattern in patterns.items()):
+                return known["why"]
+        return None
+
+
+class Batch:
+    """The tables of a seed, wherever they are asked about."""
+
+    def __init__(self, seed: int, postgres: str | None) -> None:
+        self.seed = seed
+        rng = random.Random(f"tables {seed}")
+        self.zone = rng.choice(ZONES)
+        self.ours, self.duckdb = Hypostyle(), DuckDb()
+        self.peers: dict[str, Any] = {"duckdb": self.duckdb}
+        if postgres:
+            self.peers["postgres"] = Postgres(postgres, f"seed{seed}x{random.randrange(10**9)}")
+        structs, made = tables.structs(rng), tables.definitions(rng)
+        for who in (self.ours, *self.peers.values()):
+            own = made if who.name == "postgres" else [*made, *structs]
+            for sql in [*own, f"set timezone = '{self.zone}'"]:
+                answer = who.answer(sql, [])
+                if answer.rows is None:
+                    raise RuntimeError(f"{who.name}: {sql}: {answer}")
+
+    def _answer(self, who: Any, statement: Statement, tree: Node) -> Answer:
+        sql = tree.text(who.name)
+        if not statement.writes:
+            return who.answer(sql, list(statement.parameters))
+        who.answer("begin", [])
+        answer = who.answer(sql, list(statement.parameters))
+        if answer.rows is not None:
+            # The rows that RETURNING gave, besides those of the table.
+            given = [("returned", *row) for row in answer.rows] if " returning " in sql else []
+            found = who.answer("select * from t", [])
+            answer = found if found.rows is None else Answer(given + found.rows)
+        who.answer("rollback", [])
+        return answer
+
+    def compare(self, statement: Statement, tree: Node) -> tuple[str | None, dict[str, Answer]]:
+        """The kind of a difference, if there is one, and who answered what."""
+        peers = [name for name in sorted(statement.peers) if name in self.peers]
+        answers = {name: self._answer(self.peers[name], statement, tree) for name in peers}
+        if not peers:
+            return None, {}
+        # Where the peers are of two minds, PostgreSQL's is right; and what both refuse is not asked here.
+        judge = peers[-1]
+        refused = all(answer.rows is None for answer in answers.values())
+        if refused or answers[judge].sqlstate == UNREADABLE:
+            return None, answers
+        ours = self._answer(self.ours, statement, tree)
+        answers = {"hypostyle": ours, **answers}
+        if not same(ours, answers[judge], statement.ordered):
+            return _kind(ours, answers[judge], judge), answers
+        return None, answers
+
+    def statement(self, index: int) -> Statement:
+        return Grammar(random.Random(f"{self.seed} {index}")).statement()
+
+    def difference(self, index: int, reduce: bool) -> tuple[Difference | None, str, bool]:
+        """What is different about a statement, of which subject it is, and whether all gave rows."""
+        statement = self.statement(index)
+        kind, answers = self.compare(statement, statement.tree)
+        answered = bool(answers) and all(answer.rows is not None for answer in answers.values())
+        if kind is None:
+            return None, statement.subject, answered
+        tree = statement.tree
+        if reduce and kind != "timeout":
+            cause = _cause(kind, answers["hypostyle"])
+
+            def holds(other: Node) -> bool:
+                kind, answers = self.compare(statement, other)
+                return kind is not None and _cause(kind, answers["hypostyle"]) == cause
+
+            tree = reduced(tree, holds)
+            _, answers = self.compare(statement, tree)
+        sql = tree.text("hypostyle")
+        if statement.parameters:
+            sql += f" -- {list(statement.parameters)}"
+        texts = {name: str(answer) for name, answer in answers.items()}
+        found = Difference(self.seed, index, statement.subject, kind, sql, texts, f"time zone {self.zone}")
+        return found, statement.subject, answered
+
+
+def _cause(kind: str, ours: Answer) -> tuple[str, str]:
+    """What stays while a statement is reduced: the kind, and how the message begins, without names."""
+    return kind, "" if ours.rows is not None else re.sub(r'"[^"]*"|[0-9]+', "", ours.message)[:40]
+
+
+def _kind(ours: Answer, theirs: Answer, judge: str) -> str:
+    if ours.rows is not None:
+        return f"other rows than {judge}" if theirs.rows is not None else f"rows where {judge} refuses"
+    if ours.sqlstate.startswith("XX"):
+        return "internal error"
+    if ours.sqlstate == "57014":
+        return "timeout"
+    return "not supported" if ours.sqlstate == "0A000" else f"error {ours.sqlstate}"
+
+
+def _work(pipe: Connection, seed: int, indexes: range, postgres: str | None, reduce: bool) -> None:
+    batch = Batch(seed, postgres)
+    for index in indexes:
+        pipe.send(index)
+        found = batch.difference(index, reduce)
+        pipe.send(found)
+        if found[0] is not None and found[0].kind == "timeout":
+            # Its threads may go on; what follows is to have a process of its own.
+            break
+    pipe.send(None)
+
+
+def _batch(seed: int, count: int, postgres: str | None, reduce: bool) -> Iterator[tuple[Any, str, bool]]:
+    """What came of each statement; of those that did not end, too."""
+    start, began, context = 0, -1, multiprocessing.get_context("spawn")
+    while start < count:
+        if start == began:
+            raise RuntimeError(f"the tables of seed {seed} cannot be made")
+        began = start
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_work, args=(sender, seed, range(start, count), postgres, reduce))
+        process.start()
+        sender.close()
+        try:
+            # The first is waited for while the tables are made.
+            while (at := _received(receiver, 3 * SECONDS)) is not None:
+                start = at + 1
+                yield _received(receiver, REDUCING_SECONDS if reduce else SECONDS)
+        except (TimeoutError, EOFError) as error:
+            statement = Grammar(random.Random(f"{seed} {start - 1}")).statement()
+            kind = "hang" if isinstance(error, TimeoutError) else "died"
+            sql = statement.tree.text("hypostyle")
+            yield Difference(seed, start - 1, statement.subject, kind, sql, {}, ""), statement.subject, False
+        finally:
+            process.kill()
+            process.join()
+
+
+def _received(pipe: Connection, seconds: float) -> Any:
+    if not pipe.poll(seconds):
+        raise TimeoutError
+    return pipe.recv()
+
+
+def run(
+    seeds: range,
+    count: int,
+    postgres: str | None,
+    reduce: bool = True,
+    tell: Callable[[Difference], None] = lambda _: None,
+) -> Report:
+    """Compares the first statements of each seed, and tells each difference that is not explained."""
+    report, explanations = Report(), Explanations()
+    for seed in seeds:
+        for found, subject, answered in _batch(seed, count, postgres, reduce):
+            report.statements += 1
+            report.answered += answered
+            report.subjects[subject] += 1
+            if found is None:
+                continue
+            if (why := explanations.of(found)) is not None:
+                report.explained[why] += 1
+            else:
+                report.differences.append(found)
+                tell(found)
+    return report

@@ -1,0 +1,220 @@
+"""Every dtype that pandas, Polars and pyarrow have: its values come back, or it is refused by its name."""
+
+import datetime as dt
+import fractions
+from decimal import Decimal
+
+import hypostyle
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+DAYS = pd.date_range("2024-01-01", periods=3, unit="us")
+OFFSET = dt.timezone(dt.timedelta(hours=2))
+HALF_HOURS = dt.timezone(-dt.timedelta(hours=3, minutes=30))
+
+
+class Anything:
+    """Of a class that no database has heard of."""
+
+
+def column(values, **options):
+    return pd.DataFrame({"v": pd.Series(values, **options)})
+
+
+PANDAS = {
+    "Int64": column([1, None, 3], dtype="Int64"),
+    "UInt8": column([1, None, 255], dtype="UInt8"),
+    "Float32": column([1.5, None, -2.0], dtype="Float32"),
+    "boolean": column([True, None, False], dtype="boolean"),
+    "nothing but NA": column([None, None], dtype="Int64"),
+    "string": column(["a", None, ""], dtype="string"),
+    "python strings": column(["a", None], dtype="string[python]"),
+    "str": column(["a", None], dtype="str"),
+    "category of str": column(pd.Categorical(["a", None, "b", "a"])),
+    "category of int": column(pd.Categorical([1, None, 3])),
+    "category of days": column(pd.Categorical(DAYS)),
+    "sparse int": column(pd.arrays.SparseArray([0, 0, 1])),
+    "sparse float": column(pd.arrays.SparseArray([np.nan, 1.0])),
+    "sparse bool": column(pd.arrays.SparseArray([True, False])),
+    "datetime64": column(["2024-01-01", None], dtype="M8[ns]"),
+    "timedelta64": column(pd.to_timedelta([1, None], unit="s")),
+    "UTC": column(DAYS.tz_localize("UTC")),
+    "a zone": column(DAYS.tz_localize("Europe/Rome")),
+    "an offset": column(DAYS.tz_localize(OFFSET)),
+    "half an hour": column(DAYS.tz_localize(HALF_HOURS)),
+    "a named offset": column(DAYS.tz_localize(dt.timezone(dt.timedelta(hours=1), "CET"))),
+    "Arrow's offset": column([0, None], dtype=pd.ArrowDtype(pa.timestamp("us", "+02:00"))),
+    "Arrow's list": column([[1, None], None], dtype=pd.ArrowDtype(pa.list_(pa.int32()))),
+    "Arrow's null": column([None, None], dtype=pd.ArrowDtype(pa.null())),
+    "lists": column([[1, 2], None], dtype=object),
+    "dicts": column([{"a": 1}, None], dtype=object),
+    "arrays": column([np.array([1, 2]), np.array([3])], dtype=object),
+    "decimals": column([Decimal("1.50"), None], dtype=object),
+    "bytes": column([b"\0a", None], dtype=object),
+    "None": column([None, None], dtype=object),
+}
+
+REFUSED = {
+    "periods": (column(pd.period_range("2024-01", periods=3, freq="M")), "Period"),
+    "intervals": (column(pd.interval_range(0, 3)), "Interval"),
+    "category of intervals": (column(pd.cut([1, 2, 3], 2)), "Interval"),
+    "category of all sorts": (column(pd.Categorical([1, "a"])), "VARCHAR, but the rows before are BIGINT"),
+    "complex": (column([1 + 2j]), "complex128"),
+    "long double": (column(np.array([1.5], np.longdouble)), str(np.dtype(np.longdouble))),
+    "objects": (column([Anything()], dtype=object), "Anything"),
+    "fractions": (column([fractions.Fraction(1, 3)], dtype=object), "Fraction"),
+    "sets": (column([{1}], dtype=object), "set"),
+    "all sorts": (column([1, "a"], dtype=object), "VARCHAR, but the rows before are BIGINT"),
+    "seconds of an offset": (column(DAYS.tz_localize(dt.timezone(dt.timedelta(seconds=90)))), "00:01:30"),
+    "Polars' Object": (pl.DataFrame({"v": pl.Series([Anything()], dtype=pl.Object)}), "Object"),
+    "lazy Polars' Object": (pl.DataFrame({"v": pl.Series([Anything()], dtype=pl.Object)}).lazy(), "Object"),
+    "a series of Object": ({"v": pl.Series([Anything()], dtype=pl.Object)}, "Object"),
+    "Polars' Int128": (pl.DataFrame({"v": pl.Series([2**100], dtype=pl.Int128)}), "_pli128"),
+    "no time zone": (pa.table({"v": pa.array([0], pa.timestamp("us", "Mars/Olympus"))}), "Mars/Olympus"),
+    "a nested zone": (
+        pa.table({"v": pa.array([[0]], pa.list_(pa.timestamp("us", "Mars/Olympus")))}),
+        "Mars/Olympus",
+    ),
+    "a union": (pa.table({"v": pa.nulls(2, pa.dense_union([pa.field("a", pa.int32())]))}), "Union"),
+    "runs": (pa.table({"v": pa.nulls(2, pa.run_end_encoded(pa.int32(), pa.int64()))}), "RunEndEncoded"),
+    "a negative scale": (pa.table({"v": pa.nulls(2, pa.decimal128(38, -2))}), r"DECIMAL\(38,-2\)"),
+}
+
+ARROW = {
+    "a zone by its offset": pa.array([0, None], pa.timestamp("us", "UTC+02:00")),
+    "zulu": pa.array([0, None], pa.timestamp("s", "Z")),
+    "null": pa.nulls(2),
+    "list of null": pa.array([[None], None, []], pa.list_(pa.null())),
+    "struct of null": pa.array([{"a": None}, None], pa.struct([("a", pa.null())])),
+    "half float": pa.array([1.5, None], pa.float16()),
+    "date64": pa.array([dt.date(2024, 2, 29), None], pa.date64()),
+    "time32": pa.array([dt.time(1, 2, 3), None], pa.time32("s")),
+    "string view": pa.array(["a", None], pa.string_view()),
+    "binary view": pa.array([b"a", None], pa.binary_view()),
+    "fixed binary": pa.array([b"abc", None], pa.binary(3)),
+    "narrow decimal": pa.array([Decimal("1.25"), None], pa.decimal32(5, 2)),
+    "list view": pa.array([[1], None], pa.list_view(pa.int32())),
+    "fixed list": pa.array([[1, 2], None], pa.list_(pa.int8(), 2)),
+    "map": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
+    "dictionary of numbers": pa.array([7, None, 7]).dictionary_encode(),
+    "dictionary of lists": pa.DictionaryArray.from_arrays(
+        pa.array([0, None, 0], pa.int32()), pa.array([[1, 2]])
+    ),
+}
+
+POLARS = {
+    "null": pl.Series([None, None]),
+    "list of null": pl.Series([[None], None, []]),
+    "struct of null": pl.Series([{"a": None, "b": 1}, None]),
+    "categorical": pl.Series(["a", None], dtype=pl.Categorical),
+    "enum": pl.Series(["a", None], dtype=pl.Enum(["a", "b"])),
+    "decimal": pl.Series([Decimal("1.5"), None]),
+    "time": pl.Series([dt.time(1, 2, 3), None]),
+    "duration": pl.Series([dt.timedelta(1), None]),
+    "zoned": pl.Series([dt.datetime(2024, 1, 1), None]).dt.replace_time_zone("Europe/Rome"),
+    "array": pl.Series([[1, 2], None], dtype=pl.Array(pl.Int32, 2)),
+    "struct": pl.Series([{"a": 1, "b": "x"}, None]),
+    "binary": pl.Series([b"a", None]),
+}
+
+
+def values_of(series):
+    """The values of a pandas column as Python's, None for each that is missing."""
+    missing = [False if isinstance(value, list | dict | np.ndarray) else pd.isna(value) for value in series]
+    return [None if gone else plain(value) for value, gone in zip(series, missing, strict=True)]
+
+
+def plain(value):
+    if isinstance(value, pd.Timestamp):
+        return value.to_pydatetime()
+    if isinstance(value, pd.Timedelta):
+        return value.to_pytimedelta()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def every_form(con, data):
+    """All forms of what was stored; each must be there, and so must the rows as a variable has them."""
+    con.append("t", data, create=True)
+    variable = data if not isinstance(data, dict) else pa.table(data)  # noqa: F841 - read by its name
+    for query in ("select * from t", "select * from variable"):
+        result = con.sql(query)
+        yield result
+        assert result.df().shape == result.df(dtypes="exact").shape == result.arrow().shape
+        assert result.pl().shape == result.arrow().shape
+
+
+@pytest.mark.parametrize("name", PANDAS)
+def test_pandas(con, name):
+    for result in every_form(con, PANDAS[name]):
+        expected = values_of(PANDAS[name]["v"])
+        assert [row[0] for row in result] == expected
+        if name != "decimals":
+            assert values_of(result.df()["v"]) == expected
+
+
+def in_utc(array):
+    """pyarrow has objects for the zones of few names."""
+    zoned = pa.types.is_timestamp(array.type)
+    return array.cast(pa.timestamp(array.type.unit, "UTC")) if zoned else array
+
+
+@pytest.mark.parametrize("name", ARROW)
+def test_pyarrow(con, name):
+    for result in every_form(con, pa.table({"v": ARROW[name]})):
+        expected = in_utc(ARROW[name]).to_pylist(maps_as_pydicts="strict")
+        assert [row[0] for row in result] == expected
+        assert result.arrow()["v"].to_pylist(maps_as_pydicts="strict") == expected
+
+
+@pytest.mark.parametrize("name", POLARS)
+def test_polars(con, name):
+    for result in every_form(con, POLARS[name].to_frame("v")):
+        assert [row[0] for row in result] == POLARS[name].to_list()
+        assert result.pl()["v"].to_list() == POLARS[name].to_list()
+    con.append("series", {"v": POLARS[name]}, create=True)
+    assert [row[0] for row in con.table("series")] == POLARS[name].to_list()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_sql_type_holds_is_refused_by_name(con, name):
+    data, what = REFUSED[name]
+    with pytest.raises((hypostyle.DataError, hypostyle.NotSupportedError), match=what) as error:
+        con.append("t", data, create=True)
+    assert 'column "v"' in str(error.value)
+    assert [table.name for table in con.tables()] == []
+
+
+@pytest.mark.parametrize("zone", [OFFSET, HALF_HOURS, dt.UTC], ids=str)
+def test_offsets_are_zones_of_their_own(con, zone):
+    con.append("t", column(DAYS.tz_localize(zone)), create=True)
+    assert con.table("t").fetchone()[0].utcoffset() == zone.utcoffset(None)
+    assert con.table("t").df()["v"].dt.tz == zone
+    assert con.table("t").pl()["v"].dt.convert_time_zone("UTC").to_list() == [
+        day.to_pydatetime() for day in DAYS.tz_localize(zone).tz_convert("UTC")
+    ]
+
+
+def test_nulls_are_appended_to_any_column(con):
+    con.execute("create table t (v bigint, l integer[])")
+    con.append("t", pl.DataFrame({"v": [None], "l": [[None]]}))
+    con.append("t", {"v": pl.Series([None]), "l": pl.Series([None])})
+    assert con.table("t").fetchall() == [(None, [None]), (None, None)]
+
+
+def test_what_a_stream_says_of_its_failure_is_told(con):
+    def batches():
+        yield pa.record_batch({"a": [1]})
+        raise ValueError("the disk is on fire")
+
+    class Stream:
+        def __arrow_c_stream__(self, requested_schema=None):
+            reader = pa.RecordBatchReader.from_batches(pa.schema({"a": pa.int64()}), batches())
+            return reader.__arrow_c_stream__()
+
+    with pytest.raises(hypostyle.Error, match="the disk is on fire"):
+        con.append("t", Stream(), create=True)

@@ -1,0 +1,116 @@
+//! Functions of lists that DataFusion has for some kinds of them only: those of numbers take lists of lists, and fail within; those of
+//! several lists take a stored one, whose offsets are wide, beside one that is written, and fail, too.
+
+use super::refused;
+use crate::cast::type_name;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+/// Functions of lists of numbers.
+const OF_NUMBERS: [&str; 10] = [
+    "array_add",
+    "array_avg",
+    "array_distance",
+    "array_normalize",
+    "array_product",
+    "array_scale",
+    "array_subtract",
+    "array_sum",
+    "cosine_distance",
+    "inner_product",
+];
+
+/// Functions of several lists.
+const OF_SEVERAL: [&str; 2] = ["array_concat", "map"];
+
+pub(super) fn register(context: &SessionContext) {
+    for name in OF_NUMBERS.into_iter().chain(OF_SEVERAL) {
+        if let Ok(inner) = context.udf(name) {
+            let signature = Signature::user_defined(inner.signature().volatility);
+            context.register_udf(ScalarUDF::from(Alike { inner, signature }));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Alike {
+    inner: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+fn element(of: &DataType) -> Option<&FieldRef> {
+    match of {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => Some(field),
+        _ => None,
+    }
+}
+
+fn has_wide(of: &DataType) -> bool {
+    matches!(of, DataType::LargeList(_)) || element(of).is_some_and(|field| has_wide(field.data_type()))
+}
+
+/// A list whose offsets are wide, and those within it.
+fn wide(of: &DataType) -> DataType {
+    match element(of) {
+        Some(field) => {
+            let within = field.as_ref().clone().with_data_type(wide(field.data_type()));
+            DataType::LargeList(Arc::new(within))
+        }
+        None => of.clone(),
+    }
+}
+
+impl ScalarUDFImpl for Alike {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if OF_NUMBERS.contains(&self.name()) {
+            let is_number = |of: &DataType| of.is_numeric() || of.is_null();
+            let other =
+                types.iter().find(|of| element(of).is_some_and(|field| !is_number(field.data_type())));
+            if let Some(other) = other {
+                return Err(refused(format!("{}() is of numbers, not of {}", self.name(), type_name(other))));
+            }
+        }
+        let widest = types.iter().any(has_wide);
+        let alike = types.iter().map(|of| if widest { wide(of) } else { of.clone() });
+        let fields: Vec<FieldRef> = alike.map(|of| Arc::new(Field::new("", of, true))).collect();
+        let coerced = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // map() takes a constant beside a column for the only row.
+        if args.args.iter().any(|value| matches!(value, ColumnarValue::Array(_))) {
+            for value in &mut args.args {
+                *value = ColumnarValue::Array(value.to_array(args.number_rows)?);
+            }
+        }
+        self.inner.invoke_with_args(args)
+    }
+}

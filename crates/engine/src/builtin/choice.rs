@@ -1,0 +1,134 @@
+//! Functions of DataFusion that are others for arguments of some types: `length` of a list, `to_char` of a number.
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion::prelude::SessionContext;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+/// Whether the other function is meant.
+type Choice = fn(&[DataType]) -> bool;
+
+/// The functions, those that are meant instead, and when.
+const CHOICES: [(&str, &str, Choice); 5] = [
+    ("to_timestamp", "moment_of_seconds", is_one_number),
+    ("character_length", "array_length", is_list),
+    ("to_char", "number_to_char", is_number),
+    ("round", "round_double", is_double),
+    ("array_sum", "array_sum_exact", is_list_of_exact),
+];
+
+pub(super) fn register(context: &SessionContext) {
+    for (name, other, is_other) in CHOICES {
+        if let (Ok(inner), Ok(other)) = (context.udf(name), context.udf(other)) {
+            let signature = Signature::user_defined(inner.signature().volatility);
+            context.register_udf(ScalarUDF::from(Chosen { inner, other, is_other, signature }));
+        }
+    }
+}
+
+fn is_list(types: &[DataType]) -> bool {
+    let is_list = |of: &DataType| {
+        matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+    };
+    types.first().is_some_and(is_list)
+}
+
+fn is_number(types: &[DataType]) -> bool {
+    types.first().is_some_and(DataType::is_numeric)
+}
+
+fn is_one_number(types: &[DataType]) -> bool {
+    matches!(types, [of] if of.is_numeric())
+}
+
+fn is_double(types: &[DataType]) -> bool {
+    types.first().is_some_and(|of| of.is_floating()) && types.len() == 2
+}
+
+fn is_list_of_exact(types: &[DataType]) -> bool {
+    match types.first() {
+        Some(DataType::List(of) | DataType::LargeList(of) | DataType::FixedSizeList(of, _)) => {
+            of.data_type().is_integer() || of.data_type().is_decimal()
+        }
+        _ => false,
+    }
+}
+
+#[derive(Debug)]
+struct Chosen {
+    inner: Arc<ScalarUDF>,
+    other: Arc<ScalarUDF>,
+    is_other: Choice,
+    signature: Signature,
+}
+
+// When the other is meant is known by the function.
+impl PartialEq for Chosen {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for Chosen {}
+
+impl Hash for Chosen {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl Chosen {
+    fn meant(&self, types: &[DataType]) -> &ScalarUDF {
+        if (self.is_other)(types) { &self.other } else { &self.inner }
+    }
+}
+
+impl ScalarUDFImpl for Chosen {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let field = |of: &DataType| Arc::new(arrow::datatypes::Field::new("", of.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        let coerced = fields_with_udf(&fields, self.meant(types))?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.meant(types).return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        self.meant(&types).return_field_from_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let types = args.iter().map(|arg| context.get_data_type(arg)).collect::<Result<Vec<_>>>()?;
+        match (self.is_other)(&types) {
+            true => Ok(ExprSimplifyResult::Original(args)),
+            false => self.inner.simplify(args, context),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types: Vec<DataType> = args.args.iter().map(ColumnarValue::data_type).collect();
+        self.meant(&types).invoke_with_args(args)
+    }
+}

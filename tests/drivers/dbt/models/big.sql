@@ -1,0 +1,1 @@
+select * from {{ ref('dbt_orders') }} where price > 2

@@ -1,0 +1,1 @@
+select customer, sum(price) as total, count(*) as orders from {{ ref('dbt_orders') }} group by customer

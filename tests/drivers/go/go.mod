@@ -1,0 +1,3 @@
+module hypostyle.drivers
+
+go 1.24
