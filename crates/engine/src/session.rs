@@ -12,6 +12,7 @@ use crate::error::from_datafusion;
 use crate::file;
 use crate::function::Clock;
 use crate::identity::Identity;
+use crate::in_order::InOrder;
 use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
 use crate::origin::Origin;
@@ -427,6 +428,7 @@ impl Session {
             .with_type_planner(Arc::new(TypeNames))
             .with_query_planner(Arc::new(shared::Planner))
             .with_physical_optimizer_rules(rules::watched_physical(physical_rules()))
+            .with_physical_optimizer_rule(Arc::new(InOrder))
             .with_physical_optimizer_rule(Arc::new(InPieces))
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();

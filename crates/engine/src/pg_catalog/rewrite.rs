@@ -4,6 +4,7 @@
 use super::rows::{system_relation, system_relations};
 use super::tables::is_empty;
 use crate::operand::call;
+use crate::statement::array_of;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
@@ -512,8 +513,7 @@ fn called(function: Function) -> Expr {
         if let Some(options) = options_of(query) {
             return options;
         }
-        let sql = format!("(SELECT array_agg(array_item) FROM ({query}) AS array_items(array_item))");
-        return parsed(&sql).unwrap_or(Expr::Function(function));
+        return parsed(&array_of(query)).unwrap_or(Expr::Function(function));
     }
     let arguments: Vec<Expr> = match &function.args {
         FunctionArguments::List(list) => list

@@ -3,6 +3,7 @@
 use super::explain_options::{ExplainOptions, columns_of_plans};
 use super::gate::{check_size, with_room};
 use super::given::needs_values;
+use super::place::located;
 use super::query::{in_own_forms, plan_statement, planning_error};
 use super::types::logical_type;
 use super::{leading_words, parse_query};
@@ -94,7 +95,7 @@ impl Session {
             self.check_killed()?;
             self.in_transaction(sql, || {
                 check_size(sql)?;
-                self.describe_one(sql, given)
+                self.describe_one(sql, given).map_err(|error| located(error, sql))
             })
         })
     }
@@ -218,7 +219,7 @@ impl Session {
                 false => {
                     let named = insert.columns.iter().map(super::ddl::last_of);
                     let named = named.collect::<Result<Vec<_>>>()?;
-                    let found = named.iter().filter_map(|name| entry.column(name));
+                    let found = named.iter().filter_map(|name| entry.column_meant(name));
                     found.map(|column| &column.logical_type).collect()
                 }
             };
@@ -262,7 +263,7 @@ impl Session {
         for assignment in &update.assignments {
             let AssignmentTarget::ColumnName(column) = &assignment.target else { continue };
             let column = super::ddl::last_of(column)?;
-            let column = entry.as_ref().and_then(|entry| entry.column(&column));
+            let column = entry.as_ref().and_then(|entry| entry.column_meant(&column));
             match (placeholder(&assignment.value), column) {
                 (Some(number), Some(column)) => {
                     known.entry(number).or_insert_with(|| column.logical_type.clone());
