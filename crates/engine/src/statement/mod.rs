@@ -914,7 +914,7 @@ fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement>
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
     if let Some(known) = phrases::known(&tokens) {
-        return parse(&known.iter().map(Token::to_string).collect::<String>());
+        return parse_and(&known.iter().map(Token::to_string).collect::<String>(), prepare);
     }
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
