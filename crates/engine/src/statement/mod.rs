@@ -79,7 +79,7 @@ pub use split::{split_statements, statement_is_complete};
 use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
-pub use wire_names::shown_name;
+pub use wire_names::told_name;
 
 use crate::advisory::may_lock;
 use crate::error::{from_datafusion, wrong_parameters};
