@@ -66,7 +66,7 @@ test-long: build ## All campaigns ROUNDS (20) times as long, each allocation ref
 	@scripts/sanitize.sh
 	@scripts/deny.sh
 
-test-drivers: setup ## psql, pgbench, and PostgreSQL's JDBC and ODBC drivers against the server
+test-drivers: setup ## PostgreSQL's programs, drivers and tools against the server, each through its own client
 	@scripts/pg_drivers.sh
 
 fuzz: setup ## Fuzz what parses bytes, and a server with statements, each target for FUZZ_SECONDS (30)

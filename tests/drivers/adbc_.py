@@ -10,9 +10,13 @@ from check import URL, done, same
 
 connection = postgres.connect(URL)
 cursor = connection.cursor()
-cursor.execute("SELECT 1::bigint AS a, 'x' AS b, 2.5::double precision AS c, true AS d, DATE '2024-02-29' AS e")
+cursor.execute(
+    "SELECT 1::bigint AS a, 'x' AS b, 2.5::double precision AS c, true AS d, DATE '2024-02-29' AS e"
+)
 table = cursor.fetch_arrow_table()
-same("types", [str(field.type) for field in table.schema], ["int64", "string", "double", "bool", "date32[day]"])
+same(
+    "types", [str(field.type) for field in table.schema], ["int64", "string", "double", "bool", "date32[day]"]
+)
 same("values", list(table.to_pylist()[0].values()), [1, "x", 2.5, True, datetime.date(2024, 2, 29)])
 
 cursor.execute("DROP TABLE IF EXISTS adbc_rows")
@@ -44,7 +48,11 @@ same("table types", "table" in connection.adbc_get_table_types(), True)
 objects = connection.adbc_get_objects(depth="all", table_name_filter="adbc_rows").read_all().to_pylist()
 schemas = [schema for catalog in objects for schema in catalog["catalog_db_schemas"] or []]
 tables = [table for schema in schemas for table in schema["db_schema_tables"] or []]
-same("objects", [[c["column_name"] for c in table["table_columns"]] for table in tables], [["id", "name", "price", "at"]])
+same(
+    "objects",
+    [[c["column_name"] for c in table["table_columns"]] for table in tables],
+    [["id", "name", "price", "at"]],
+)
 cursor.execute("DROP TABLE adbc_rows")
 connection.commit()
 cursor.close()

@@ -55,10 +55,12 @@ with connection.schema_editor() as editor:
 
 ann = Author.objects.create(name="Ann", born=datetime.date(1980, 2, 29))
 bob = Author.objects.create(name="Bob")
-when = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.timezone.utc)
+when = datetime.datetime(2024, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
 books = Book.objects.bulk_create(
     [
-        Book(author=author, title=f"{author.name} {number}", price=decimal.Decimal(number) / 4, published=when)
+        Book(
+            author=author, title=f"{author.name} {number}", price=decimal.Decimal(number) / 4, published=when
+        )
         for author in (ann, bob)
         for number in range(1, 4)
     ]
@@ -66,7 +68,9 @@ books = Book.objects.bulk_create(
 same("keys of bulk_create", all(book.pk for book in books), True)
 same("count", Book.objects.count(), 6)
 same("joined", Book.objects.filter(author__name="Ann", price__gt=0.3).count(), 2)
-totals = Author.objects.annotate(total=models.Sum("books__price")).order_by("name").values_list("name", "total")
+totals = (
+    Author.objects.annotate(total=models.Sum("books__price")).order_by("name").values_list("name", "total")
+)
 same("totals", list(totals), [("Ann", decimal.Decimal("1.50")), ("Bob", decimal.Decimal("1.50"))])
 same("like", Book.objects.filter(title__icontains="ANN").count(), 3)
 same("dates", Book.objects.filter(published__year=2024, published__month=1).count(), 6)
@@ -110,12 +114,20 @@ with connection.cursor() as cursor:
     names = connection.introspection.table_names(cursor)
     same("table names", {"django_author", "django_book"} <= set(names), True)
     columns = connection.introspection.get_table_description(cursor, "django_book")
-    same("columns", [column.name for column in columns], ["id", "author_id", "title", "price", "published", "is_sold"])
+    same(
+        "columns",
+        [column.name for column in columns],
+        ["id", "author_id", "title", "price", "published", "is_sold"],
+    )
     relations = connection.introspection.get_relations(cursor, "django_book")
     same("relations", relations, {"author_id": ("id", "django_author")})
     constraints = connection.introspection.get_constraints(cursor, "django_book")
     same("primary key", [c["columns"] for c in constraints.values() if c["primary_key"]], [["id"]])
-    same("foreign key", [c["foreign_key"] for c in constraints.values() if c["foreign_key"]], [("django_author", "id")])
+    same(
+        "foreign key",
+        [c["foreign_key"] for c in constraints.values() if c["foreign_key"]],
+        [("django_author", "id")],
+    )
 
 models_of = io.StringIO()
 call_command("inspectdb", "django_book", stdout=models_of)
@@ -127,4 +139,8 @@ with connection.schema_editor() as editor:
     editor.add_field(Book, field)
     editor.delete_model(Book)
     editor.delete_model(Author)
-done("Django", django.get_version(), "schema editor, migrate, ORM queries, bulk_create, upsert, atomic, inspectdb")
+done(
+    "Django",
+    django.get_version(),
+    "schema editor, migrate, ORM queries, bulk_create, upsert, atomic, inspectdb",
+)

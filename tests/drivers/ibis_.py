@@ -1,6 +1,5 @@
 """Ibis: tables from frames, expressions, metadata, temporary tables, raw SQL."""
 
-import datetime
 import decimal
 
 import ibis
@@ -22,7 +21,11 @@ schema = ibis.schema({"id": "int64", "customer": "string", "price": "float64", "
 table = connection.create_table("ibis_orders", orders, schema=schema)
 same("tables", "ibis_orders" in connection.list_tables(), True)
 same("schema", table.schema().names, ("id", "customer", "price", "day"))
-same("types", [str(table.schema()[name]) for name in ("id", "customer", "price")], ["int64", "string", "float64"])
+same(
+    "types",
+    [str(table.schema()[name]) for name in ("id", "customer", "price")],
+    ["int64", "string", "float64"],
+)
 same("count", table.count().execute(), 4)
 
 grouped = table.group_by("customer").aggregate(total=table.price.sum(), n=table.count()).order_by("customer")
@@ -42,10 +45,14 @@ same("view", view.count().execute(), 2)
 temporary = connection.create_table("ibis_temporary", schema=ibis.schema({"a": "int32"}), temp=True)
 same("temporary", temporary.count().execute(), 0)
 found = connection.sql("SELECT DECIMAL '1.25' AS d, DATE '2024-02-29' AS day").execute()
-same("sql", [found.d[0], found.day[0]], [decimal.Decimal("1.25"), datetime.date(2024, 2, 29)])
+same("sql", [found.d[0], found.day[0]], [decimal.Decimal("1.25"), pandas.Timestamp(2024, 2, 29)])
 arrow = table.order_by("id").to_pyarrow()
 same("arrow", (arrow.num_rows, arrow.column("id")[7].as_py()), (8, 8))
 connection.drop_view("ibis_view")
 connection.drop_table("ibis_orders")
 same("dropped", "ibis_orders" in connection.list_tables(), False)
-done("Ibis", ibis.__version__, "create_table from pandas, insert, aggregates, joins, windows, views, temporary tables, Arrow")
+done(
+    "Ibis",
+    ibis.__version__,
+    "create_table from pandas, insert, aggregates, joins, windows, views, temporary tables, Arrow",
+)

@@ -1,7 +1,7 @@
-"""What tools ask that are no clients of their own here: each statement of metadata/*.sql runs, and has the columns that
-PostgreSQL gives it; what is marked with `same` has PostgreSQL's rows, too.
+"""What tools ask that are no clients of their own here: each statement of metadata/*.sql runs, and has the
+columns that PostgreSQL gives it; what is marked with `same` has PostgreSQL's rows, too.
 
-A tool is the name of its file: `metadata.py metabase`. PG_REFERENCE is the address of a PostgreSQL, if there is one.
+A tool is the name of its file: `metadata.py metabase`. PG_REFERENCE is the address of a PostgreSQL.
 """
 
 import os
@@ -13,7 +13,13 @@ import psycopg
 from check import DATABASE, HOST, PORT, USER, done
 
 FOLDER = pathlib.Path(__file__).parent / "metadata"
-TITLES = {"metabase": "Metabase", "powerbi": "Power BI", "grafana": "Grafana", "dbeaver": "DBeaver", "datagrip": "DataGrip"}
+TITLES = {
+    "metabase": "Metabase",
+    "powerbi": "Power BI",
+    "grafana": "Grafana",
+    "dbeaver": "DBeaver",
+    "datagrip": "DataGrip",
+}
 
 
 def statements(path: pathlib.Path) -> list[tuple[str, str, bool]]:

@@ -28,10 +28,33 @@ columns = [column for column in executor.table_columns() if column[1] == "pgcli_
 same("columns", [column[2] for column in columns], ["id", "name"])
 keys = [tuple(key) for key in executor.foreignkeys()]
 same("foreign keys", [key for key in keys if "pgcli_child" in key] != [], True)
-for ask in (executor.views, executor.view_columns, executor.databases, executor.functions, executor.datatypes):
+for ask in (
+    executor.views,
+    executor.view_columns,
+    executor.databases,
+    executor.functions,
+    executor.datatypes,
+):
     list(ask())
-for command in ("\\d", "\\d pgcli_child", "\\dt", "\\dt+", "\\dn", "\\dv", "\\di", "\\ds", "\\df", "\\du", "\\l", "\\dT"):
+for command in (
+    "\\d",
+    "\\d pgcli_child",
+    "\\dt",
+    "\\dt+",
+    "\\dn",
+    "\\dv",
+    "\\di",
+    "\\ds",
+    "\\df",
+    "\\du",
+    "\\l",
+    "\\dT",
+):
     run(command)
 run("DROP TABLE pgcli_child")
 run("DROP TABLE pgcli_parent")
-done("pgcli", pgcli.__version__, "queries, completions (tables, columns, keys, functions, types), special commands")
+done(
+    "pgcli",
+    pgcli.__version__,
+    "queries, completions (tables, columns, keys, functions, types), special commands",
+)

@@ -18,7 +18,11 @@ same("written", frame.write_database("polars_rows", URL, engine="adbc", if_table
 same("appended", frame.write_database("polars_rows", URL, engine="adbc", if_table_exists="append"), 3)
 for engine in ("adbc", "connectorx"):
     read = polars.read_database_uri("SELECT * FROM polars_rows ORDER BY id", URL, engine=engine)
-    same(f"schema with {engine}", list(read.schema.values()), [polars.Int64, polars.String, polars.Float64, polars.Date])
+    same(
+        f"schema with {engine}",
+        list(read.schema.values()),
+        [polars.Int64, polars.String, polars.Float64, polars.Date],
+    )
     same(f"rows with {engine}", read.unique(maintain_order=True).rows(), frame.rows())
 parts = polars.read_database_uri(
     "SELECT * FROM polars_rows", URL, engine="connectorx", partition_on="id", partition_num=2

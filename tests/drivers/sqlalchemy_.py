@@ -35,7 +35,10 @@ with Session(engine) as session:
     session.add(Customer(name="bob"))
     session.commit()
     totals = session.execute(
-        sa.select(Customer.name, sa.func.sum(Order.price)).outerjoin(Order).group_by(Customer.name).order_by("name")
+        sa.select(Customer.name, sa.func.sum(Order.price))
+        .outerjoin(Order)
+        .group_by(Customer.name)
+        .order_by("name")
     ).all()
     same("totals", [tuple(row) for row in totals], [("ann", decimal.Decimal("3.50")), ("bob", None)])
     session.delete(session.scalars(sa.select(Customer).where(Customer.name == "ann")).one())
@@ -47,10 +50,22 @@ same("tables", {"alchemy_customer", "alchemy_order"} <= set(inspector.get_table_
 columns = {column["name"]: column for column in inspector.get_columns("alchemy_order")}
 same("numeric", (columns["price"]["type"].precision, columns["price"]["type"].scale), (10, 2))
 same("primary key", inspector.get_pk_constraint("alchemy_order")["constrained_columns"], ["id"])
-same("foreign keys", [key["referred_table"] for key in inspector.get_foreign_keys("alchemy_order")], ["alchemy_customer"])
-same("unique", [key["column_names"] for key in inspector.get_unique_constraints("alchemy_customer")], [["name"]])
+same(
+    "foreign keys",
+    [key["referred_table"] for key in inspector.get_foreign_keys("alchemy_order")],
+    ["alchemy_customer"],
+)
+same(
+    "unique",
+    [key["column_names"] for key in inspector.get_unique_constraints("alchemy_customer")],
+    [["name"]],
+)
 reflected = sa.MetaData()
 reflected.reflect(engine, only=["alchemy_order", "alchemy_customer"])
-same("reflected", [column.name for column in reflected.tables["alchemy_order"].columns], ["id", "customer_id", "price", "at"])
+same(
+    "reflected",
+    [column.name for column in reflected.tables["alchemy_order"].columns],
+    ["id", "customer_id", "price", "at"],
+)
 Base.metadata.drop_all(engine)
 done("SQLAlchemy", sa.__version__, "ORM, rollback, inspector, reflection, create_all and drop_all")

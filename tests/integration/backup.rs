@@ -43,7 +43,7 @@ const QUERIES: [&str; 7] = [
     "SELECT * FROM v ORDER BY p",
     "SELECT * FROM made ORDER BY a",
     "SELECT * FROM information_schema.sequences ORDER BY sequence_name",
-    "SELECT table_name, column_name, data_type, is_nullable, column_default, identity_generation, generation_expression FROM information_schema.columns ORDER BY 1, 2",
+    "SELECT table_name, column_name, column_type, is_nullable, column_default, identity_generation, generation_expression FROM information_schema.columns ORDER BY 1, 2",
     "SELECT objsubid, description FROM pg_catalog.pg_description ORDER BY 2",
 ];
 

@@ -15,6 +15,7 @@ mod functions;
 mod interrupt;
 mod locks;
 mod memory;
+mod messages;
 mod no_file_is_forgotten;
 mod pgwire;
 mod planning;

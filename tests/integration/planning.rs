@@ -35,7 +35,7 @@ fn statements() -> Vec<String> {
         row("i::TEXT", " || ", 600),
         format!("SELECT ts{} FROM t", " + INTERVAL '1 day'".repeat(390)),
         format!("SELECT ts{} FROM t", " + INTERVAL '1 day'".repeat(900)),
-        format!("SELECT a{} FROM t", " = 1".repeat(390)),
+        format!("SELECT a = 1{} FROM t", " = true".repeat(390)),
         nested("(1 + ", ")", 900),
         nested("(SELECT ", ")", 32),
         nested("(SELECT max(i) + ", " FROM t)", 32),

@@ -27,7 +27,7 @@ pub struct Column {
     generated: bool,
 }
 
-const QUERY: &str = "SELECT table_catalog, table_schema, table_name, column_name, data_type, ordinal_position, \
+const QUERY: &str = "SELECT table_catalog, table_schema, table_name, column_name, column_type, ordinal_position, \
     numeric_precision, numeric_scale, numeric_precision_radix, datetime_precision, column_default, column_comment, \
     is_nullable, is_identity, is_generated FROM information_schema.columns ORDER BY ordinal_position";
 

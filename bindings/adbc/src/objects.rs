@@ -70,7 +70,8 @@ pub fn whole<const N: usize>(row: Vec<Option<String>>) -> Option<[String; N]> {
 fn catalogs(session: &Session, filter: &Filter<'_>) -> Result<Vec<Catalog>> {
     let schemas = texts(
         session,
-        "SELECT catalog_name, schema_name FROM information_schema.schemata ORDER BY catalog_name, schema_name",
+        "SELECT catalog_name, schema_name FROM information_schema.schemata \
+         WHERE schema_name NOT IN ('information_schema', 'pg_catalog') ORDER BY catalog_name, schema_name",
         Parameters::None,
     )?;
     let with_schemas = filter.depth != ObjectDepth::Catalogs;

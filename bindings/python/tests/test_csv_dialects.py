@@ -63,7 +63,9 @@ DIALECTS = [
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 def test_what_python_writes_reads_back(tmp_path: Path, dialect: dict[str, object]) -> None:
     path = tmp_path / "file.csv"
-    for _, names, rows in tables(8):
+    # Python itself leaves a carriage return unquoted that is not in its line end.
+    alphabet = ALPHABET.replace("\r", "") if dialect.get("lineterminator") == "\n" else ALPHABET
+    for _, names, rows in tables(8, alphabet):
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, **dialect)
             writer.writerow(names)

@@ -178,6 +178,31 @@ def test_plans_are_json_where_it_is_asked_for(pg):
         assert ("Execution Time" in plan[0]) == ("ANALYZE" in options)
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "VACUUM ANALYZE t",
+        "ANALYZE t (a)",
+        "CREATE EXTENSION IF NOT EXISTS pgcrypto",
+        "SET CONSTRAINTS ALL IMMEDIATE",
+        "COMMENT ON CONSTRAINT t_pkey ON t IS 'key'",
+        "EXPLAIN (COSTS OFF) SELECT * FROM t",
+        "EXPLAIN (FORMAT JSON) SELECT * FROM t",
+        "SELECT pg_try_advisory_xact_lock(1)",
+    ],
+)
+def test_statements_of_tools_come_by_both_protocols(pg, sql):
+    pg.execute("CREATE TABLE t (a INTEGER PRIMARY KEY)")
+    simple = pg.execute(sql).statusmessage
+    prepared = pg.pgconn.prepare(b"", sql.encode())
+    assert prepared.status == psycopg.pq.ExecStatus.COMMAND_OK, prepared.error_message
+    described = pg.pgconn.describe_prepared(b"")
+    assert described.status == psycopg.pq.ExecStatus.COMMAND_OK, described.error_message
+    done = pg.pgconn.exec_prepared(b"", [])
+    assert done.command_status.decode() == simple
+    assert done.nfields == described.nfields
+
+
 def test_binary_copy_may_end_without_its_mark(pg):
     pg.execute("CREATE TABLE t (a INTEGER)")
     row = struct.pack("!hii", 1, 4, 7)

@@ -36,7 +36,7 @@ enum Command {
     /// Show the CREATE statements of all tables and views, or of one
     #[command(name = ".schema")]
     Schema { table: Option<String> },
-    /// Load a CSV, Parquet or JSON file into a table, made if missing
+    /// Load a CSV, Parquet or JSON file of this machine into a table, made if missing
     #[command(name = ".import")]
     Import { file: String, table: String },
     /// Choose how results are printed; TABLE is what INSERT statements name

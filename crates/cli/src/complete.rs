@@ -32,7 +32,7 @@ impl Catalog {
             functions: names(
                 "SELECT DISTINCT routine_name FROM information_schema.routines WHERE left(routine_name, 2) <> '__' ORDER BY 1",
             ),
-            settings: names("SELECT name FROM pg_catalog.pg_settings ORDER BY 1"),
+            settings: names("SHOW settings"),
             ..Self::new(connection.tables().unwrap_or_default())
         }
     }

@@ -7,8 +7,9 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 
 #[derive(Debug)]
 pub enum Failure {
-    /// The database refused; `place` is the script and line, where there is one.
-    Database { error: Error, place: Option<String> },
+    /// The database refused; `place` is the script and line, where there is one, and `excerpt` the line of the
+    /// statement with a caret below what it is about.
+    Database { error: Error, place: Option<String>, excerpt: Option<String> },
     /// Our output could not be written.
     Write(io::Error),
     /// `.quit`: no failure, but the end of everything.
@@ -19,9 +20,12 @@ impl Failure {
     /// Says on standard error what happened; a closed pipe and `.quit` need no words.
     pub fn report(&self) {
         match self {
-            Self::Database { error, place } => {
+            Self::Database { error, place, excerpt } => {
                 let place = place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
                 eprintln!("{place}Error [{} {:?}]: {}", error.sqlstate(), error.kind(), error.message());
+                if let Some(excerpt) = excerpt {
+                    eprintln!("{excerpt}");
+                }
             }
             Self::Write(error) if error.kind() != io::ErrorKind::BrokenPipe => {
                 eprintln!("Error [58030 Io]: cannot write the output: {error}");
@@ -49,6 +53,17 @@ impl Failure {
         }
     }
 
+    /// Draws where in its statement the error is, as far as that is known.
+    pub fn in_statement(self, sql: &str) -> Self {
+        match self {
+            Self::Database { error, place, .. } => {
+                let excerpt = error.excerpt(sql);
+                Self::Database { error, place, excerpt }
+            }
+            other => other,
+        }
+    }
+
     /// Whether a script may go on after it: a statement failed by itself, and was not interrupted.
     pub fn is_of_statement(&self) -> bool {
         matches!(self, Self::Database { error, .. } if error.kind() != ErrorKind::Interrupted)
@@ -57,8 +72,8 @@ impl Failure {
     /// Adds where in a script the statement stands, unless a nested script said so already.
     pub fn at(self, name: &str, line: usize) -> Self {
         match self {
-            Self::Database { error, place: None } => {
-                Self::Database { error, place: Some(format!("{name}:{line}")) }
+            Self::Database { error, place: None, excerpt } => {
+                Self::Database { error, place: Some(format!("{name}:{line}")), excerpt }
             }
             other => other,
         }
@@ -67,7 +82,7 @@ impl Failure {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self::Database { error, place: None }
+        Self::Database { error, place: None, excerpt: None }
     }
 }
 

@@ -150,7 +150,7 @@ impl Session {
             if session.echo {
                 writeln!(session.output, "{};", sql.trim().trim_end_matches(';'))?;
             }
-            session.execute_and_print(sql, started)
+            session.execute_and_print(sql, started).map_err(|failure| failure.in_statement(sql))
         })
     }
 

@@ -351,6 +351,16 @@ fn once_is_for_the_next_result() {
 }
 
 #[test]
+fn an_error_shows_where_in_its_statement_it_is() {
+    let run =
+        finish(&mut program(&["--csv"]), "SELECT 1 AS a;\nSELECT a,\n  nosuch\nFROM (SELECT 1 AS a);\n");
+    assert_eq!((run.status, run.out.as_str()), (Some(1), "a\n1\n"));
+    let lines: Vec<&str> = run.err.lines().collect();
+    let caret = lines[2].find('^').unwrap();
+    assert!(lines[1].starts_with("LINE ") && lines[1][caret..].starts_with("nosuch"), "{}", run.err);
+}
+
+#[test]
 fn a_script_may_go_on_after_failures() {
     let script = ".bail off\nSELECT 1 AS a;\nSELECT nothing;\n.nonsense\nSELECT 2 AS b;\n";
     let run = finish(&mut program(&["--csv"]), script);

@@ -224,7 +224,7 @@ fn unasked_password(address: &Address) -> Error {
 fn capabilities(socket: &Socket, address: &Address, options: &Options) -> Capabilities {
     let own = rustix::process::geteuid().as_raw();
     let peer = socket.peer_user();
-    let mut asked = Capabilities::PROGRESS;
+    let mut asked = Capabilities::PROGRESS.with(Capabilities::PLACES);
     // A server of our own user could read the program's memory as well; any other gets nothing that nobody has allowed.
     if address.variables.unwrap_or(peer == Some(own)) {
         asked = asked.with(Capabilities::RESOLVE);

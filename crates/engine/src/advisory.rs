@@ -20,12 +20,12 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-/// The names of the functions begin so.
-pub(crate) const SIGN: &str = "pg_advisory";
-const SIGN_OF_TRIES: &str = "pg_try_advisory";
+/// The names of all functions that take locks have it in them.
+const SIGN: &str = "advisory_";
 
 /// How often it is looked whether a lock has become free.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
@@ -85,6 +85,8 @@ pub(crate) struct SessionLocks {
     scope: Arc<Scope>,
     identity: Identity,
     engine: Weak<Engine>,
+    /// It may have some of a transaction's.
+    of_transaction: AtomicBool,
 }
 
 impl SessionLocks {
@@ -95,12 +97,15 @@ impl SessionLocks {
             scope: scope.clone(),
             identity: identity.clone(),
             engine: Arc::downgrade(engine),
+            of_transaction: AtomicBool::new(false),
         })
     }
 
     /// Those that a transaction has taken end with it.
     pub fn end_transaction(&self) {
-        self.locks.retain(|hold| hold.session != self.session || !hold.of_transaction);
+        if self.of_transaction.swap(false, Ordering::AcqRel) {
+            self.locks.retain(|hold| hold.session != self.session || !hold.of_transaction);
+        }
     }
 
     /// Interrupts or ends the session of a process, as clients call it; false when there is none.
@@ -138,8 +143,7 @@ fn is_taken(error: &Error) -> bool {
 
 /// Whether a statement may take a lock: its result is computed at once.
 pub(crate) fn may_lock(sql: &str) -> bool {
-    let sql = sql.to_ascii_lowercase();
-    sql.contains(SIGN) || sql.contains(SIGN_OF_TRIES)
+    sql.as_bytes().windows(SIGN.len()).any(|part| part.eq_ignore_ascii_case(SIGN.as_bytes()))
 }
 
 impl Session {
@@ -247,6 +251,7 @@ impl AdvisoryFunction {
         match self.action {
             Action::Lock { tries, shared, of_transaction } => {
                 let hold = Hold { session: locks.session, shared, of_transaction };
+                locks.of_transaction.fetch_or(of_transaction, Ordering::AcqRel);
                 match locks.locks.take(key(arguments), hold) {
                     false if !tries => Err(taken()),
                     is_taken => Ok(is_taken),

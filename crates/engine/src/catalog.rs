@@ -212,7 +212,8 @@ async fn relation(
     let mut state = scope.state()?;
     let search = &mut state.config_mut().options_mut().catalog;
     search.default_catalog = search_from(&name.database);
-    let of_view = |error: hypostyle_types::Error| external(error.context(format!("view \"{}\"", name.name)));
+    let of_view =
+        |error: hypostyle_types::Error| external(error.nowhere().context(format!("view \"{}\"", name.name)));
     let statement = parse_stored(&view.sql).map_err(of_view)?;
     let plan = Box::pin(async move { plan_statement(&state, statement).await })
         .await

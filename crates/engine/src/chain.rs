@@ -43,15 +43,15 @@ impl ExprPlanner for Chains {
             BinaryOperator::Divide => chained(Operator::Divide, left, right, schema),
             BinaryOperator::Modulo => chained(Operator::Modulo, left, right, schema),
             BinaryOperator::StringConcat => joined(left, right, schema),
-            _ => Err((left, right)),
+            _ => Planned::Operands(left, right),
         };
         match planned {
-            Ok(call) => Ok(PlannerResult::Planned(call)),
-            Err((left, _)) if levels(&left) > LEVELS_MAX => Err(external(too_complex(format!(
+            Planned::Call(call) => Ok(PlannerResult::Planned(call)),
+            Planned::Operands(left, _) if levels(&left) > LEVELS_MAX => Err(external(too_complex(format!(
                 "it has more than {LEVELS_MAX} operators in a row that are not all of numbers or texts; compute some of them in a \
                  query in between"
             )))),
-            Err((left, right)) => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
+            Planned::Operands(left, right) => Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }
     }
 }
@@ -70,7 +70,10 @@ fn levels(expr: &Expr) -> usize {
 }
 
 /// What became of an operator: a call, or its operands as they were.
-type Planned = Result<Expr, (Expr, Expr)>;
+enum Planned {
+    Call(Expr),
+    Operands(Expr, Expr),
+}
 
 /// An operator, and which of its operands has the operators before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,19 +86,20 @@ fn chained(operator: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Pl
     let lengths = [length(&left, true), length(&right, false)];
     let is_left = lengths[0] >= lengths[1];
     if lengths[0].max(lengths[1]) + 1 < OPERATORS_MIN {
-        return Err((left, right));
+        return Planned::Operands(left, right);
     }
     let (before, operand) = if is_left { (&left, &right) } else { (&right, &left) };
     let is_new = chain_of(before).is_none();
     if !is_number(operand, schema) || is_new && !operands(before, is_left).all(|expr| is_number(expr, schema))
     {
-        return Err((left, right));
+        return Planned::Operands(left, right);
     }
     let (before, operand) = if is_left { (left, right) } else { (right, left) };
     let (mut steps, mut args) = taken_apart(before, is_left);
     steps.push(Step { operator, is_left });
     args.push(operand);
-    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(ScalarUDF::from(Chain::new(steps))), args)))
+    let function = Arc::new(ScalarUDF::from(Chain::new(steps)));
+    Planned::Call(Expr::ScalarFunction(ScalarFunction::new_udf(function, args)))
 }
 
 /// The chain that an expression is a call of.
@@ -171,9 +175,9 @@ fn joined(left: Expr, right: Expr, schema: &DFSchema) -> Planned {
         return match as_text(&right, schema) {
             Some(text) => {
                 call.args.push(text);
-                Ok(Expr::ScalarFunction(call))
+                Planned::Call(Expr::ScalarFunction(call))
             }
-            None => Err((Expr::ScalarFunction(call), right)),
+            None => Planned::Operands(Expr::ScalarFunction(call), right),
         };
     }
     let mut operands = vec![&right];
@@ -183,14 +187,14 @@ fn joined(left: Expr, right: Expr, schema: &DFSchema) -> Planned {
         first = left;
     }
     if operands.len() < OPERATORS_MIN {
-        return Err((left, right));
+        return Planned::Operands(left, right);
     }
     operands.push(first);
     let has_text = operands.iter().rev().take(2).any(|expr| is_text(expr, schema));
     let texts: Option<Vec<Expr>> = operands.into_iter().rev().map(|expr| as_text(expr, schema)).collect();
     match texts.filter(|_| has_text) {
-        Some(texts) => Ok(joined_all(texts)),
-        None => Err((left, right)),
+        Some(texts) => Planned::Call(joined_all(texts)),
+        None => Planned::Operands(left, right),
     }
 }
 

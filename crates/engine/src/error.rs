@@ -1,15 +1,15 @@
 //! DataFusion's errors as Hypostyle's.
 
 use crate::cast::type_name;
-use crate::scan::POSITION;
+use crate::culprit::{Culprit, Unknown, culprit};
+use crate::message::{is_of_types, plain};
 use crate::spill::LIMIT_NAME;
-use crate::statement::{NESTED_TOO_DEEPLY, too_complex};
+use crate::statement::{NESTED_TOO_DEEPLY, too_complex, unmarked_name};
 use arrow::error::ArrowError;
-use datafusion::common::SchemaError;
+use datafusion::common::{SchemaError, Span};
 use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
-use hypostyle_types::{Error, ErrorKind, did_you_mean};
-use std::collections::HashSet;
+use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean};
 
 /// An error of our own on its way through DataFusion.
 pub(crate) fn external(error: Error) -> DataFusionError {
@@ -22,7 +22,7 @@ pub fn from_datafusion(error: DataFusionError) -> Error {
 }
 
 fn of_datafusion(error: &DataFusionError) -> Error {
-    let of = |kind| Error::new(kind, error.strip_backtrace());
+    let of = |kind| Error::new(kind, plain(&error.strip_backtrace()));
     match error {
         DataFusionError::External(_) => {}
         other if other.message().contains(LIMIT_NAME) => {
@@ -41,23 +41,27 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         _ => {}
     }
     match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => of_datafusion(inner),
+        DataFusionError::Context(_, inner) => of_datafusion(inner),
+        DataFusionError::Diagnostic(diagnostic, inner) => at(of_datafusion(inner), diagnostic.span),
         DataFusionError::Shared(inner) => of_datafusion(inner),
         DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
             Some(own) => own.clone(),
             None => match inner.downcast_ref::<DataFusionError>() {
                 Some(nested) => of_datafusion(nested),
-                None => Error::invalid_input(inner.to_string()),
+                None => Error::invalid_input(plain(&inner.to_string())),
             },
         },
         DataFusionError::SQL(inner, _) if matches!(**inner, ParserError::RecursionLimitExceeded) => {
             too_complex(NESTED_TOO_DEEPLY)
         }
-        DataFusionError::SQL(inner, _) => Error::new(ErrorKind::Syntax, syntax_message(&inner.to_string())),
-        DataFusionError::SchemaError(inner, _) => schema_error(inner),
+        DataFusionError::SQL(inner, _) => syntax_error(&inner.to_string()),
+        DataFusionError::SchemaError(inner, _) => schema_error(inner, error),
         DataFusionError::Plan(message) => plan_error(message),
-        DataFusionError::NotImplemented(message) => Error::unsupported(format!("not supported: {message}")),
+        DataFusionError::NotImplemented(message) => {
+            let place = Mark { word: None, line_and_column: place_in(message) };
+            Error::unsupported(format!("not supported: {}", plain(message))).marked(place)
+        }
         DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
         DataFusionError::ArrowError(inner, _) => from_arrow(inner),
         DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
@@ -67,7 +71,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
             missing if missing.to_string().contains("not found") => of(ErrorKind::NotFound),
             _ => of(ErrorKind::Io),
         },
-        DataFusionError::Internal(message) => Error::internal(message.clone()),
+        DataFusionError::Internal(message) => internal_error(message),
         _ => of(ErrorKind::Internal),
     }
 }
@@ -78,6 +82,17 @@ fn is_of_full_disk(message: &str) -> bool {
     const EDQUOT: &str = "(os error 122)";
     const EFBIG: &str = "(os error 27)";
     [ENOSPC, EDQUOT, EFBIG].iter().any(|code| message.contains(code))
+}
+
+/// Whether planning failed for what a statement says.
+pub(crate) fn is_about_the_text(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::Diagnostic(..) | DataFusionError::SchemaError(..) | DataFusionError::Plan(_) => true,
+        DataFusionError::Context(_, inner) => is_about_the_text(inner),
+        DataFusionError::Shared(inner) => is_about_the_text(inner),
+        DataFusionError::Collection(errors) => errors.first().is_some_and(is_about_the_text),
+        _ => false,
+    }
 }
 
 /// Whether DataFusion refuses a plan because two expressions of it have one name.
@@ -140,45 +155,115 @@ fn from_arrow(error: &ArrowError) -> Error {
     }
 }
 
-fn syntax_message(message: &str) -> String {
-    message
-        .trim_start_matches("sql parser error: ")
-        .trim_start_matches("ParserError(\"")
-        .trim_end_matches("\")")
-        .into()
+/// The error at a place, unless its place is known.
+fn at(error: Error, span: Option<Span>) -> Error {
+    let Some(span) = span.filter(|_| error.position().is_none()) else { return error };
+    let mut mark = error.mark().cloned().unwrap_or_default();
+    mark.line_and_column = mark.line_and_column.or(Some((span.start.line, span.start.column)));
+    error.marked(mark)
 }
 
-fn schema_error(error: &SchemaError) -> Error {
-    match error {
-        SchemaError::FieldNotFound { field, valid_fields } => {
-            // What ORDER BY may name is both in the result and in the table.
-            let mut seen = HashSet::new();
-            let names = valid_fields.iter().map(|valid| valid.name.as_str());
-            let names: Vec<&str> = names.filter(|name| *name != POSITION && seen.insert(*name)).collect();
-            let suggestion = match did_you_mean(&field.name, names.iter().copied()) {
-                empty if empty.is_empty() && !names.is_empty() && names.len() <= 20 => {
-                    format!("; there are {}", names.join(", "))
-                }
-                found => found,
-            };
-            let table = match &field.relation {
-                Some(relation) => format!(" in \"{}\"", relation.table()),
-                None => String::new(),
-            };
-            Error::new(ErrorKind::UnknownName, format!("no column \"{}\"{table}{suggestion}", field.name))
-                .with_sqlstate("42703")
+/// The place that a part of a syntax tree has, where a message shows one.
+fn place_in(message: &str) -> Option<(u64, u64)> {
+    let (line, column) = between(message, "Location(", ")")?.split_once(',')?;
+    Some((line.trim().parse().ok()?, column.trim().parse().ok()?)).filter(|(line, _)| *line > 0)
+}
+
+/// What the parser expected, and where it found something else.
+fn syntax_error(message: &str) -> Error {
+    let message = message
+        .trim_start_matches("sql parser error: ")
+        .trim_start_matches("ParserError(\"")
+        .trim_end_matches("\")");
+    let (message, place) = match message.rsplit_once(" at Line: ") {
+        Some((before, place)) => {
+            let place = place.split_once(", Column: ");
+            let place =
+                place.and_then(|(line, column)| Some((line.parse().ok()?, column.trim().parse().ok()?)));
+            (before, place)
         }
+        None => (message, None),
+    };
+    let found = message.rsplit_once("found: ").map(|(_, found)| found);
+    let word = match found {
+        Some("EOF") => Some(String::new()),
+        found => found.map(str::to_string),
+    };
+    let message = match message.strip_suffix("found: EOF") {
+        Some(expected) => format!("{expected}found: the end"),
+        None => message.to_string(),
+    };
+    Error::new(ErrorKind::Syntax, plain(&message)).marked(Mark { word, line_and_column: place })
+}
+
+/// What users do wrong and DataFusion takes for mistakes of its own.
+fn internal_error(message: &str) -> Error {
+    const OF_TYPES: [&str; 4] =
+        ["Failed to coerce", "Cannot coerce", "coerce types", "Unsupported data type"];
+    const OF_VALUES: [&str; 3] = ["invalid stride", "got invalid", "must be"];
+    let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    match message {
+        _ if has(&OF_TYPES) => Error::new(ErrorKind::Syntax, plain(message)).with_sqlstate("42804"),
+        _ if has(&OF_VALUES) => Error::invalid_input(plain(message)),
+        _ => Error::internal(plain(message)),
+    }
+}
+
+fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, .. } => match culprit(whole) {
+            Some(Culprit::Unknown(unknown)) => unknown_column(&unknown),
+            _ => Error::new(ErrorKind::UnknownName, format!("no column \"{}\"", unmarked_name(&field.name))),
+        },
         SchemaError::AmbiguousReference { field } => {
-            let message = format!("column \"{}\" is in several tables; write whose it is", field.name);
-            Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
+            let name = unmarked_name(&field.name);
+            let message = format!("column \"{name}\" is in several tables; write whose it is");
+            let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42702");
+            at(error.about(name), field.spans().first())
         }
         SchemaError::DuplicateQualifiedField { qualifier, name } => {
-            let table = qualifier.table();
+            let (table, name) = (qualifier.table(), unmarked_name(name));
             let message = format!("column \"{name}\" of \"{table}\" is there twice; give one an alias");
-            Error::new(ErrorKind::Syntax, message).with_sqlstate("42712")
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42712").about(name)
         }
-        other => Error::new(ErrorKind::Syntax, other.to_string()),
+        SchemaError::DuplicateUnqualifiedField { name } => {
+            let name = unmarked_name(name);
+            let message = format!("column \"{name}\" is there twice; give one an alias");
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42701").about(name)
+        }
     }
+}
+
+/// That a column is not there, or is one of several.
+fn unknown_column(unknown: &Unknown) -> Error {
+    let names = unknown.known(None);
+    let is_one_of = |name: &&&str| **name != unmarked_name(name) && unmarked_name(name) == unknown.name;
+    let alike = unknown.alike();
+    let error = if names.iter().any(|name| is_one_of(&name)) {
+        let message = format!(
+            "column \"{}\" is one of several of that name; give them aliases that differ",
+            unknown.name
+        );
+        Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
+    } else if alike.len() > 1 {
+        let alike: Vec<String> = alike.iter().map(|name| format!("\"{name}\"")).collect();
+        let message =
+            format!("column \"{}\" may be {}: write it in double quotes", unknown.name, alike.join(" or "));
+        Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
+    } else {
+        let mut names: Vec<&str> = names.into_iter().map(unmarked_name).collect();
+        names.dedup();
+        let suggestion = match did_you_mean(&unknown.name, names.iter().copied()) {
+            empty if empty.is_empty() && !names.is_empty() && names.len() <= 20 => {
+                format!("; there are {}", names.join(", "))
+            }
+            found => found,
+        };
+        let table = unknown.table.as_ref().map_or(String::new(), |table| format!(" in \"{table}\""));
+        let message = format!("no column \"{}\"{table}{suggestion}", unknown.name);
+        Error::new(ErrorKind::UnknownName, message).with_sqlstate("42703")
+    };
+    at(error.about(&unknown.name), unknown.span)
 }
 
 /// What stands between two texts.
@@ -215,7 +300,7 @@ fn cast_error(message: &str) -> Error {
     let is_of_time = ["Error parsing timestamp", "Invalid input syntax for type interval"];
     let sqlstate =
         if is_of_time.iter().any(|beginning| message.starts_with(beginning)) { "22007" } else { "22018" };
-    of(message.into(), sqlstate)
+    of(plain(message), sqlstate)
 }
 
 fn execution_error(message: &str) -> Error {
@@ -229,7 +314,7 @@ fn execution_error(message: &str) -> Error {
         let message = format!("values of type {} have no fields", shown_type(shown));
         return Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
     }
-    Error::invalid_input(message)
+    Error::invalid_input(plain(message))
 }
 
 /// That no function has the name, or takes the types.
@@ -238,19 +323,20 @@ fn function_error(message: &str) -> Option<Error> {
     if let Some(name) = between(message, "Invalid function '", "'") {
         // It always names one, however far it is.
         let suggestion = did_you_mean(name, between(message, "Did you mean '", "'"));
-        return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"));
+        return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
+            .map(|error| error.about(name));
     }
     let call = between(message, "No function matches the given name and argument types '", "'. You might")?;
     let (name, types) = call.strip_suffix(')')?.split_once('(')?;
-    let types: Vec<String> = types.split(", ").map(shown_type).collect();
+    let types = plain(types);
     let candidates = message.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
     let candidates: Vec<&str> =
-        candidates.lines().map(str::trim).filter(|candidate| !candidate.is_empty()).collect();
+        candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one)).collect();
     let candidates = match candidates.is_empty() {
         true => String::new(),
-        false => format!("; there are {}", candidates.join(", ")),
+        false => format!("; there are {}", plain(&candidates.join(", "))),
     };
-    of(ErrorKind::Syntax, format!("no function {name}({}){candidates}", types.join(", ")))
+    of(ErrorKind::Syntax, format!("no function {name}({types}){candidates}")).map(|error| error.about(name))
 }
 
 fn plan_error(message: &str) -> Error {
@@ -272,5 +358,9 @@ fn plan_error(message: &str) -> Error {
     } else {
         ErrorKind::Syntax
     };
-    Error::new(kind, message)
+    const OF_TYPES: [&str; 3] = ["Cannot coerce", "Failed to coerce", "have incompatible types"];
+    match OF_TYPES.iter().any(|words| message.contains(words)) {
+        true => Error::new(kind, plain(message)).with_sqlstate("42804"),
+        false => Error::new(kind, plain(message)),
+    }
 }

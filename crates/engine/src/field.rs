@@ -10,17 +10,34 @@ use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::error::Result;
+use datafusion::functions::core::expr_fn::{greatest, least};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, StructFieldMapping,
+    Signature, StructFieldMapping, lit, when,
 };
 use std::sync::Arc;
 
 /// Takes this function for DataFusion's.
 pub(crate) fn of_structures(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(wrapped(expression))
+}
+
+/// Steps of a slice as they fit in all lists: none has more elements.
+pub(crate) fn steps_within(mut expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
+    let (true, [_, _, _, step]) = (call.func.name() == "array_slice", call.args.as_mut_slice()) else {
+        return Ok(Transformed::no(expression));
+    };
+    if matches!(step, Expr::Literal(ScalarValue::Int64(Some(step)), _) if i32::try_from(*step).is_ok()) {
+        return Ok(Transformed::no(expression));
+    }
+    let (least_step, greatest_step) = (lit(i64::from(-i32::MAX)), lit(i64::from(i32::MAX)));
+    let is_some = step.clone().is_not_null();
+    let within = least(vec![greatest(vec![std::mem::take(step), least_step]), greatest_step]);
+    *step = when(is_some, within).end()?;
+    Ok(Transformed::yes(expression))
 }
 
 fn wrapped(expression: Expr) -> Transformed<Expr> {

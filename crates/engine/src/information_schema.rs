@@ -84,14 +84,14 @@ fn of_type(database: &str, identifier: &str, logical_type: &LogicalType) -> Row 
 
 /// Precision, its radix and the scale of a numeric type that PostgreSQL shows with so many bytes.
 fn numeric(logical_type: &LogicalType, bytes: i16) -> Row {
-    let (precision, radix, scale) = match logical_type {
+    let (precision, radix, scale): (i64, i64, Option<i64>) = match logical_type {
         LogicalType::Float => (24, 2, None),
         LogicalType::Double => (53, 2, None),
         LogicalType::Decimal { precision, scale } => (i64::from(*precision), 10, Some(i64::from(*scale))),
         LogicalType::UBigInt => (20, 10, Some(0)),
         _ => (i64::from(bytes) * 8, 2, Some(0)),
     };
-    let mut row = row! { numeric_precision: precision, numeric_precision_radix: radix as i64 };
+    let mut row = row! { numeric_precision: precision, numeric_precision_radix: radix };
     if let Some(scale) = scale {
         row.extend(row! { numeric_scale: scale });
     }

@@ -91,10 +91,10 @@ impl ScalarUDFImpl for AtPath {
 
 /// The steps of each path; `None` for NULL, and for one with a NULL in it.
 fn paths(paths: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
-    let texts = |array: &ArrayRef| -> Result<ArrayRef> { Ok(cast(array, &DataType::Utf8)?) };
     if paths.data_type().is_string() {
-        let paths = texts(paths)?;
-        let split = |text: Option<&str>| split_elements(text?)?.into_iter().collect();
+        let paths = cast(paths, &DataType::Utf8)?;
+        let split =
+            |text: Option<&str>| -> Option<Vec<String>> { split_elements(text?)?.into_iter().collect() };
         return Ok(paths.as_string::<i32>().iter().map(split).collect());
     }
     let lists = cast(paths, &DataType::new_list(DataType::Utf8, true))?;

@@ -42,6 +42,8 @@ const AS_COERCED: &[Rewrite] = &[
     arithmetic::negated,
     cast::as_in_sql,
     value_keys::equal_by_keys,
+    value_keys::first_by_key,
+    field::steps_within,
     interval::by_length,
     ranking::place_in_window,
     aggregate::of_ordered,

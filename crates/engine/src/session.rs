@@ -12,6 +12,7 @@ use crate::error::from_datafusion;
 use crate::file;
 use crate::function::Clock;
 use crate::identity::Identity;
+use crate::in_order::InOrder;
 use crate::memory::{Held, QueryPool};
 use crate::meter::{Ledger, Meter};
 use crate::origin::Origin;
@@ -42,7 +43,7 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
-use hypostyle_storage::{ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
+use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -427,6 +428,7 @@ impl Session {
             .with_type_planner(Arc::new(TypeNames))
             .with_query_planner(Arc::new(shared::Planner))
             .with_physical_optimizer_rules(rules::watched_physical(physical_rules()))
+            .with_physical_optimizer_rule(Arc::new(InOrder))
             .with_physical_optimizer_rule(Arc::new(InPieces))
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();

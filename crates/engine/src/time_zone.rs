@@ -135,7 +135,8 @@ fn may_be_zoned(expr: &Expr) -> bool {
         Expr::Cast(_) | Expr::TryCast(_) => true,
         Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::Plus | Operator::Minus),
         Expr::ScalarFunction(call) => {
-            ZONED.contains(&call.func.name()) || ZONED_TOGETHER.contains(&call.func.name())
+            let name = call.func.name();
+            ZONED.contains(&name) || ZONED_TOGETHER.contains(&name) || SERIES.contains(&name)
         }
         _ => false,
     }
@@ -152,6 +153,8 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
         *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), zoned));
     };
     let is_try = matches!(expr, Expr::TryCast(_));
+    let is_series = matches!(&expr, Expr::ScalarFunction(call) if SERIES.contains(&call.func.name()));
+    let given = if is_series { expr.get_type(schema).ok() } else { None };
     match &mut expr {
         Expr::Cast(Cast { expr: of, field }) | Expr::TryCast(TryCast { expr: of, field }) => {
             let Some(step) = first_step(of.get_type(schema), field.data_type(), zone) else {
@@ -166,6 +169,20 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
             Ok(Transformed::yes(expr))
         }
         Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            if SERIES.contains(&func.name()) {
+                let mut changed = false;
+                for arg in args.iter_mut() {
+                    if let Some((unit, _)) = local(arg) {
+                        make_local(arg, unit);
+                        changed = true;
+                    }
+                }
+                // What it gives is of no zone of its own, as any list of points in time.
+                return Ok(match given {
+                    Some(given) if changed => Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), given))),
+                    _ => Transformed::no(expr),
+                });
+            }
             if ZONED_TOGETHER.contains(&func.name()) {
                 let is_moment = |arg: &&mut Expr| local(arg).is_some();
                 let mut moved = None;
@@ -318,6 +335,9 @@ fn clocks(moment: Expr, zone: &Arc<str>) -> Expr {
 
 /// Functions of what clocks show at a point in time.
 const ZONED: [&str; 3] = ["date_trunc", "date_part", "to_char"];
+
+/// Series of points in time, by what clocks show.
+const SERIES: [&str; 2] = ["generate_series", "range"];
 
 /// Functions of what they show at several.
 const ZONED_TOGETHER: [&str; 4] = ["age", "date_diff", "date_sub", "time_bucket"];

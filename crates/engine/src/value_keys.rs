@@ -12,7 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, internal_datafusion_err};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, InSubquery, ScalarFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, InSubquery, ScalarFunction, Sort};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, Join, LogicalPlan, Operator,
@@ -70,6 +70,34 @@ pub(crate) fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<T
             Ok(Transformed::yes(expression))
         }
         _ => Ok(Transformed::no(expression)),
+    }
+}
+
+/// Makes of `min` and `max` of lists of structures, which DataFusion cannot compare, the first one by key.
+pub(crate) fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
+    let asc = match call.func.name() {
+        name @ ("min" | "max") => name == "min",
+        _ => return Ok(Transformed::no(expression)),
+    };
+    let Some(of) =
+        call.params.args.first().filter(|of| of.get_type(schema).is_ok_and(|of| is_of_structures(&of)))
+    else {
+        return Ok(Transformed::no(expression));
+    };
+    call.params.order_by = vec![Sort { expr: nested_key(of.clone()), asc, nulls_first: false }];
+    call.params.distinct = false;
+    call.func = first_value_udaf();
+    Ok(Transformed::yes(expression))
+}
+
+/// Whether a list has structures in it.
+fn is_of_structures(of: &DataType) -> bool {
+    match of {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            matches!(field.data_type(), DataType::Struct(_)) || is_of_structures(field.data_type())
+        }
+        _ => false,
     }
 }
 

@@ -627,6 +627,15 @@ impl TableEntry {
         self.columns.iter().find(|column| column.name == name)
     }
 
+    /// The column that a statement means by a name, which is in lower case where it has no quotes: the one of that name, or else
+    /// the only one that differs in capitals alone.
+    pub fn column_meant(&self, name: &str) -> Option<&ColumnEntry> {
+        self.column(name).or_else(|| {
+            let mut alike = self.columns.iter().filter(|column| column.name.to_lowercase() == name);
+            alike.next().filter(|_| alike.next().is_none())
+        })
+    }
+
     fn validate(&self) -> Result<()> {
         check_name(&self.name)?;
         if self.columns.is_empty() || self.columns.len() > TABLE_COLUMNS_MAX {

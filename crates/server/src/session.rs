@@ -249,6 +249,10 @@ impl Session {
         }
         drop(link);
         self.server.metrics.errors.inc();
+        let error = match self.capabilities.has(wire::Capabilities::PLACES) {
+            true => error,
+            false => error.nowhere(),
+        };
         let failure = wire::Failure { query: number, error, fatal: false, transaction: self.transaction() };
         self.link.lock().send(&failure.frame())
     }

@@ -139,6 +139,7 @@ pub fn unknown_column(table: &TableEntry, name: &str) -> Error {
         format!("table \"{}\" has no column \"{name}\"{}", table.name, did_you_mean(name, known)),
     )
     .with_sqlstate("42703")
+    .about(name)
 }
 
 /// Converts one column's array and checks NOT NULL.

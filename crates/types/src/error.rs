@@ -3,6 +3,7 @@
 //! A kind exists only where a caller acts differently on it; the message names the thing, the value
 //! and what to do. Each kind has one SQLSTATE, so that drivers and servers report the same class.
 
+use crate::excerpt::excerpt;
 use std::fmt;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -86,6 +87,24 @@ impl ErrorKind {
     }
 }
 
+/// Where in the text of a statement an error is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// The character, from 1.
+    Character(usize),
+    /// What is to be looked for in the text.
+    Mark(Mark),
+}
+
+/// A place in a text as a parser tells it, who may have read another text than the statement's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The word that stands there.
+    pub word: Option<String>,
+    /// Its line and its column, from 1.
+    pub line_and_column: Option<(u64, u64)>,
+}
+
 /// An error: its kind, a sentence for a person, and a SQLSTATE for a program.
 #[derive(Clone)]
 pub struct Error {
@@ -93,11 +112,13 @@ pub struct Error {
     message: String,
     /// ASCII.
     sqlstate: [u8; SQLSTATE_BYTES],
+    place: Option<Box<Place>>,
 }
 
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), sqlstate: [0; SQLSTATE_BYTES] }.with_sqlstate(kind.sqlstate())
+        let error = Self { kind, message: message.into(), sqlstate: [0; SQLSTATE_BYTES], place: None };
+        error.with_sqlstate(kind.sqlstate())
     }
 
     /// Bytes that the protocol does not allow (docs/protocol.md).
@@ -112,6 +133,53 @@ impl Error {
             _ => debug_assert!(false, "an SQLSTATE has five characters, {sqlstate:?} has not"),
         }
         self
+    }
+
+    /// Says at which character of the statement's text, from 1, the error is.
+    pub fn at(mut self, position: usize) -> Self {
+        self.place = Some(Box::new(Place::Character(position.max(1))));
+        self
+    }
+
+    /// Says by what the place is found in the statement's text, which is not known here.
+    pub fn marked(mut self, mark: Mark) -> Self {
+        self.place = Some(Box::new(Place::Mark(mark)));
+        self
+    }
+
+    /// Says which word of the statement the error is about, unless its place is known.
+    pub fn about(self, word: &str) -> Self {
+        match self.place {
+            Some(_) => self,
+            None => self.marked(Mark { word: Some(word.into()), line_and_column: None }),
+        }
+    }
+
+    /// The character of the statement's text, from 1, that the error is about.
+    pub fn position(&self) -> Option<usize> {
+        match self.place.as_deref()? {
+            Place::Character(position) => Some(*position),
+            Place::Mark(_) => None,
+        }
+    }
+
+    /// What finds the place, while that is not known.
+    pub fn mark(&self) -> Option<&Mark> {
+        match self.place.as_deref()? {
+            Place::Character(_) => None,
+            Place::Mark(mark) => Some(mark),
+        }
+    }
+
+    /// Forgets where the error is: in a text that the caller has not written.
+    pub fn nowhere(mut self) -> Self {
+        self.place = None;
+        self
+    }
+
+    /// The line of the statement's text that the error is about, and a caret below the place ([`excerpt`]).
+    pub fn excerpt(&self, text: &str) -> Option<String> {
+        excerpt(text, self.position()?)
     }
 
     /// Puts what was being done in front of the message.

@@ -5,12 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod excerpt;
 mod id;
 mod interval;
 mod logical_type;
 mod suggest;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Mark, Result};
+pub use excerpt::excerpt;
 pub use id::{ColumnId, Generation, NodeIndex, TableId, Version};
 pub use interval::IntervalText;
 pub use logical_type::{DECIMAL_PRECISION_MAX, LogicalType, StructField, TimeUnit};

@@ -18,6 +18,8 @@ impl Capabilities {
     pub const PROGRESS: Self = Self(2);
     pub const RESOLVE: Self = Self(4);
     pub const RESUME: Self = Self(8);
+    /// Errors may tell where in the statement's text they are.
+    pub const PLACES: Self = Self(16);
 
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -721,6 +723,9 @@ impl Failure {
         to.u32(self.query).raw(self.error.sqlstate().as_bytes());
         to.u8(kind.or(internal).unwrap_or_default() as u8).u8(u8::from(self.fatal));
         to.u8(self.transaction.number()).text(self.error.message());
+        if let Some(position) = self.error.position().and_then(|position| u32::try_from(position).ok()) {
+            to.u32(position);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Self> {
@@ -734,6 +739,10 @@ impl Failure {
         let fatal = from.flag()?;
         let transaction = Transaction::from_number(from.u8()?)?;
         let error = Error::new(kind, from.text()?).with_sqlstate(sqlstate);
+        let error = match from.is_empty() {
+            true => error,
+            false => error.at(from.u32()? as usize),
+        };
         Ok(Self { query, error, fatal, transaction })
     }
 }

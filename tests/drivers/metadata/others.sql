@@ -91,7 +91,7 @@ SELECT cc.constraint_schema, count(*) AS checks FROM information_schema.check_co
 JOIN information_schema.table_constraints tc USING (constraint_schema, constraint_name)
 WHERE tc.table_name LIKE 'meta%' GROUP BY 1;
 
--- sequences; same
+-- sequences, ours also of identity columns
 SELECT sequence_name, data_type, start_value, increment, cycle_option FROM information_schema.sequences WHERE sequence_name LIKE 'meta%';
 
 -- what arrays are made of; same

@@ -1,5 +1,5 @@
 //! Functions of lists that DataFusion has for some kinds of them only: those of numbers take lists of lists, and fail within; those of
-//! several lists take a stored one, whose offsets are wide, beside one that is written, and fail, too.
+//! several lists take a stored one, whose offsets are wide, beside one that is written, and fail, too, as one of several texts does.
 
 use super::refused;
 use crate::cast::type_name;
@@ -30,8 +30,11 @@ const OF_NUMBERS: [&str; 10] = [
 /// Functions of several lists.
 const OF_SEVERAL: [&str; 2] = ["array_concat", "map"];
 
+/// Functions of several texts.
+const OF_TEXTS: [&str; 1] = ["levenshtein"];
+
 pub(super) fn register(context: &SessionContext) {
-    for name in OF_NUMBERS.into_iter().chain(OF_SEVERAL) {
+    for name in OF_NUMBERS.into_iter().chain(OF_SEVERAL).chain(OF_TEXTS) {
         if let Ok(inner) = context.udf(name) {
             let signature = Signature::user_defined(inner.signature().volatility);
             context.register_udf(ScalarUDF::from(Alike { inner, signature }));
@@ -90,7 +93,11 @@ impl ScalarUDFImpl for Alike {
             }
         }
         let widest = types.iter().any(has_wide);
-        let alike = types.iter().map(|of| if widest { wide(of) } else { of.clone() });
+        let alike = types.iter().map(|of| match of {
+            of if of.is_string() && OF_TEXTS.contains(&self.name()) => DataType::LargeUtf8,
+            of if widest => wide(of),
+            of => of.clone(),
+        });
         let fields: Vec<FieldRef> = alike.map(|of| Arc::new(Field::new("", of, true))).collect();
         let coerced = fields_with_udf(&fields, self.inner.as_ref())?;
         Ok(coerced.iter().map(|field| field.data_type().clone()).collect())

@@ -41,11 +41,12 @@ pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &Wr
     let target = Target::find(path).map_err(failed)?;
     let target = Arc::new(target.open().await.map_err(failed)?);
     let (state, plan) = rows.into_parts();
-    let registered = Registered::new(state.runtime_env(), &target).map_err(failed)?;
+    let registered = Registered::new(state.runtime_env(), &target, options.is_array).map_err(failed)?;
     let rows = DataFrame::new(state, plan);
     let count = write_to(rows, registered.url(), format, options)
         .await
         .map_err(|error| failed(registered.failure().unwrap_or_else(|| of_writing(path, error))))?;
+    registered.end().map_err(failed)?;
     target.finish().map_err(failed)?;
     Ok(count)
 }

@@ -27,6 +27,10 @@ pub struct ReadOptions {
     /// `Some(None)`: nothing quotes.
     pub quote: Option<Option<u8>>,
     pub escape: Option<u8>,
+    /// Begins a line that is left out.
+    pub comment: Option<u8>,
+    /// Rows may have fewer values than there are columns; those that they lack are NULL.
+    pub is_padded: bool,
     /// Texts that mean NULL.
     pub null_texts: Vec<String>,
     /// Lines to leave out before the header.
@@ -54,6 +58,8 @@ impl Default for ReadOptions {
             delimiter: None,
             quote: None,
             escape: None,
+            comment: None,
+            is_padded: false,
             null_texts: vec![String::new()],
             skip: 0,
             names: Vec::new(),
@@ -77,6 +83,8 @@ const READ_CSV: &[&str] = &[
     "sep",
     "quote",
     "escape",
+    "comment",
+    "null_padding",
     "nullstr",
     "null",
     "skip",
@@ -129,6 +137,8 @@ impl ReadOptions {
             }
             "quote" => self.quote = Some(value.byte()?),
             "escape" => self.escape = value.byte()?,
+            "comment" => self.comment = value.byte()?,
+            "null_padding" => self.is_padded = value.boolean()?,
             "nullstr" | "null" => self.null_texts = value.texts()?,
             "skip" => self.skip = value.count()? as usize,
             "names" => self.names = value.texts()?,
@@ -180,6 +190,8 @@ pub struct WriteOptions {
     pub page_compression: String,
     pub compression_level: Option<u32>,
     pub row_group_rows: Option<usize>,
+    /// One JSON array of all rows.
+    pub is_array: bool,
 }
 
 const WRITE_CSV: &[&str] = &[
@@ -196,7 +208,7 @@ const WRITE_CSV: &[&str] = &[
     "compression",
     "compression_level",
 ];
-const WRITE_JSON: &[&str] = &["compression", "compression_level"];
+const WRITE_JSON: &[&str] = &["array", "compression", "compression_level"];
 const WRITE_PARQUET: &[&str] = &["compression", "compression_level", "row_group_size"];
 const PAGE_COMPRESSIONS: [&str; 7] = ["uncompressed", "snappy", "gzip", "brotli", "lz4", "lz4_raw", "zstd"];
 
@@ -225,11 +237,17 @@ impl WriteOptions {
             page_compression: "zstd".into(),
             compression_level: None,
             row_group_rows: None,
+            is_array: false,
         };
         let of = format!("COPY TO {}", format.name());
         for (name, value) in pairs {
             let value = Value { of: &of, name: &known_name(&of, name, known)?, value };
             options.set(format, &value)?;
+        }
+        if options.is_array && options.compression != FileCompressionType::UNCOMPRESSED {
+            return Err(Error::unsupported(format!(
+                "{of}: an array is not compressed; leave out one of both"
+            )));
         }
         Ok(options)
     }
@@ -237,6 +255,7 @@ impl WriteOptions {
     fn set(&mut self, format: FileFormat, value: &Value<'_>) -> Result<()> {
         let byte = || value.byte()?.ok_or_else(|| value.wrong("one character"));
         match value.name {
+            "array" => self.is_array = value.boolean()?,
             "header" => self.header = value.boolean()?,
             "delim" | "delimiter" | "sep" => self.delimiter = byte()?,
             "quote" => self.quote = byte()?,

@@ -25,8 +25,42 @@ const NAME: &str = "hypostyle-file";
 #[derive(Debug)]
 struct Sink {
     target: Arc<Opened>,
+    /// For JSON lines that become an array: whether a line end waits for what comes after it.
+    array: Option<Mutex<Array>>,
     /// What the file said first; on its way through the writers it would become a text.
     failure: Mutex<Option<Error>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Array {
+    Empty,
+    InLine,
+    LineEnded,
+}
+
+impl Array {
+    /// The elements that some bytes of JSON lines are, in which a line end is always one between rows.
+    fn elements(&mut self, lines: &[u8]) -> Vec<u8> {
+        let mut elements = Vec::with_capacity(lines.len() + lines.len() / 16);
+        for line in lines.split_inclusive(|byte| *byte == b'\n') {
+            match self {
+                Self::Empty => elements.extend_from_slice(b"[\n"),
+                Self::LineEnded => elements.extend_from_slice(b",\n"),
+                Self::InLine => {}
+            }
+            let text = line.strip_suffix(b"\n");
+            elements.extend_from_slice(text.unwrap_or(line));
+            *self = if text.is_some() { Self::LineEnded } else { Self::InLine };
+        }
+        elements
+    }
+
+    fn end(self) -> &'static [u8] {
+        match self {
+            Self::Empty => b"[]\n",
+            Self::InLine | Self::LineEnded => b"\n]\n",
+        }
+    }
 }
 
 /// A file that DataFusion's writers know by an address, until this is dropped.
@@ -40,16 +74,31 @@ pub struct Registered {
 impl Registered {
     /// # Errors
     /// `Internal` when no address can be made.
-    pub fn new(runtime: &Arc<RuntimeEnv>, target: &Arc<Opened>) -> hypostyle_types::Result<Self> {
+    pub fn new(
+        runtime: &Arc<RuntimeEnv>,
+        target: &Arc<Opened>,
+        is_array: bool,
+    ) -> hypostyle_types::Result<Self> {
         let address = format!("{NAME}://{}/rows", uuid::Uuid::new_v4().simple());
         let url = Url::parse(&address).map_err(|error| Error::internal(format!("{address}: {error}")))?;
-        let sink = Arc::new(Sink { target: Arc::clone(target), failure: Mutex::new(None) });
+        let array = is_array.then(|| Mutex::new(Array::Empty));
+        let sink = Arc::new(Sink { target: Arc::clone(target), array, failure: Mutex::new(None) });
         runtime.register_object_store(&url, Arc::new(Store(Arc::clone(&sink))));
         Ok(Self { runtime: Arc::clone(runtime), url, sink })
     }
 
     pub fn url(&self) -> &Url {
         &self.url
+    }
+
+    /// Writes what comes after the rows.
+    ///
+    /// # Errors
+    /// Those of writing the file.
+    pub fn end(&self) -> hypostyle_types::Result<()> {
+        let Some(array) = &self.sink.array else { return Ok(()) };
+        let target = &self.sink.target;
+        target.write(array.lock().end()).map_err(|error| cannot_write(target.name(), &error))
     }
 
     /// Why the file could not be written, if it was that.
@@ -69,7 +118,12 @@ impl Drop for Registered {
 impl Sink {
     async fn write(self: Arc<Self>, payload: PutPayload) -> StoreResult<()> {
         let sink = Arc::clone(&self);
-        let write = move || payload.iter().try_for_each(|bytes| sink.target.write(bytes));
+        let write = move || {
+            payload.iter().try_for_each(|bytes| match &sink.array {
+                Some(array) => sink.target.write(&array.lock().elements(bytes)),
+                None => sink.target.write(bytes),
+            })
+        };
         match tokio::task::spawn_blocking(write).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
@@ -169,5 +223,23 @@ impl ObjectStore for Store {
 
     async fn copy_opts(&self, _: &Path, _: &Path, _: CopyOptions) -> StoreResult<()> {
         only_written("copy")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_an_array_wherever_they_are_cut() {
+        let lines = b"{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n";
+        for cut in 0..=lines.len() {
+            let mut array = Array::Empty;
+            let mut text = array.elements(&lines[..cut]);
+            text.extend(array.elements(&lines[cut..]));
+            text.extend_from_slice(array.end());
+            assert_eq!(text, b"[\n{\"a\":1},\n{\"a\":2},\n{\"a\":3}\n]\n", "{cut}");
+        }
+        assert_eq!(Array::Empty.end(), b"[]\n");
     }
 }

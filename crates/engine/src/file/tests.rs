@@ -68,6 +68,19 @@ async fn failure(sql: &str) -> String {
 }
 
 #[tokio::test]
+async fn comments_and_short_rows_are_read_where_they_are_asked_for() {
+    let directory = TestDirectory::new("short");
+    let file = directory.write("a.csv", "# \"a\n# of 3\na,b,c\n1,2,3\n# more\n4\n5,6\n");
+    let sql = format!("SELECT * FROM read_csv('{file}', comment => '#', null_padding => true)");
+    assert_eq!(select(&sql).await, "1|2|3 4|NULL|NULL 5|6|NULL");
+    let error = failure(&format!("SELECT * FROM read_csv('{file}', comment => '#')")).await;
+    assert!(error.contains("line 6 has 1 field, expected 3"), "{error}");
+    let file = directory.write("b.csv", "a,b\n1,2\n3,4,5\n");
+    let error = failure(&format!("SELECT * FROM read_csv('{file}', null_padding => true)")).await;
+    assert!(error.contains("line 3 has 3 fields, expected 2"), "{error}");
+}
+
+#[tokio::test]
 async fn csv_options_are_obeyed() {
     let directory = TestDirectory::new("options");
     let plain = directory.write("a.csv", "id,name\n1,Ann\n2,\"B, \"\"b\"\"\"\n3,\n");
@@ -491,6 +504,12 @@ async fn copy_to_obeys_its_options_and_leaves_no_half_file() {
     assert!(read("c.tsv").starts_with("a\tb\tc\tt\n"));
     export("SELECT 1 AS a, [1,2] AS l", &directory.path("d.json"), &[]).await.unwrap();
     assert_eq!(read("d.json"), "{\"a\":1,\"l\":[1,2]}\n");
+    let two = "SELECT column1 AS a FROM (VALUES (1), (2)) ORDER BY a";
+    export(two, &directory.path("d.json"), &[("array", "true")]).await.unwrap();
+    assert_eq!(read("d.json"), "[\n{\"a\":1},\n{\"a\":2}\n]\n");
+    assert_eq!(select(&format!("SELECT * FROM '{}'", directory.path("d.json"))).await, "1 2");
+    export("SELECT 1 AS a WHERE false", &directory.path("d.json"), &[("array", "true")]).await.unwrap();
+    assert_eq!(read("d.json"), "[]\n");
     export("SELECT 1 AS a WHERE false", &directory.path("e.csv"), &[]).await.unwrap();
     assert_eq!(read("e.csv"), "a\n");
     export("SELECT 1 AS a WHERE false", &directory.path("e.parquet"), &[]).await.unwrap();

@@ -130,9 +130,7 @@ impl InformationSchema {
     pub(super) fn sequences(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for database in self.scope.databases.read().iter() {
-            let catalog = database.snapshot.catalog();
-            let shown = catalog.sequences.iter().filter(|sequence| !is_of_identity(catalog, sequence));
-            rows.extend(shown.map(|sequence| {
+            rows.extend(database.snapshot.catalog().sequences.iter().map(|sequence| {
                 let mut row = of_type(&database.name, "", &LogicalType::BigInt);
                 row.retain(|(name, _)| !name.starts_with("udt_") && *name != "dtd_identifier");
                 row.extend(row! {
@@ -255,14 +253,6 @@ fn of_table_column(catalog: &Catalog, table: &TableEntry, column: &ColumnEntry) 
         row.extend(owned(catalog, table, column).map_or_else(Row::new, of_sequence));
     }
     row
-}
-
-/// Whether a sequence is a part of an identity column, and nothing by itself.
-fn is_of_identity(catalog: &Catalog, sequence: &SequenceEntry) -> bool {
-    let Some(owner) = sequence.owner else { return false };
-    let table = catalog.tables.iter().find(|table| table.id == owner.table);
-    let column = table.and_then(|table| table.columns.iter().find(|column| column.id == owner.column));
-    column.is_some_and(|column| column.identity.is_some())
 }
 
 /// The sequence that a column owns.

@@ -4,6 +4,7 @@
 use super::rows::{system_relation, system_relations};
 use super::tables::is_empty;
 use crate::operand::call;
+use crate::statement::array_of;
 use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
@@ -408,8 +409,7 @@ fn one_value(factor: &TableFactor) -> Option<TableFactor> {
         _ => return None,
     };
     let function = name.0.last()?.as_ident()?.value.to_ascii_lowercase();
-    let quoted = |name: &Ident| Ident::with_quote('"', name.value.clone()).to_string();
-    let table = alias.as_ref().map_or_else(|| function.clone(), |alias| quoted(&alias.name));
+    let table = alias.as_ref().map_or_else(|| function.clone(), |alias| alias.name.to_string());
     if let Some((_, columns)) = NO_ROWS.iter().find(|(known, _)| *known == function) {
         return parsed_factor(&format!("(SELECT {columns} WHERE false) AS {table}"));
     }
@@ -417,10 +417,9 @@ fn one_value(factor: &TableFactor) -> Option<TableFactor> {
         return None;
     }
     let column = alias.as_ref().and_then(|alias| alias.columns.first());
-    let column = column.map_or_else(|| table.clone(), |column| quoted(&column.name));
+    let column = column.map_or_else(|| table.clone(), |column| column.name.to_string());
     let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
-    let (call, name) = (format!("{name}({})", arguments.join(", ")), column);
-    parsed_factor(&format!("(SELECT {call} AS {name}) AS {table}"))
+    parsed_factor(&format!("(SELECT {name}({}) AS {column}) AS {table}", arguments.join(", ")))
 }
 
 /// A part of FROM.
@@ -514,8 +513,7 @@ fn called(function: Function) -> Expr {
         if let Some(options) = options_of(query) {
             return options;
         }
-        let sql = format!("(SELECT array_agg(array_item) FROM ({query}) AS array_items(array_item))");
-        return parsed(&sql).unwrap_or(Expr::Function(function));
+        return parsed(&array_of(query)).unwrap_or(Expr::Function(function));
     }
     let arguments: Vec<Expr> = match &function.args {
         FunctionArguments::List(list) => list
@@ -740,7 +738,7 @@ mod tests {
             ("SELECT current_schema", "SELECT current_schema()"),
             (
                 "SELECT c.tableoid, a.tableoid FROM pg_class c JOIN a ON pg_x",
-                "SELECT 1259, a.tableoid FROM pg_class c JOIN a ON pg_x",
+                "SELECT 1259 AS \"tableoid\", a.tableoid FROM pg_class c JOIN a ON pg_x",
             ),
             ("SELECT array_upper(pg_x, 1)", "SELECT CAST(array_length(pg_x) AS BIGINT)"),
             ("SELECT a LIKE '//x/%\\' ESCAPE '/'", "SELECT a LIKE '/x\\%\\\\'"),

@@ -128,14 +128,16 @@ fn system_class(schema: i64, relation: &SystemRelation) -> Row {
 }
 
 fn system_attributes(relation: &SystemRelation) -> Vec<Row> {
-    let described = relation.columns.iter().zip(&relation.types).zip(1_i64..);
-    let column = |(((name, _), type_name), number): ((&(&'static str, u8), &&'static str), i64)| {
-        let (scalar, is_array) = by_name(type_name).unwrap_or((TEXT, false));
-        let mut row = attribute(relation.oid, number, name, Shown { scalar, is_array, modifier: -1 }, false);
+    let mut rows = Vec::with_capacity(relation.columns.len());
+    for (place, (name, _)) in relation.columns.iter().enumerate() {
+        let (scalar, is_array) =
+            relation.types.get(place).and_then(|of| by_name(of)).unwrap_or((TEXT, false));
+        let shown = Shown { scalar, is_array, modifier: -1 };
+        let mut row = attribute(relation.oid, place as i64 + 1, name, shown, false);
         row.extend(row! { atthasdef: false, attidentity: "", attgenerated: "" });
-        row
-    };
-    described.map(column).collect()
+        rows.push(row);
+    }
+    rows
 }
 
 fn classes(source: &Source<'_>) -> Vec<Row> {

@@ -5,6 +5,7 @@ use super::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
 use super::statistics::table_statistics;
 use super::view::result_field;
 use crate::error::external;
+use crate::in_order::InOrderExec;
 use crate::meter::Meter;
 use crate::session::Counters;
 use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions, make_array};
@@ -88,6 +89,7 @@ pub(crate) fn for_result(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Executi
         return Ok(Arc::new(ProjectionExec::try_new(projection.expr().to_vec(), input)?));
     }
     let passes_rows_on = any.is::<CoalescePartitionsExec>()
+        || any.is::<InOrderExec>()
         || any.is::<CooperativeExec>()
         || any.is::<GlobalLimitExec>()
         || any.is::<LocalLimitExec>();
@@ -167,6 +169,20 @@ impl ScanExec {
             conjuncts.push(Conjunct::new(filter.clone(), &self.table_schema)?);
         }
         Ok(self.with(self.projection.clone(), conjuncts))
+    }
+
+    /// The scan in partitions of at most so many rows, if it has conditions; all rows are handed on as soon as they are wanted.
+    pub fn in_pieces(&self, rows: u64) -> Self {
+        if self.conjuncts.is_empty() {
+            return self.clone();
+        }
+        let mut scan = self.with(self.projection.clone(), self.conjuncts.clone());
+        let ranges: Vec<Range<u64>> = self.partitions.iter().flatten().cloned().collect();
+        let positions: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        scan.partitions = share(ranges, positions, positions.div_ceil(rows).max(1) as usize).into();
+        let partitioning = Partitioning::UnknownPartitioning(scan.partitions.len());
+        scan.properties = Arc::new(scan.properties.as_ref().clone().with_partitioning(partitioning));
+        scan
     }
 
     /// The scan whose columns keep their stored types.

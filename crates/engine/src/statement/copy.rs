@@ -135,7 +135,8 @@ impl Session {
         let chosen: Vec<&ColumnEntry> = match columns.is_empty() {
             true => entry.columns.iter().filter(|column| column.generated.is_none()).collect(),
             false => {
-                let of_name = |name: &String| entry.column(name).ok_or_else(|| unknown_column(entry, name));
+                let of_name =
+                    |name: &String| entry.column_meant(name).ok_or_else(|| unknown_column(entry, name));
                 columns.iter().map(of_name).collect::<Result<_>>()?
             }
         };

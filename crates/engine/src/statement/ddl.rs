@@ -1,8 +1,9 @@
 //! CREATE and DROP of tables, views and schemas.
 
 use super::DONE;
+use super::collation::is_by_code_point;
 use super::constraint::Declared;
-use super::names::name_columns;
+use super::names::{name_columns, names_given};
 use super::parse;
 use super::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
 use super::types::logical_type;
@@ -13,13 +14,14 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, GeneratedAs, ObjectName,
-    ObjectNamePart, ObjectType, OnCommit, SchemaName, SqlOption, Statement,
+    ObjectNamePart, ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
 };
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
     Transaction, ViewEntry,
 };
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// The parts of a name, folded to lower case unless quoted, as DataFusion reads them.
@@ -124,6 +126,7 @@ impl Session {
                 Ok(DONE)
             });
         };
+        refuse_twice_named(&query)?;
         name_columns(&mut query);
         let outcome = self.query(DfStatement::Statement(Box::new(Statement::Query(query))), parameters)?;
         let described = Session::describe(&outcome)?;
@@ -131,7 +134,9 @@ impl Session {
             .into_iter()
             .map(|(name, logical_type, _)| NewColumn::new(name, logical_type, true))
             .collect();
-        if !declared.is_empty() {
+        if declared.is_empty() {
+            refuse_twice(columns.iter().map(|column| column.name.as_str()))?;
+        } else {
             if declared.len() != columns.len() {
                 return Err(Error::invalid_input(format!(
                     "table \"{name}\" names {} columns, but the query has {}",
@@ -169,6 +174,9 @@ impl Session {
         if create.if_not_exists && self.snapshot_of(&database)?.catalog().view(&schema, &name).is_some() {
             return Ok(DONE);
         }
+        if create.columns.is_empty() {
+            refuse_twice_named(&create.query)?;
+        }
         name_columns(&mut create.query);
         let mut sql = create.query.to_string();
         // Planned now, with the names as the view will have them, so that a view that cannot work is refused now; as a
@@ -176,8 +184,10 @@ impl Session {
         let plan =
             |sql: &str| self.query_from(&database, parse(&format!("SELECT * FROM ({sql}) AS source"))?);
         let outcome = plan(&sql)?;
-        if !create.columns.is_empty() {
-            let described = Session::describe(&outcome)?;
+        let described = Session::describe(&outcome)?;
+        if create.columns.is_empty() {
+            refuse_twice(described.iter().map(|(name, ..)| name.as_str()))?;
+        } else {
             if described.len() != create.columns.len() {
                 return Err(Error::invalid_input(format!(
                     "view \"{name}\" names {} columns, but its query has {}",
@@ -449,6 +459,13 @@ pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
                 }
                 column.nullable = nullable;
             }
+            ColumnOption::Collation(collation) if is_by_code_point(collation)? => {}
+            ColumnOption::Collation(_) => {
+                return Err(Error::unsupported(format!(
+                    "column \"{}\" cannot be compared without case; write COLLATE NOCASE in the comparison",
+                    column.name
+                )));
+            }
             ColumnOption::Default(_) if column.default.is_some() => {
                 return Err(twice(&column, "two defaults"));
             }
@@ -472,6 +489,26 @@ pub(super) fn new_column(definition: &ColumnDef) -> Result<DeclaredColumn> {
         return Err(Error::new(ErrorKind::Syntax, why));
     }
     Ok(DeclaredColumn { column, constraints, sequence })
+}
+
+/// # Errors
+/// `Syntax` (42701) for a query that names two of its columns alike.
+fn refuse_twice_named(query: &Query) -> Result<()> {
+    let names = names_given(query);
+    refuse_twice(names.iter().map(String::as_str))
+}
+
+/// # Errors
+/// `Syntax` (42701) for a name that is there twice.
+fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = HashSet::new();
+    match names.find(|name| !seen.insert(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("two columns have the name \"{name}\"; give them aliases that differ");
+            Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42701").about(name))
+        }
+    }
 }
 
 fn twice(column: &NewColumn, what: &str) -> Error {

@@ -1,6 +1,6 @@
 //! `EXPLAIN (FORMAT JSON, …)`, as PostgreSQL's programs write it. They read the plan from one column of one row.
 
-use super::tokens_of;
+use super::{DescribedColumn, tokens_of};
 use crate::session::{Outcome, Parameters, Session};
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// The column that PostgreSQL gives.
-pub(super) const COLUMN: &str = "QUERY PLAN";
+const COLUMN: &str = "QUERY PLAN";
 
 const OPTIONS: [&str; 11] = [
     "ANALYZE",
@@ -33,8 +33,8 @@ const OPTIONS: [&str; 11] = [
 pub(super) struct ExplainOptions {
     analyze: bool,
     verbose: bool,
-    pub json: bool,
-    statement: String,
+    json: bool,
+    pub statement: String,
 }
 
 impl ExplainOptions {
@@ -94,6 +94,14 @@ impl ExplainOptions {
         Ok(Some(found))
     }
 
+    /// The columns of the result.
+    pub fn columns(&self) -> Vec<DescribedColumn> {
+        match self.json {
+            true => vec![(COLUMN.into(), LogicalType::Json, false)],
+            false => columns_of_plans(),
+        }
+    }
+
     /// The EXPLAIN that gives a plan as text.
     fn as_text(&self) -> String {
         let analyze = if self.analyze { " ANALYZE" } else { "" };
@@ -125,6 +133,11 @@ impl Session {
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column]);
         batch.map(Outcome::batch).map_err(|error| cannot(&error))
     }
+}
+
+/// The columns of an EXPLAIN without options.
+pub(super) fn columns_of_plans() -> Vec<DescribedColumn> {
+    ["plan_type", "plan"].map(|name| (name.to_string(), LogicalType::Varchar, false)).into()
 }
 
 fn cannot(why: &dyn std::fmt::Display) -> Error {

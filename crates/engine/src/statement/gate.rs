@@ -25,7 +25,7 @@ const LEVELS_MAX: usize = 400;
 
 /// Queries within each other; and functions, lists and the like, for which DataFusion takes time that grows with the fourth power of
 /// their number.
-const SUBQUERIES_MAX: usize = 200;
+const SUBQUERIES_MAX: usize = 32;
 const FUNCTIONS_MAX: usize = 100;
 
 /// Operators within each other of those that are computed from copies of their operands, and of those whose type is found by

@@ -143,6 +143,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
     };
     let makes_own = |place: &usize| refuse_given(place).is_err();
     let named = target.given_columns(&insert.columns)?;
+    insert.columns = named.iter().map(|place| name(target, *place)).collect();
     let Some(source) = &mut insert.source else {
         // INSERT … DEFAULT VALUES.
         let given = (0..columns.len()).find(|place| columns[*place].generated.is_none());

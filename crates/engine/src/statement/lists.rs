@@ -2,7 +2,7 @@
 
 use crate::operand::call;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef, TableFactor,
+    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef, TableFactor,
     TableFunctionArgs, Value, visit_expressions, visit_expressions_mut,
 };
 use hypostyle_types::{Error, Result};
@@ -47,7 +47,9 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
             }
             let lists = match function.as_str() {
                 "unnest" => arguments,
-                _ if is_series && (*with_ordinality || is_computed(&arguments)) => {
+                _ if is_series
+                    && (*with_ordinality || is_computed(&arguments) || is_of_times(&arguments)) =>
+                {
                     vec![call(&function, arguments)]
                 }
                 // One row, as of any function that gives one value.
@@ -120,4 +122,13 @@ fn is_computed(arguments: &Vec<Expr>) -> bool {
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+/// Whether a series goes by an interval: its days and months are those of the session's clocks, which a table function does not know.
+fn is_of_times(arguments: &[Expr]) -> bool {
+    match arguments.get(2) {
+        Some(Expr::Interval(_)) => true,
+        Some(Expr::Cast { data_type, .. }) => matches!(data_type, DataType::Interval { .. }),
+        _ => false,
+    }
 }

@@ -16,7 +16,7 @@ use arrow::record_batch::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use datafusion::catalog::MemTable;
 use datafusion::sql::sqlparser::ast::{
-    ConflictTarget, DoUpdate, Expr, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
+    ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
     ObjectName, OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -467,7 +467,12 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
     let chosen: Vec<Vec<String>> = match &conflict.conflict_target {
         None => all.map(|(_, key)| key).collect(),
         Some(ConflictTarget::Columns(columns)) => {
-            let mut wanted: Vec<String> = columns.iter().map(fold).collect();
+            let table = target.data.entry();
+            let meant = |name: &Ident| {
+                let name = fold(name);
+                table.column_meant(&name).map_or(name, |column| column.name.clone())
+            };
+            let mut wanted: Vec<String> = columns.iter().map(meant).collect();
             wanted.sort();
             let same = |key: &Vec<String>| {
                 let mut key = key.clone();

@@ -2,10 +2,14 @@
 
 mod alike;
 mod alter;
+mod around;
+mod array_of;
+mod asked;
 mod attach;
 mod backup;
 mod calls;
 mod chains;
+mod collation;
 mod column;
 mod complete;
 mod constraint;
@@ -31,17 +35,21 @@ mod merge;
 mod names;
 mod natural;
 mod parameters;
+mod phrases;
+mod place;
 mod precedence;
 mod prepared;
 mod query;
 mod referential;
 mod remembered;
+mod repair;
 mod result;
 mod returning;
 mod row;
 mod sequence;
 mod sessions;
 mod settings;
+mod shapes;
 mod split;
 mod summarize;
 mod transaction;
@@ -49,11 +57,13 @@ mod types;
 mod using;
 mod values;
 mod watched;
+mod windows;
 mod wire_names;
 mod wire_rows;
 mod with;
 mod write;
 
+pub(crate) use array_of::array_of;
 pub(crate) use backup::deferral;
 pub(crate) use complete::default_of;
 pub(crate) use ddl::fold;
@@ -62,13 +72,14 @@ pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
 pub(crate) use query::{plan_statement, planning_error};
 pub(crate) use remembered::Remembered;
+pub(crate) use repair::unmarked_name;
 pub use settings::{parse_bytes, system_memory};
 use split::past_comments;
 pub use split::{split_statements, statement_is_complete};
 use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
-pub use wire_names::shown_name;
+pub use wire_names::told_name;
 
 use crate::advisory::may_lock;
 use crate::error::{from_datafusion, wrong_parameters};
@@ -95,6 +106,7 @@ use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_co
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use merge::known_actions;
 use names::name_columns;
+use place::{located, located_within};
 use remembered::{Parsed, is_of_literals, positional};
 use result::for_caller;
 use sequence::order_identity_options;
@@ -117,7 +129,7 @@ impl Session {
     pub fn execute(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
         let _text = for_text(sql, &self.context.runtime_env().memory_pool)?;
         let execute = || self.meter.charge(|| self.execute_with_room(sql, parameters));
-        with_room(sql, execute).and_then(for_caller)
+        with_room(sql, execute).and_then(for_caller).map_err(|error| located(error, sql))
     }
 
     fn execute_with_room(&self, sql: &str, parameters: &Parameters) -> Result<Outcome> {
@@ -159,10 +171,11 @@ impl Session {
             let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {
                 check_size(statement)?;
-                match locks {
+                let outcome = match locks {
                     true => self.with_locks(|| self.computed(self.execute_one(statement, parameters)?)),
                     false => self.execute_one(statement, parameters),
-                }
+                };
+                outcome.map_err(|error| located_within(error, statement, sql))
             });
             if !self.is_in_transaction() {
                 self.locks.end_transaction();
@@ -900,6 +913,9 @@ fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement>
     let tokens = tokens_of(sql);
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
+    if let Some(known) = phrases::known(&tokens) {
+        return parse_and(&known.iter().map(Token::to_string).collect::<String>(), prepare);
+    }
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);
     let has = |names: &[&str]| {
@@ -938,6 +954,15 @@ fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement>
                 }
                 precedence::correct(inner);
                 row::rewrite(inner)?;
+                if has(&["OVER"]) {
+                    windows::rewrite(inner)?;
+                }
+                if has(&["COLLATE"]) {
+                    collation::rewrite(inner)?;
+                }
+                if has(&shapes::WORDS) || tokens.iter().any(shapes::is_operator) {
+                    shapes::rewrite(inner);
+                }
                 forms::rewrite(inner)?;
                 having::rewrite(inner);
                 if has(&["USING"]) {

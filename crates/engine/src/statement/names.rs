@@ -23,6 +23,25 @@ pub(crate) fn name_columns(query: &mut Query) {
     }
 }
 
+/// The names that a query gives columns of its result, or takes from others.
+pub(super) fn names_given(query: &Query) -> Vec<String> {
+    fn first(body: &SetExpr) -> Option<&Select> {
+        match body {
+            SetExpr::Select(select) => Some(select),
+            SetExpr::SetOperation { left, .. } => first(left),
+            SetExpr::Query(query) => first(&query.body),
+            _ => None,
+        }
+    }
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        _ => None,
+    };
+    first(&query.body).map_or_else(Vec::new, |select| select.projection.iter().filter_map(name).collect())
+}
+
 /// The SELECT that gives a query's columns their names.
 pub(super) fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {

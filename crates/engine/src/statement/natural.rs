@@ -1,15 +1,14 @@
 //! NATURAL JOIN (ISO/IEC 9075-2, 7.10): the join USING the columns that both sides have, in the order of the left one. Which they
 //! are, the planner tells; it would join by them itself, but then take their names for those of several tables.
 
-use super::parse_query;
-use super::query::plan_statement;
+use super::around::{first_select, schema_of};
 use super::using;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SetExpr, Statement,
-    TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut, With,
+    Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement, TableFactor,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use hypostyle_types::Error;
 use std::ops::ControlFlow;
@@ -27,7 +26,7 @@ pub(super) async fn rewrite(state: &SessionState, statement: &mut DfStatement) -
     if Visit::visit(statement, &mut Any).is_continue() {
         return Ok(());
     }
-    while let ControlFlow::Break(sides) = Visit::visit(statement, &mut First::new().map_err(external)?) {
+    while let Some(sides) = first_sides(statement).map_err(external)? {
         let (left, right) = match (columns(state, sides.left).await, columns(state, sides.right).await) {
             (Ok(left), Ok(right)) => (left, right),
             // A side that is no query by itself, of a recursive one or of columns around: the planner knows what it has.
@@ -61,9 +60,8 @@ fn named(column: &str) -> ObjectName {
 
 /// The names of a query's columns.
 async fn columns(state: &SessionState, query: Query) -> Result<Vec<String>> {
-    let statement = DfStatement::Statement(Box::new(Statement::Query(Box::new(query))));
-    let plan = Box::pin(plan_statement(state, statement)).await?;
-    Ok(plan.schema().fields().iter().map(|field| field.name().clone()).collect())
+    let schema = schema_of(state, query).await?;
+    Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
 }
 
 /// A NATURAL JOIN: the tables on its left with their joins, the one on its right, and the join.
@@ -129,72 +127,18 @@ struct Sides {
     keeps_left: bool,
 }
 
-/// Looks for the first.
-struct First {
-    /// A query for all columns of a table that it defines by WITH.
-    of_all: Query,
-    /// What the queries around define by WITH, and how many of them have been passed: those may be named.
-    around: Vec<(Option<With>, usize)>,
-}
-
-impl First {
-    fn new() -> hypostyle_types::Result<Self> {
-        Ok(Self { of_all: parse_query("WITH a AS (SELECT 1) SELECT * FROM a")?, around: Vec::new() })
-    }
-
-    fn query(&self, tables: TableWithJoins) -> Query {
-        let mut query = self.of_all.clone();
-        if let SetExpr::Select(select) = query.body.as_mut() {
-            select.from = vec![tables];
-        }
-        let mut named: Vec<Cte> = Vec::new();
-        let mut recursive = false;
-        for (with, passed) in &self.around {
-            for one in with.iter().flat_map(|with| &with.cte_tables[..*passed]) {
-                named.retain(|other| other.alias.name != one.alias.name);
-                named.push(one.clone());
-            }
-            recursive |= with.as_ref().is_some_and(|with| with.recursive);
-        }
-        match &mut query.with {
-            Some(with) if !named.is_empty() => (with.cte_tables, with.recursive) = (named, recursive),
-            with => *with = None,
-        }
-        query
-    }
-}
-
-impl Visitor for First {
-    type Break = Box<Sides>;
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<Box<Sides>> {
-        self.around.push((query.with.clone(), 0));
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<Box<Sides>> {
-        self.around.pop();
-        // What WITH defines comes first in a query.
-        if let Some((Some(with), passed)) = self.around.last_mut() {
-            *passed = with.cte_tables.len().min(*passed + 1);
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Box<Sides>> {
-        match natural_of(&mut select.from.clone()) {
-            Some((left, right, join)) => {
-                let right = TableWithJoins { relation: right, joins: Vec::new() };
-                let keeps_left = !matches!(
-                    join,
-                    JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
-                );
-                let (left, right) = (self.query(left), self.query(right));
-                ControlFlow::Break(Box::new(Sides { left, right, keeps_left }))
-            }
-            None => ControlFlow::Continue(()),
-        }
-    }
+/// The first one of a statement.
+fn first_sides(statement: &Statement) -> hypostyle_types::Result<Option<Sides>> {
+    first_select(statement, |select, context| {
+        let mut from = select.from.clone();
+        let (left, right, join) = natural_of(&mut from)?;
+        let right = TableWithJoins { relation: right, joins: Vec::new() };
+        let keeps_left = !matches!(
+            join,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+        );
+        Some(Sides { left: context.all_of(vec![left]), right: context.all_of(vec![right]), keeps_left })
+    })
 }
 
 /// Says what the first one joins by.
@@ -203,7 +147,7 @@ struct Joining(JoinConstraint);
 impl VisitorMut for Joining {
     type Break = ();
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         match natural_of(&mut select.from) {
             Some((_, _, join)) => {
                 if let Some(constraint) = constraint(join) {

@@ -1,8 +1,9 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
-use super::explain_options::{COLUMN, ExplainOptions};
+use super::explain_options::{ExplainOptions, columns_of_plans};
 use super::gate::{check_size, with_room};
 use super::given::needs_values;
+use super::place::located;
 use super::query::{in_own_forms, plan_statement, planning_error};
 use super::types::logical_type;
 use super::{leading_words, parse_query};
@@ -94,7 +95,7 @@ impl Session {
             self.check_killed()?;
             self.in_transaction(sql, || {
                 check_size(sql)?;
-                self.describe_one(sql, given)
+                self.describe_one(sql, given).map_err(|error| located(error, sql))
             })
         })
     }
@@ -107,17 +108,21 @@ impl Session {
                 return without(Gives::Unknown);
             }
             ["COPY" | "BACKUP" | "EXPORT" | "IMPORT" | "CHECKPOINT", ..]
-            | ["CREATE" | "ALTER", "SEQUENCE", ..] => return without(Gives::Nothing),
-            ["EXPLAIN", ..] if ExplainOptions::of(sql)?.is_some_and(|options| options.json) => {
-                return without(Gives::Rows(vec![(COLUMN.into(), LogicalType::Json, false)]));
+            | ["CREATE" | "ALTER", "SEQUENCE", ..]
+            | ["CREATE" | "DROP", "EXTENSION", ..]
+            | ["VACUUM" | "ANALYZE" | "ANALYSE" | "COMMENT" | "REFRESH", ..]
+            | ["SET", "CONSTRAINTS", ..] => return without(Gives::Nothing),
+            ["EXPLAIN", ..] if let Some(options) = ExplainOptions::of(sql)? => {
+                let gives = Gives::Rows(options.columns());
+                let explained = self.describe_one(&options.statement, given)?;
+                return Ok(Described { gives, origins: Vec::new(), ..explained });
             }
             _ => {}
         }
         let mut statement = match self.parse_own(sql)? {
             DfStatement::Statement(statement) => statement,
             DfStatement::Explain(explain) => {
-                let column = |name: &str| (name.to_string(), LogicalType::Varchar, false);
-                let gives = Gives::Rows(["plan_type", "plan"].map(column).into());
+                let gives = Gives::Rows(columns_of_plans());
                 let explained = self.describe_one(&explain.statement.to_string(), given)?;
                 return Ok(Described { gives, origins: Vec::new(), ..explained });
             }
@@ -214,7 +219,7 @@ impl Session {
                 false => {
                     let named = insert.columns.iter().map(super::ddl::last_of);
                     let named = named.collect::<Result<Vec<_>>>()?;
-                    let found = named.iter().filter_map(|name| entry.column(name));
+                    let found = named.iter().filter_map(|name| entry.column_meant(name));
                     found.map(|column| &column.logical_type).collect()
                 }
             };
@@ -258,7 +263,7 @@ impl Session {
         for assignment in &update.assignments {
             let AssignmentTarget::ColumnName(column) = &assignment.target else { continue };
             let column = super::ddl::last_of(column)?;
-            let column = entry.as_ref().and_then(|entry| entry.column(&column));
+            let column = entry.as_ref().and_then(|entry| entry.column_meant(&column));
             match (placeholder(&assignment.value), column) {
                 (Some(number), Some(column)) => {
                     known.entry(number).or_insert_with(|| column.logical_type.clone());

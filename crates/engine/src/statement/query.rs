@@ -1,6 +1,7 @@
 //! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
 
 use super::alike::refuse_alike;
+use super::asked;
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
 use super::given::write_values;
@@ -9,11 +10,12 @@ use super::merge::Changes;
 use super::natural;
 use super::parameters::numbered;
 use super::parse_query;
+use super::repair::{Repair, telling_places, with_own_names};
 use super::result::{Purpose, for_caller};
 use super::returning::Returning;
 use super::write::Target;
 use crate::catalog::{SEARCH, WITH_POSITIONS, search_from};
-use crate::error::{from_datafusion, is_of_twice_named};
+use crate::error::{from_datafusion, is_about_the_text, is_of_twice_named};
 use crate::expansion;
 use crate::lateral::{self, has_lateral};
 use crate::levels;
@@ -53,7 +55,7 @@ use datafusion::sql::sqlparser::ast::{
     Visitor,
 };
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Mark, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -590,12 +592,40 @@ pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<Logic
     project_subqueries(plan).and_then(project_conditions)
 }
 
-/// The plan of a statement, in which casts may stand beside what they cast.
+/// The plan of a statement. One that is refused for its names is planned again in forms that mean the same.
 pub(crate) async fn plan_statement(
     state: &SessionState,
     mut statement: DfStatement,
 ) -> datafusion::error::Result<LogicalPlan> {
     natural::rewrite(state, &mut statement).await?;
+    asked::rewrite(state, &mut statement).await?;
+    plan_written_out(state, statement).await
+}
+
+/// The plan of a statement in which nothing is to be asked for its columns any more.
+pub(super) async fn plan_written_out(
+    state: &SessionState,
+    statement: DfStatement,
+) -> datafusion::error::Result<LogicalPlan> {
+    let mut repair = Repair::of(&statement);
+    let mut plan = plan_once(state, statement).await;
+    if plan.as_ref().is_err_and(is_about_the_text) {
+        let state = telling_places(state);
+        plan = plan_once(&state, repair.statement()).await;
+        while let Err(error) = &plan
+            && let Some(mended) = repair.mended(&state, error).await
+        {
+            plan = plan_once(&state, mended).await;
+        }
+    }
+    match repair.is_apart {
+        true => plan.and_then(with_own_names),
+        false => plan,
+    }
+}
+
+/// The plan of a statement as it is, in which casts may stand beside what they cast.
+async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);
     let plan = state.statement_to_plan(statement).await;
@@ -862,7 +892,12 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
 pub(crate) fn planning_error(error: DataFusionError, snapshot: &Snapshot) -> Error {
     let error = from_datafusion(error);
     match missing_table(error.message()) {
-        Some(name) => unknown_table(snapshot.catalog(), name),
+        Some(name) => {
+            let unknown = unknown_table(snapshot.catalog(), name);
+            let place = error.mark().and_then(|mark| mark.line_and_column);
+            let word = unknown.mark().and_then(|mark| mark.word.clone());
+            unknown.marked(Mark { word, line_and_column: place })
+        }
         None => error,
     }
 }

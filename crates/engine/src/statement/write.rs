@@ -22,7 +22,7 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, OutputClause,
     Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
-use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_table};
+use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_column, unknown_table};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
@@ -110,10 +110,11 @@ impl Target {
 
     /// The place of a column.
     pub fn column(&self, name: &str) -> Result<usize> {
-        self.data.column(name)?;
+        let table = self.data.entry();
+        let meant = table.column_meant(name).ok_or_else(|| unknown_column(table, name))?;
         self.columns()
             .iter()
-            .position(|column| column.name == name)
+            .position(|column| column.id == meant.id)
             .ok_or_else(|| Error::internal("a column is found but not there"))
     }
 

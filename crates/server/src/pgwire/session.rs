@@ -240,7 +240,10 @@ impl Session {
     fn report(&mut self, error: &Error, statement: Option<(&str, &str)>) {
         self.server.metrics.errors.inc();
         self.connection.abort_transaction(error.message());
-        let position = statement.and_then(|(text, sql)| position(error.message(), text, sql));
+        let position = match statement {
+            Some((text, sql)) => position(error, text, sql),
+            None => error.position(),
+        };
         let is_cancelled =
             error.kind() == ErrorKind::Interrupted && error.sqlstate() == error.kind().sqlstate();
         if !is_cancelled || copy::is_given_up(error) {
@@ -869,16 +872,10 @@ fn no_portal(name: &str) -> Error {
     Error::new(ErrorKind::UnknownName, format!("{what} does not exist")).with_sqlstate("34000")
 }
 
-/// Where the error is in the text that the client sent, in characters from 1; the parser tells line and column.
-fn position(message: &str, text: &str, sql: &str) -> Option<usize> {
-    let (_, place) = message.rsplit_once(" at Line: ")?;
-    let (line, column) = place.split_once(", Column: ")?;
-    let line: usize = line.parse().ok()?;
-    let column: usize = column.trim_end_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
-    let before =
-        sql.split_inclusive('\n').take(line.checked_sub(1)?).map(|line| line.chars().count()).sum::<usize>();
+/// Where the error is in the text that the client sent, in characters from 1; it tells where in its statement.
+fn position(error: &Error, text: &str, sql: &str) -> Option<usize> {
     let start = (sql.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-    Some(text.get(..start)?.chars().count() + before + column)
+    Some(text.get(..start)?.chars().count() + error.position()?)
 }
 
 #[cfg(test)]
@@ -889,8 +886,9 @@ mod tests {
     fn positions_count_characters_of_the_whole_text() {
         let text = "SELECT 'ä'; SELECT\n 1 +";
         let sql = split_statements(text)[1];
-        assert_eq!(position("wrong at Line: 2, Column: 2", text, sql), Some(21));
-        assert_eq!(position("wrong", text, sql), None);
+        let wrong = Error::new(ErrorKind::Syntax, "wrong");
+        assert_eq!(position(&wrong.clone().at(9), text, sql), Some(21));
+        assert_eq!(position(&wrong, text, sql), None);
     }
 
     #[test]

@@ -152,7 +152,8 @@ fn let_in(server: &Arc<Server>, transport: &mut Transport, from: &Origin, hook: 
         false if server.limits.resume_time.is_zero() => Capabilities::default(),
         false => Capabilities::RESUME,
     };
-    let served = Capabilities::PROGRESS.with(Capabilities::RESOLVE).with(by_socket);
+    let served =
+        Capabilities::PROGRESS.with(Capabilities::RESOLVE).with(Capabilities::PLACES).with(by_socket);
     let mut guest = server.open(
         identity,
         hello.capabilities.both(served),

@@ -1324,5 +1324,6 @@ pub fn unknown_table(catalog: &Catalog, name: &str) -> Error {
         Some((schema, known)) => format!("; did you mean \"{schema}\".\"{known}\"?"),
         None => did_you_mean(name, all.map(|(_, known)| known)),
     };
-    Error::new(ErrorKind::UnknownName, format!("no table or view \"{name}\"{suggestion}"))
+    let last = name.rsplit('.').next().unwrap_or(name);
+    Error::new(ErrorKind::UnknownName, format!("no table or view \"{name}\"{suggestion}")).about(last)
 }

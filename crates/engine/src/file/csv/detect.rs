@@ -95,7 +95,8 @@ fn without_quotes(
 
 fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8], quote: Option<u8>) -> Dialect {
     let escape = options.escape.filter(|escape| quote.is_some() && Some(*escape) != quote);
-    let dialect = Dialect { delimiter: b',', quote, escape };
+    let (comment, is_padded) = (options.comment, options.is_padded);
+    let dialect = Dialect { delimiter: b',', quote, escape, comment, is_padded };
     if let Some(delimiter) = options.delimiter {
         return Dialect { delimiter, ..dialect };
     }
@@ -159,7 +160,7 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
             let values = dialect.values(&chunk.bytes[record]);
             let guesses = if rows == 0 { &mut sample.first } else { &mut sample.rest };
             rows += 1;
-            if values.len() != columns {
+            if values.len() != columns && !(dialect.is_padded && values.len() < columns) {
                 sample.is_even = false;
                 continue;
             }

@@ -13,6 +13,10 @@ pub struct Dialect {
     pub quote: Option<u8>,
     /// Makes a quote part of a quoted value, where doubling does not.
     pub escape: Option<u8>,
+    /// Begins a line that is left out.
+    pub comment: Option<u8>,
+    /// Records may end early: the values that they lack are NULL.
+    pub is_padded: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,7 @@ enum State {
     Escaped,
     /// After a quote inside a quoted value: the end of it, or the first half of a doubled quote.
     QuoteSeen,
+    Comment,
 }
 
 /// What a look at the quotes and line ends of some bytes tells.
@@ -51,7 +56,11 @@ impl Dialect {
             State::Quoted if Some(byte) == self.escape => (State::Escaped, Event::Nothing),
             State::Quoted | State::Escaped => (State::Quoted, Event::Character),
             State::QuoteSeen if Some(byte) == self.quote => (State::Quoted, Event::Character),
-            State::RecordStart if byte == b'\n' || byte == b'\r' => (State::RecordStart, Event::Nothing),
+            State::RecordStart | State::Comment if byte == b'\n' || byte == b'\r' => {
+                (State::RecordStart, Event::Nothing)
+            }
+            State::Comment => (State::Comment, Event::Nothing),
+            State::RecordStart if Some(byte) == self.comment => (State::Comment, Event::Nothing),
             State::RecordStart | State::ValueStart if Some(byte) == self.quote => {
                 (State::Quoted, Event::Nothing)
             }
@@ -65,7 +74,7 @@ impl Dialect {
     ///
     /// Every byte of every file passes here on one thread at a time, so this jumps from quote to quote.
     pub fn ends(&self, bytes: &[u8]) -> Ends {
-        let Some(quote) = self.quote.filter(|_| self.escape.is_none()) else {
+        let Some(quote) = self.quote.filter(|_| self.escape.or(self.comment).is_none()) else {
             return self.ends_stepwise(bytes);
         };
         let (mut at, mut ends) = (0, Ends::default());
@@ -133,7 +142,7 @@ impl Dialect {
                 records.push(start..index + 1);
             }
         }
-        if state != State::RecordStart {
+        if !matches!(state, State::RecordStart | State::Comment) {
             records.push(start..bytes.len());
         }
         records
@@ -167,7 +176,7 @@ impl Dialect {
                 Event::Nothing => {}
             }
         }
-        if state != State::RecordStart {
+        if !matches!(state, State::RecordStart | State::Comment) {
             values.push(value);
         }
         values
@@ -191,7 +200,8 @@ pub fn texts(values: &[Vec<u8>]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    const COMMAS: Dialect = Dialect { delimiter: b',', quote: Some(b'"'), escape: None };
+    const COMMAS: Dialect =
+        Dialect { delimiter: b',', quote: Some(b'"'), escape: None, comment: None, is_padded: false };
 
     #[test]
     fn records_and_values_follow_the_quotes() {
@@ -226,6 +236,18 @@ mod tests {
         for wrong in ["\"a\" b\n", "1,\"a\n2,b \"c\"\n", "\"a\n", "\"a\"\"\n"] {
             assert!(COMMAS.is_misquoted(wrong.as_bytes()), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn lines_of_comment_are_no_records() {
+        let commented = Dialect { comment: Some(b'#'), ..COMMAS };
+        let file = b"# say \"hi\n#\na,#b\n# \"\n\"#c\",d\n# end";
+        let records = commented.records(file);
+        let values: Vec<Vec<String>> =
+            records.iter().map(|record| texts(&commented.values(&file[record.clone()]))).collect();
+        assert_eq!(values, [["a", "#b"], ["#c", "d"]]);
+        assert!(!commented.is_misquoted(file));
+        assert_eq!(commented.first_record(file).unwrap(), (vec!["a".into(), "#b".into()], 17));
     }
 
     #[test]

@@ -67,10 +67,14 @@ impl CsvFormat {
             .with_delimiter(self.dialect.delimiter)
             // A byte that no UTF-8 text has quotes nothing.
             .with_quote(self.dialect.quote.unwrap_or(0xFF))
+            .with_truncated_rows(self.dialect.is_padded)
             .with_batch_size(BATCH_ROWS)
             .with_projection(self.projection.clone());
         if let Some(escape) = self.dialect.escape {
             builder = builder.with_escape(escape);
+        }
+        if let Some(comment) = self.dialect.comment {
+            builder = builder.with_comment(comment);
         }
         // An empty text is what Arrow takes for NULL without the cost of a pattern.
         if self.null_texts != [""] {
@@ -163,7 +167,7 @@ impl TextFormat for CsvFormat {
             return Fault { column: None, value: whole(), reason: GOES_ON.into() };
         }
         let expected = self.columns.fields().len();
-        if values.len() != expected {
+        if values.len() > expected || (values.len() < expected && !self.dialect.is_padded) {
             let plural = if values.len() == 1 { "field" } else { "fields" };
             let reason = format!("has {} {plural}, expected {expected}", values.len());
             return Fault { column: None, value: whole(), reason };
@@ -176,7 +180,7 @@ impl TextFormat for CsvFormat {
         if let Some(index) = values.iter().position(|value| std::str::from_utf8(value).is_err()) {
             return blame(index, format!("is not valid UTF-8: '{}'", shown(&texts[index])));
         }
-        let unreadable = self.projection.iter().find(|index| {
+        let unreadable = self.projection.iter().filter(|index| **index < values.len()).find(|index| {
             let alone = Self { projection: vec![**index], ..self.clone() };
             alone.parse(record).is_err()
         });

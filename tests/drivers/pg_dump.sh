@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# pg_dump's start: what it asks of the server's relations before it locks them, which there is no way to do here.
+set -euo pipefail
+out=$(mktemp)
+trap 'rm -f "$out"' EXIT
+program=/usr/lib/postgresql/15/bin/pg_dump
+[[ -x $program ]] || program=pg_dump
+psql -X -q -v ON_ERROR_STOP=1 -c 'CREATE TABLE IF NOT EXISTS dumped (id INTEGER PRIMARY KEY, name VARCHAR)'
+"$program" --schema-only --table dumped >"$out" 2>&1 || true
+grep -q 'CREATE TABLE main.dumped' "$out" || grep -q 'LOCK TABLE' "$out" || { cat "$out"; exit 1; }
+what='--schema-only'
+grep -q 'CREATE TABLE main.dumped' "$out" || what='its start, until it locks tables'
+printf 'CLIENT\tpg_dump\t%s\t%s\n' "$("$program" --version | grep -oE '[0-9.]+' | head -1)" "$what"
