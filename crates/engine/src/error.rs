@@ -11,6 +11,9 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean};
 
+/// What DataFusion says of a window function that is where none can be, as in WHERE.
+const OF_WINDOW: &str = "does not support logical expression WindowFunction";
+
 /// An error of our own on its way through DataFusion.
 pub(crate) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -58,6 +61,11 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::SQL(inner, _) => syntax_error(&inner.to_string()),
         DataFusionError::SchemaError(inner, _) => schema_error(inner, error),
         DataFusionError::Plan(message) => plan_error(message),
+        DataFusionError::NotImplemented(message) if message.contains(OF_WINDOW) => {
+            let message =
+                "a window function cannot be here; filter by it with QUALIFY, or in a query around it";
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42P20")
+        }
         DataFusionError::NotImplemented(message) => {
             let place = Mark { word: None, line_and_column: place_in(message) };
             Error::unsupported(format!("not supported: {}", plain(message))).marked(place)
