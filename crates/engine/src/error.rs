@@ -366,6 +366,14 @@ fn plan_error(message: &str) -> Error {
     } else {
         ErrorKind::Syntax
     };
+    const OF_GROUPS: [&str; 2] = ["must be in GROUP BY", "must appear in the GROUP BY"];
+    if OF_GROUPS.iter().any(|words| message.contains(words))
+        && let Some(column) = between(message, "column \"", "\"")
+    {
+        let name = column.rsplit('.').next().unwrap_or(column);
+        let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
+        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42803").about(name);
+    }
     const OF_TYPES: [&str; 3] = ["Cannot coerce", "Failed to coerce", "have incompatible types"];
     match OF_TYPES.iter().any(|words| message.contains(words)) {
         true => Error::new(kind, plain(message)).with_sqlstate("42804"),
