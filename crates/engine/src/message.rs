@@ -8,7 +8,8 @@ const TREES: [&str; 7] =
     ["span: ", "{ value: ", "ObjectName(", "quote_style: ", "ValueWithSpan", "WindowFunction(", "Field { "];
 
 /// How types begin that Arrow displays.
-const TYPES: [&str; 34] = [
+const TYPES: [&str; 35] = [
+    "Boolean",
     "LargeUtf8",
     "Utf8View",
     "Utf8",
