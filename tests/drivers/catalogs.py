@@ -21,10 +21,10 @@ ADDED = {
 # What PostgreSQL keeps of statistics has types of its own, which are texts here: there is none of it.
 COLUMNS = """
     SELECT n.nspname || '.' || c.relname AS relation, a.attname,
-           CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, -1)
+           CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, NULL)
                 WHEN t.typname IN ('pg_ndistinct', 'pg_dependencies', 'pg_mcv_list', '_pg_statistic')
                 THEN 'text'
-                ELSE format_type(t.oid, -1) END AS type
+                ELSE format_type(t.oid, NULL) END AS type
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
     WHERE n.nspname IN ('pg_catalog', 'information_schema') AND c.relkind IN ('r', 'v') AND a.attnum > 0
@@ -36,7 +36,7 @@ TYPES = """
     SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typisdefined, typdelim,
            typrelid, typsubscript::text, typelem, typarray, typinput::text, typoutput::text, typreceive::text,
            typsend::text, typmodin::text, typmodout::text, typanalyze::text, typalign, typstorage, typnotnull,
-           typbasetype, typtypmod, typndims, typcollation, format_type(oid, -1)
+           typbasetype, typtypmod, typndims, typcollation, format_type(oid, NULL)
     FROM pg_type WHERE oid < 10000 ORDER BY oid"""
 
 reference = psycopg.connect(os.environ["PG_REFERENCE"], autocommit=True)

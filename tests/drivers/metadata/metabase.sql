@@ -48,7 +48,7 @@ INNER JOIN pg_class AS pk_table ON c.confrelid = pk_table.oid
 INNER JOIN pg_namespace AS pk_ns ON pk_table.relnamespace = pk_ns.oid
 INNER JOIN pg_attribute AS pk_column ON c.confrelid = pk_column.attrelid
 WHERE fk_ns.nspname !~ '^information_schema|catalog_history|pg_' AND c.contype = 'f'::"char"
-  AND fk_column.attnum = ANY(c.conkey) AND pk_column.attnum = ANY(c.confkey)
+  AND fk_column.attnum = ANY(c.conkey) AND pk_column.attnum = ANY(c.confkey) AND fk_table.relname LIKE 'meta%'
 ORDER BY "fk-table-schema", "fk-table-name";
 
 -- indexed columns; same

@@ -180,7 +180,8 @@ fn find_procedure(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
     if name == NO_FUNCTION {
         return Ok(Some(0));
     }
-    let name = name.trim_start_matches("pg_catalog.");
+    // A `regprocedure` has the types of the arguments behind the name; no two functions share a name here.
+    let name = name.trim_start_matches("pg_catalog.").split('(').next().unwrap_or_default();
     if let Some((oid, _)) = procedures().iter().find(|(_, known)| *known == name) {
         return Ok(Some(*oid));
     }

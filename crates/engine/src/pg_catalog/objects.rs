@@ -245,6 +245,7 @@ pub(super) fn parts_of(name: &str) -> Vec<String> {
             '"' => quoted = !quoted,
             '.' if !quoted => parts.push(String::new()),
             other if quoted => part.push(other),
+            blank if blank.is_whitespace() => {}
             other => part.extend(other.to_lowercase()),
         }
     }
@@ -281,6 +282,7 @@ mod tests {
     fn names_have_parts() {
         assert_eq!(parts_of("Main.\"A.b\"\"c\""), ["main", "A.b\"c"]);
         assert_eq!(parts_of("t"), ["t"]);
+        assert_eq!(parts_of("\"main\" . \"a b\""), ["main", "a b"]);
     }
 
     #[test]

@@ -18,12 +18,13 @@ use std::ops::ControlFlow;
 const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 
 /// Types whose values are numbers that are shown as names.
-const NAMED: [(&str, &str); 5] = [
+const NAMED: [(&str, &str); 6] = [
     ("regclass", "regclass"),
     ("regtype", "regtype"),
     ("regnamespace", "regnamespace"),
     ("regrole", "regrole"),
     ("regproc", "regproc"),
+    ("regprocedure", "regproc"),
 ];
 
 /// What a text says that has anything to be rewritten: others are not looked at.
