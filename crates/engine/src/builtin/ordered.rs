@@ -196,7 +196,8 @@ impl Values {
     fn sorted(&mut self) -> Result<(ArrayRef, Vec<std::ops::Range<usize>>)> {
         let all = self.all()?;
         let sorted = take(&all, &sort_to_indices(&all, None, None)?, None)?;
-        let ranges = if sorted.is_empty() { Vec::new() } else { partition(&[sorted.clone()])?.ranges() };
+        let ranges =
+            if sorted.is_empty() { Vec::new() } else { partition(std::slice::from_ref(&sorted))?.ranges() };
         Ok((sorted, ranges))
     }
 }
