@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -201,7 +202,8 @@ def postgres_server() -> Iterator[str]:
                 time.sleep(0.05)
             yield f"host={name} user=test"
         finally:
-            server.terminate()
+            # Without waiting for clients.
+            server.send_signal(signal.SIGINT)
             server.wait(30)
 
 
