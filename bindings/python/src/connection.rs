@@ -1,7 +1,7 @@
 //! Connections: opening, statements, appends, and the calls that never wait.
 
 use crate::capsule;
-use crate::error::{invalid_input, to_exception};
+use crate::error::{in_statement, invalid_input, to_exception};
 use crate::input::{accepted, parameter};
 use crate::poll;
 use crate::result::QueryResult;
@@ -168,7 +168,7 @@ impl Connection {
             let _clear = ResolverGuard::install(&self.inner, resolver);
             self.inner.execute_with(&sql, parameters)
         });
-        let result = result.map_err(|error| to_exception(py, error))?;
+        let result = result.map_err(|error| in_statement(py, error, &sql))?;
         Ok(QueryResult::new(result, self.threads))
     }
 

@@ -6,11 +6,11 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::ast::Ident;
 
 /// Functions whose columns had the name `value` before they had their own.
-const SERIES: [&str; 2] = ["range", "generate_series"];
+static SERIES: [&str; 2] = ["range", "generate_series"];
 
 pub(crate) enum Culprit {
     Unknown(Unknown),
-    Ambiguous(String),
+    Ambiguous,
 }
 
 /// A column that is not there.
@@ -43,7 +43,7 @@ pub(crate) fn culprit(error: &DataFusionError) -> Option<Culprit> {
                 span: field.spans().first(),
                 known: valid_fields.clone(),
             })),
-            SchemaError::AmbiguousReference { field } => Some(Culprit::Ambiguous(field.name.clone())),
+            SchemaError::AmbiguousReference { .. } => Some(Culprit::Ambiguous),
             _ => None,
         },
         _ => None,

@@ -3,6 +3,7 @@
 //! the table is scanned in small pieces, of which a few at once are computed ahead of the one that is read.
 
 use crate::scan::ScanExec;
+use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
@@ -168,16 +169,21 @@ impl ExecutionPlan for InOrderExec {
         let at_once = context.session_config().target_partitions().max(1) + 1;
         let ahead =
             Ahead { input: self.input.clone(), context, next: 0, count, at_once, running: VecDeque::new() };
-        let rows = stream::try_unfold((ahead, self.fetch), |(mut ahead, left)| async move {
-            if left == Some(0) {
-                return Ok(None);
-            }
-            let Some(batch) = ahead.next().await? else { return Ok(None) };
-            let taken = left.map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
-            Ok(Some((batch.slice(0, taken), (ahead, left.map(|left| left - taken)))))
-        });
+        let rows = stream::try_unfold((ahead, self.fetch), next_of);
         Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
     }
+}
+
+/// The next batch, with what comes after it, of which so many rows are wanted.
+async fn next_of(
+    (mut ahead, left): (Ahead, Option<usize>),
+) -> Result<Option<(RecordBatch, (Ahead, Option<usize>))>> {
+    if left == Some(0) {
+        return Ok(None);
+    }
+    let Some(batch) = ahead.next().await? else { return Ok(None) };
+    let taken = left.map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
+    Ok(Some((batch.slice(0, taken), (ahead, left.map(|left| left - taken)))))
 }
 
 /// Partitions that run ahead of the one that is read.
@@ -192,7 +198,7 @@ struct Ahead {
 }
 
 impl Ahead {
-    async fn next(&mut self) -> Result<Option<arrow::record_batch::RecordBatch>> {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             while self.running.len() < self.at_once && self.next < self.count {
                 let partition = self.input.execute(self.next, self.context.clone())?;
@@ -202,8 +208,8 @@ impl Ahead {
             let Some(first) = self.running.front_mut() else { return Ok(None) };
             match first.next().await {
                 Some(batch) => return batch.map(Some),
-                None => self.running.pop_front(),
-            };
+                None => drop(self.running.pop_front()),
+            }
         }
     }
 }

@@ -93,7 +93,7 @@ pub mod postgres {
     pub use crate::pg_catalog::rows::VECTOR;
     pub use crate::pg_catalog::settings::{Settings, server_version, version};
     pub use crate::pg_catalog::types::*;
-    pub use crate::statement::shown_name;
+    pub use crate::statement::told_name;
     pub use crate::text_list::split_elements;
     pub use crate::time_zone::of_texts;
 }

@@ -84,7 +84,9 @@ fn without_tree(message: &str) -> String {
     for (place, character) in message[..tree].char_indices() {
         match character {
             '(' | '{' | '[' => open.push(place),
-            ')' | '}' | ']' => drop(open.pop()),
+            ')' | '}' | ']' => {
+                open.pop();
+            }
             _ => {}
         }
     }

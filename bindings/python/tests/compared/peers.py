@@ -227,8 +227,9 @@ def _order(value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, (int, float, Decimal)):
-        # What is the same but for its last digits is sorted alike.
-        return f"number {float(value) + 0.0:.9e}"
+        # What is the same but for its last digits is sorted alike, and whole numbers by all of them.
+        is_whole = not isinstance(value, float) and math.isfinite(value) and value % 1 == 0
+        return f"number {float(value) + 0.0:.9e} {int(value) if is_whole else ''}"
     return f"{type(value).__name__} {value}"
 
 

@@ -117,7 +117,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
         }
         let all = match (replaces(item), columns_in(item)) {
             (Some(_), _) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
-            (None, Some(Wanted::Wildcard(options))) => SelectItem::Wildcard(options),
+            (None, Some(Wanted::Wildcard(options))) => SelectItem::Wildcard(*options),
             (None, Some(Wanted::Like(_))) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
             (None, None) => return None,
         };
@@ -132,10 +132,14 @@ fn asked(select: &Select, context: &Context) -> Asked {
     items.filter_map(of_item).collect()
 }
 
+/// What a query told of its columns, and which of them are merged.
+type Told = (DFSchemaRef, Vec<String>);
+
 /// Puts the columns in the SELECT of a number, from the inside out.
 struct Items {
     number: usize,
-    columns: Vec<(usize, Vec<(DFSchemaRef, Vec<String>)>)>,
+    /// By the places of items, the schemas that were asked for, and the columns that are merged.
+    columns: Vec<(usize, Vec<Told>)>,
 }
 
 impl VisitorMut for Items {
@@ -151,7 +155,7 @@ impl VisitorMut for Items {
             let columns = self.columns.iter().find(|(of, _)| *of == place).map(|(_, columns)| columns);
             match columns {
                 None => items.push(item),
-                Some(columns) => match self.of_item(&item, columns) {
+                Some(columns) => match items_of(&item, columns) {
                     Ok(found) => items.extend(found),
                     Err(error) => return ControlFlow::Break(Some(error)),
                 },
@@ -162,45 +166,40 @@ impl VisitorMut for Items {
     }
 }
 
-impl Items {
-    fn of_item(
-        &self,
-        item: &SelectItem,
-        columns: &[(DFSchemaRef, Vec<String>)],
-    ) -> hypostyle_types::Result<Vec<SelectItem>> {
-        if let Some(wanted) = columns_in(item) {
-            let names: Vec<&String> = columns
-                .iter()
-                .flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name()))
-                .collect();
-            return for_each_column(item, &wanted, &names);
-        }
-        for name in replaces(item).unwrap_or_default() {
-            let has =
-                columns.iter().any(|(schema, _)| schema.fields().iter().any(|field| *field.name() == name));
-            if !has {
-                let message = format!("no column \"{name}\", which REPLACE gives another value");
-                let error = Error::new(ErrorKind::UnknownName, message);
-                return Err(error.with_sqlstate("42703").about(&name));
-            }
-        }
-        if columns.iter().all(|(_, merged)| merged.is_empty()) {
-            return Ok(vec![item.clone()]);
-        }
-        let mut all = Vec::new();
-        for (schema, merged) in columns {
-            let mut of_tables: Vec<(usize, SelectItem)> =
-                written_out(item, schema).into_iter().enumerate().collect();
-            let rank = |place: usize| {
-                let name = schema.field(place).name();
-                let first = schema.fields().iter().position(|field| field.name() == name) == Some(place);
-                merged.iter().position(|merged| merged == name).filter(|_| first).unwrap_or(merged.len())
-            };
-            of_tables.sort_by_key(|(place, _)| rank(*place));
-            all.extend(of_tables.into_iter().map(|(_, item)| item));
-        }
-        Ok(all)
+/// What is written in the place of an item.
+fn items_of(
+    item: &SelectItem,
+    columns: &[(DFSchemaRef, Vec<String>)],
+) -> hypostyle_types::Result<Vec<SelectItem>> {
+    if let Some(wanted) = columns_in(item) {
+        let names: Vec<&String> =
+            columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect();
+        return for_each_column(item, &wanted, &names);
     }
+    for name in replaces(item).unwrap_or_default() {
+        let has = columns.iter().any(|(schema, _)| schema.fields().iter().any(|field| *field.name() == name));
+        if !has {
+            let message = format!("no column \"{name}\", which REPLACE gives another value");
+            let error = Error::new(ErrorKind::UnknownName, message);
+            return Err(error.with_sqlstate("42703").about(&name));
+        }
+    }
+    if columns.iter().all(|(_, merged)| merged.is_empty()) {
+        return Ok(vec![item.clone()]);
+    }
+    let mut all = Vec::new();
+    for (schema, merged) in columns {
+        let mut of_tables: Vec<(usize, SelectItem)> =
+            written_out(item, schema).into_iter().enumerate().collect();
+        let rank = |place: usize| {
+            let name = schema.field(place).name();
+            let first = schema.fields().iter().position(|field| field.name() == name) == Some(place);
+            merged.iter().position(|merged| merged == name).filter(|_| first).unwrap_or(merged.len())
+        };
+        of_tables.sort_by_key(|(place, _)| rank(*place));
+        all.extend(of_tables.into_iter().map(|(_, item)| item));
+    }
+    Ok(all)
 }
 
 /// Whether it is `*` for tables of which columns are merged.
@@ -246,7 +245,7 @@ fn replaces(item: &SelectItem) -> Option<Vec<String>> {
 
 /// Which columns COLUMNS(…) stands for.
 enum Wanted {
-    Wildcard(WildcardAdditionalOptions),
+    Wildcard(Box<WildcardAdditionalOptions>),
     /// Those whose names match a regular expression.
     Like(String),
 }
@@ -270,8 +269,8 @@ fn wanted(expr: &Expr) -> Option<Wanted> {
         return None;
     }
     match argument {
-        FunctionArgExpr::Wildcard => Some(Wanted::Wildcard(WildcardAdditionalOptions::default())),
-        FunctionArgExpr::WildcardWithOptions(options) => Some(Wanted::Wildcard(options.clone())),
+        FunctionArgExpr::Wildcard => Some(Wanted::Wildcard(Box::default())),
+        FunctionArgExpr::WildcardWithOptions(options) => Some(Wanted::Wildcard(Box::new(options.clone()))),
         FunctionArgExpr::Expr(Expr::Value(value)) => match &value.value {
             Value::SingleQuotedString(pattern) => Some(Wanted::Like(pattern.clone())),
             _ => None,

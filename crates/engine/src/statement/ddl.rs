@@ -500,9 +500,9 @@ fn refuse_twice_named(query: &Query) -> Result<()> {
 
 /// # Errors
 /// `Syntax` (42701) for a name that is there twice.
-fn refuse_twice<'a>(names: impl Iterator<Item = &'a str>) -> Result<()> {
+fn refuse_twice<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = HashSet::new();
-    match names.into_iter().find(|name| !seen.insert(*name)) {
+    match names.find(|name| !seen.insert(*name)) {
         None => Ok(()),
         Some(name) => {
             let message = format!("two columns have the name \"{name}\"; give them aliases that differ");

@@ -79,7 +79,7 @@ pub use split::{split_statements, statement_is_complete};
 use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
 pub(crate) use types::TypeNames;
-pub use wire_names::shown_name;
+pub use wire_names::told_name;
 
 use crate::advisory::may_lock;
 use crate::error::{from_datafusion, wrong_parameters};
@@ -171,11 +171,11 @@ impl Session {
             let locks = may_lock(statement);
             let result = self.in_transaction(statement, || {
                 check_size(statement)?;
-                let run = || match locks {
+                let outcome = match locks {
                     true => self.with_locks(|| self.computed(self.execute_one(statement, parameters)?)),
                     false => self.execute_one(statement, parameters),
                 };
-                run().map_err(|error| located_within(error, statement, sql))
+                outcome.map_err(|error| located_within(error, statement, sql))
             });
             if !self.is_in_transaction() {
                 self.locks.end_transaction();
@@ -914,7 +914,7 @@ fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement>
     gate::check(tokens.iter())?;
     check_numbers(&tokens)?;
     if let Some(known) = phrases::known(&tokens) {
-        return parse(&known.iter().map(Token::to_string).collect::<String>());
+        return parse_and(&known.iter().map(Token::to_string).collect::<String>(), prepare);
     }
     let sql = exact_numbers(sql, &tokens);
     let sql = order_identity_options(&sql);

@@ -116,7 +116,9 @@ fn lambdas(tokens: &mut Vec<Token>) -> bool {
                 open.push(before(tokens, place).is_some_and(|name| is_word(tokens.get(name), &OF_FUNCTIONS)));
             }
             Token::LBracket | Token::LBrace => open.push(false),
-            Token::RParen | Token::RBracket | Token::RBrace => drop(open.pop()),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                open.pop();
+            }
             Token::Arrow if open.last() == Some(&true) => {
                 let start = before(tokens, place).and_then(|last| parameters(tokens, last));
                 let is_argument = |start: &usize| {

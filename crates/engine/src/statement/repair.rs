@@ -49,7 +49,7 @@ impl Repair {
     pub async fn mended(&mut self, state: &SessionState, error: &DataFusionError) -> Option<DfStatement> {
         self.tries += 1;
         let culprit = culprit(error);
-        let is_twice = is_of_twice_named(error) || matches!(culprit, Some(Culprit::Ambiguous(_)));
+        let is_twice = is_of_twice_named(error) || matches!(culprit, Some(Culprit::Ambiguous));
         let statement = inner_of(&mut self.statement).filter(|_| self.tries <= TRIES)?;
         let changed = match culprit {
             _ if is_twice && !self.is_apart => {
@@ -308,14 +308,15 @@ impl Mending<'_> {
             meant.then(|| Expr::Nested(Box::new(expr.clone())))
         };
         for item in &mut select.projection[place + 1..] {
-            let name = name_of(item);
-            names_in(item, &mut replace);
             // A name alone keeps its own.
-            if let (SelectItem::UnnamedExpr(expr @ Expr::Nested(_)), Some(name)) = (&*item, name)
-                && name == self.unknown.name
-            {
-                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', name) };
+            if let SelectItem::UnnamedExpr(expr @ Expr::Identifier(_)) = item {
+                let (expr, alias) = (expr.clone(), Ident::with_quote('"', self.unknown.name.as_str()));
+                let is_it = matches!(&expr, Expr::Identifier(name) if self.is_unknown(name));
+                if is_it {
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
             }
+            names_in(item, &mut replace);
         }
         for filter in [&mut select.selection, &mut select.having, &mut select.qualify].into_iter().flatten() {
             names_in(filter, &mut replace);
@@ -394,7 +395,7 @@ impl<F: FnMut(&Ident, Option<&Ident>) -> Option<Expr>> VisitorMut for Names<'_, 
             }
             Expr::CompoundIdentifier(parts) => {
                 if let [.., table, name] = parts.as_mut_slice()
-                    && let Some(Expr::Identifier(other)) = (self.each)(name, Some(table))
+                    && let Some(Expr::Identifier(other)) = (self.each)(name, Some(&*table))
                 {
                     *name = other;
                 }

@@ -43,7 +43,7 @@ pub(super) fn name_query(query: &mut Query) {
 }
 
 /// A column's name as the client is told it.
-pub fn shown_name(name: &str) -> &str {
+pub fn told_name(name: &str) -> &str {
     name.split(APART).next().unwrap_or_default()
 }
 

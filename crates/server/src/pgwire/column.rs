@@ -1,6 +1,6 @@
 //! The columns of a result, as PostgreSQL's clients are told of them.
 
-use hypostyle::postgres::{Origin, Shown, VECTOR, by_oid, shown, shown_name};
+use hypostyle::postgres::{Origin, Shown, VECTOR, by_oid, shown, told_name};
 use hypostyle::{ColumnDescription, LogicalType, QueryResult, StatementDescription};
 
 const INT2VECTOR_OID: u32 = 22;
@@ -23,7 +23,7 @@ impl Column {
     pub fn new(name: &str, logical_type: &LogicalType) -> Self {
         let shown = shown(logical_type);
         let (oid, bytes, modifier) = (shown.oid(), shown.bytes(), shown.modifier);
-        let name = shown_name(name).to_string();
+        let name = told_name(name).to_string();
         Self { name, shown, oid, bytes, modifier, table: 0, number: 0, is_vector: false }
     }
 

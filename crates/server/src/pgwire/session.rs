@@ -240,7 +240,10 @@ impl Session {
     fn report(&mut self, error: &Error, statement: Option<(&str, &str)>) {
         self.server.metrics.errors.inc();
         self.connection.abort_transaction(error.message());
-        let position = statement.and_then(|(text, sql)| position(error, text, sql));
+        let position = match statement {
+            Some((text, sql)) => position(error, text, sql),
+            None => error.position(),
+        };
         let is_cancelled =
             error.kind() == ErrorKind::Interrupted && error.sqlstate() == error.kind().sqlstate();
         if !is_cancelled || copy::is_given_up(error) {
