@@ -60,7 +60,7 @@ const MACROS: &[(&str, usize, &str)] = &[
     ("percentile_disc", 2, "quantile_disc($2, $1)"),
     ("mode", 1, "mode($1)"),
     // Lists.
-    ("list_unique", 1, "array_length(array_distinct(array_remove_all($1, NULL)))"),
+    ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
     // Texts.
     (
         "regexp_extract",
