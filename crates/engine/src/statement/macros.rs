@@ -77,9 +77,6 @@ const MACROS: &[(&str, usize, &str)] = &[
     // Points in time.
     ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
     // JSON.
-    ("json_agg", 1, "to_json(array_agg($1))"),
-    ("jsonb_agg", 1, "to_json(array_agg($1))"),
-    ("json_group_array", 1, "to_json(array_agg($1))"),
     ("json_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
     ("jsonb_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
     ("json_array_length", 1, "json_length($1)"),
