@@ -97,7 +97,7 @@ const FUNCTIONS: [&str; 38] = [
     "first_value",
     "generate_series",
     "regexp_replace",
-    "json_get",
+    "json_get_str",
     "to_char",
     "nosuch",
 ];
@@ -232,7 +232,7 @@ fn errors_know_where_in_the_statement_they_are() {
         "SELECT |nosuch(1)",
         "SELECT a, |nosuch(a) FROM t",
         "|SELEC 1",
-        "SELECT a FROM t WHERE |GROUP BY a",
+        "SELECT a FROM t WHERE group |BY a",
         "SELECT (1|",
         "SELECT 1; SELECT |nosuch",
         "SELECT 'ö';\n SELECT a, |nosuch FROM t",

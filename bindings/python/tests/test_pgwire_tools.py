@@ -214,3 +214,23 @@ def test_binary_copy_may_end_without_its_mark(pg):
         pg.cursor().copy("COPY t FROM STDIN (FORMAT binary)") as copy,
     ):
         copy.write(b"PGCOPY\n\xff\r\n\0" + struct.pack("!ii", 0, 0) + row[:-1])
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_errors_tell_where_they_are(pg, prepare):
+    pg.execute("CREATE TABLE t (a INTEGER)")
+    for sql, position in [
+        ("SELECT nosuch FROM t", 8),
+        ("SELECT 'ä', nosuch FROM t", 13),
+        ("SELECT 1 FROM nosuch", 15),
+    ]:
+        with pytest.raises(psycopg.Error) as failed:
+            pg.execute(sql, prepare=prepare)
+        assert int(failed.value.diag.statement_position) == position, sql
+
+
+def test_paths_into_json_may_be_parameters(pg):
+    value = """'{"a": [1, {"b": "x"}]}'::json"""
+    for path, found in [(["a", "1", "b"], "x"), (["a", "-1", "b"], "x"), (["a", "2"], None)]:
+        assert pg.execute(f"SELECT {value} #>> %s", [path]).fetchone() == (found,)
+    assert pg.execute(f"SELECT {value} #>> %s", ["{a,0}"]).fetchone() == ("1",)

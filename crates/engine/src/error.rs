@@ -11,6 +11,9 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean};
 
+/// What DataFusion says of a window function that is where none can be, as in WHERE.
+const OF_WINDOW: &str = "does not support logical expression WindowFunction";
+
 /// An error of our own on its way through DataFusion.
 pub(crate) fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
@@ -58,6 +61,11 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         DataFusionError::SQL(inner, _) => syntax_error(&inner.to_string()),
         DataFusionError::SchemaError(inner, _) => schema_error(inner, error),
         DataFusionError::Plan(message) => plan_error(message),
+        DataFusionError::NotImplemented(message) if message.contains(OF_WINDOW) => {
+            let message =
+                "a window function cannot be here; filter by it with QUALIFY, or in a query around it";
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42P20")
+        }
         DataFusionError::NotImplemented(message) => {
             let place = Mark { word: None, line_and_column: place_in(message) };
             Error::unsupported(format!("not supported: {}", plain(message))).marked(place)
@@ -358,6 +366,14 @@ fn plan_error(message: &str) -> Error {
     } else {
         ErrorKind::Syntax
     };
+    const OF_GROUPS: [&str; 2] = ["must be in GROUP BY", "must appear in the GROUP BY"];
+    if OF_GROUPS.iter().any(|words| message.contains(words))
+        && let Some(column) = between(message, "column \"", "\"")
+    {
+        let name = column.rsplit('.').next().unwrap_or(column);
+        let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
+        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42803").about(name);
+    }
     const OF_TYPES: [&str; 3] = ["Cannot coerce", "Failed to coerce", "have incompatible types"];
     match OF_TYPES.iter().any(|words| message.contains(words)) {
         true => Error::new(kind, plain(message)).with_sqlstate("42804"),

@@ -19,8 +19,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{StreamExt, stream};
 use std::collections::VecDeque;
@@ -37,7 +37,12 @@ pub(crate) struct InOrder;
 
 impl PhysicalOptimizerRule for InOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        collected(plan, true)
+        let plan = collected(plan, true)?;
+        // Whoever runs it collects what is left of partitions.
+        match plan.output_partitioning().partition_count() > 1 && is_in_order(&plan) {
+            true => Ok(Arc::new(InOrderExec::over(in_pieces(&plan)?, None))),
+            false => Ok(plan),
+        }
     }
 
     fn name(&self) -> &'static str {

@@ -231,16 +231,6 @@ pub(crate) fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Trans
         let changed = first_by_length(call, schema);
         return Ok(Transformed::new_transformed(expression, changed));
     }
-    if let Expr::WindowFunction(call) = &mut expression {
-        let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
-        let keys = partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr));
-        let mut changed = false;
-        for key in keys.filter(|key| is_interval(key, schema)) {
-            *key = length_of(std::mem::take(key));
-            changed = true;
-        }
-        return Ok(Transformed::new_transformed(expression, changed));
-    }
     let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
     if !compared.iter().all(|expr| is_interval(expr, schema)) {
         return Ok(Transformed::no(expression));
@@ -249,6 +239,19 @@ pub(crate) fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Trans
         *expr = length_of(std::mem::take(expr));
     }
     Ok(Transformed::yes(expression))
+}
+
+/// Windows that are divided and ordered by intervals go by their lengths, before the types of their frames are looked at.
+pub(crate) fn windows_by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
+    let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
+    let keys = partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr));
+    let mut changed = false;
+    for key in keys.filter(|key| is_interval(key, schema)) {
+        *key = length_of(std::mem::take(key));
+        changed = true;
+    }
+    Ok(Transformed::new_transformed(expression, changed))
 }
 
 /// Makes of `min` and `max` of intervals the first one by length, and counts those of other lengths.

@@ -4,10 +4,12 @@ use crate::cast::type_name;
 use arrow::datatypes::DataType;
 
 /// What names that only DataFusion's programmers know begin with, where its messages show parts of a syntax tree.
-const TREES: [&str; 5] = ["span: ", "{ value: ", "ObjectName(", "quote_style: ", "ValueWithSpan"];
+const TREES: [&str; 7] =
+    ["span: ", "{ value: ", "ObjectName(", "quote_style: ", "ValueWithSpan", "WindowFunction(", "Field { "];
 
 /// How types begin that Arrow displays.
-const TYPES: [&str; 34] = [
+const TYPES: [&str; 35] = [
+    "Boolean",
     "LargeUtf8",
     "Utf8View",
     "Utf8",

@@ -30,6 +30,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     comparison::in_wider_type,
     comparison::joined_bytes,
     interval::with_intervals,
+    interval::windows_by_length,
     interval::parts_of_durations,
     interval_part::parts_of_intervals,
     comparison::similar,

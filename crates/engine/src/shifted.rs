@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     Aggregate, Expr, ExprSchemable, LogicalPlan, Operator, Projection, binary_expr, lit,
 };
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The rule of the optimizer.
@@ -52,21 +53,27 @@ impl OptimizerRule for ShiftedSums {
 
 fn made_of_shared(aggregate: Aggregate, sums: &[Option<Shifted>]) -> Result<LogicalPlan> {
     let mut computed: Vec<Expr> = Vec::new();
-    let mut place = |expr: Expr| match computed.iter().position(|known| *known == expr) {
-        Some(place) => place,
-        None => {
+    let mut places_of = HashMap::new();
+    // A count of what was cast has the name of one that was not.
+    let mut place = |expr: Expr, is_own: bool| {
+        if !is_own {
             computed.push(expr);
-            computed.len() - 1
+            return computed.len() - 1;
         }
+        *places_of.entry(expr).or_insert_with_key(|expr| {
+            computed.push(expr.clone().alias(format!("__shared_{}", computed.len())));
+            computed.len() - 1
+        })
     };
     let mut places = Vec::new();
     for (expr, sum) in aggregate.aggr_expr.iter().zip(sums) {
         places.push(match (sum, expr.clone().unalias()) {
             (Some(Shifted { of, by }), Expr::AggregateFunction(mut call)) => {
                 call.params.args = vec![of.clone()];
-                (place(Expr::AggregateFunction(call)), Some((place(count(of.clone())), *by)))
+                let sum = place(Expr::AggregateFunction(call), true);
+                (sum, Some((place(count(of.clone()), true), *by)))
             }
-            _ => (place(expr.clone()), None),
+            _ => (place(expr.clone(), false), None),
         });
     }
     let own = aggregate.schema.clone();

@@ -97,7 +97,7 @@ class Grammar(Windows, Writes):
                     else f" offset {skipped} rows fetch first {count} rows only"
                 )
             limit = raw("limit", text, droppable=True)
-        return Node("query", "select * from ({0}) o{1}{2}", (query, order, limit)), True
+        return Node("ordered", "select * from ({0}) o{1}{2}", (query, order, limit)), True
 
     def _first_of_each(self) -> Node:
         """DISTINCT ON."""
@@ -113,7 +113,7 @@ class Grammar(Windows, Writes):
             tail = raw("key", f"{relation.named('id')}{rng.choice(['', ' desc'])}")
             text = "select distinct on ({0}) {1} from {2}{3} order by {4}, {5}"
             return Node(
-                "query",
+                "ordered",
                 text,
                 (listed, outputs, source, self._where(2, 1), items("order", order, least=len(order)), tail),
             )

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -201,7 +202,8 @@ def postgres_server() -> Iterator[str]:
                 time.sleep(0.05)
             yield f"host={name} user=test"
         finally:
-            server.terminate()
+            # Without waiting for clients.
+            server.send_signal(signal.SIGINT)
             server.wait(30)
 
 
@@ -227,8 +229,9 @@ def _order(value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, (int, float, Decimal)):
-        # What is the same but for its last digits is sorted alike.
-        return f"number {float(value) + 0.0:.9e}"
+        # What is the same but for its last digits is sorted alike, and whole numbers by all of them.
+        is_whole = not isinstance(value, float) and math.isfinite(value) and value % 1 == 0
+        return f"number {float(value) + 0.0:.9e} {int(value) if is_whole else ''}"
     return f"{type(value).__name__} {value}"
 
 

@@ -403,7 +403,8 @@ fn formatted(call: &Call<'_>) -> Result<Gives> {
     let Some(pattern) = call.text(0) else { return Ok(Text(None)) };
     // DuckDB's patterns have no signs of PostgreSQL's.
     if !pattern.contains('%') && pattern.contains('{') && call.arguments.len() > 1 {
-        return text(braces(call.arguments)?);
+        let are_known = call.arguments.iter().all(Option::is_some);
+        return if are_known { text(braces(call.arguments)?) } else { Ok(Text(None)) };
     }
     let (mut out, mut rest, mut next) = (String::new(), pattern, 1);
     while let Some(start) = rest.find('%') {

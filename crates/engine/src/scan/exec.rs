@@ -171,11 +171,8 @@ impl ScanExec {
         Ok(self.with(self.projection.clone(), conjuncts))
     }
 
-    /// The scan in partitions of at most so many rows, if it has conditions; all rows are handed on as soon as they are wanted.
+    /// The scan in partitions of so many rows.
     pub fn in_pieces(&self, rows: u64) -> Self {
-        if self.conjuncts.is_empty() {
-            return self.clone();
-        }
         let mut scan = self.with(self.projection.clone(), self.conjuncts.clone());
         let ranges: Vec<Range<u64>> = self.partitions.iter().flatten().cloned().collect();
         let positions: u64 = ranges.iter().map(|range| range.end - range.start).sum();

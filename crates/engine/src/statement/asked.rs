@@ -34,11 +34,16 @@ pub(super) async fn rewrite(state: &SessionState, statement: &mut DfStatement) -
         DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
         _ => return Ok(()),
     };
-    if Visit::visit(&*statement, &mut Any).is_continue() {
+    if !is_needed(statement) {
         return Ok(());
     }
     write_columns(state, statement).await?;
     write_orders(state, statement).await
+}
+
+/// Whether a statement says something of columns that are not named: another one is planned for it within its planning.
+pub(super) fn is_needed(statement: &Statement) -> bool {
+    Visit::visit(statement, &mut Any).is_break()
 }
 
 /// Whether there is anything to be asked for.

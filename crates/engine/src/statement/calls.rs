@@ -3,7 +3,7 @@
 
 use crate::operand::call;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, Value,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Value,
 };
 
 /// Aggregates of the elements of a list that are called `list_` and their names.
@@ -31,9 +31,16 @@ const OF_LISTS: [&str; 21] = [
     "var_samp",
 ];
 
+/// Aggregates that give a JSON array, of values in an order or some of them, too.
+const JSON_ARRAYS: [&str; 3] = ["json_agg", "jsonb_agg", "json_group_array"];
+
 /// What a call is written as, if it is such a one.
 pub(super) fn rewritten(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
+    if JSON_ARRAYS.iter().any(|known| name.value.eq_ignore_ascii_case(known)) {
+        let name = ObjectName::from(vec![Ident::new("array_agg")]);
+        return Some(call("to_json", vec![Expr::Function(Function { name, ..function.clone() })]));
+    }
     let is_plain = function.filter.is_none() && function.over.is_none() && function.within_group.is_empty();
     let FunctionArguments::List(list) = &function.args else { return None };
     if !is_plain || !list.clauses.is_empty() || list.duplicate_treatment.is_some() {

@@ -97,7 +97,7 @@ fn deferral(characteristics: Option<&ConstraintCharacteristics>) -> Result<Defer
 /// Refuses a key that is not checked after each statement: plans take it for granted.
 fn refuse_deferral(characteristics: Option<&ConstraintCharacteristics>) -> Result<()> {
     let refused = deferral(characteristics)? != Deferral::Never;
-    refuse(refused, "a PRIMARY KEY or UNIQUE constraint that is DEFERRABLE; foreign keys may be, and it")
+    refuse(refused, "a PRIMARY KEY or UNIQUE constraint that is DEFERRABLE")
 }
 
 /// Refuses what is said of the index of a key.

@@ -2,8 +2,8 @@
 
 use crate::operand::call;
 use datafusion::sql::sqlparser::ast::{
-    DataType, Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef, TableFactor,
-    TableFunctionArgs, Value, visit_expressions, visit_expressions_mut,
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef,
+    TableFactor, TableFunctionArgs, TimezoneInfo, Value, visit_expressions, visit_expressions_mut,
 };
 use hypostyle_types::{Error, Result};
 use std::ops::ControlFlow;
@@ -50,7 +50,7 @@ pub(super) fn rewrite(factor: &mut TableFactor) -> Result<()> {
                 _ if is_series
                     && (*with_ordinality || is_computed(&arguments) || is_of_times(&arguments)) =>
                 {
-                    vec![call(&function, arguments)]
+                    vec![call(&function, arguments.into_iter().map(as_moment).collect())]
                 }
                 // One row, as of any function that gives one value.
                 _ if OF_ONE_VALUE.contains(&function.as_str()) && !*with_ordinality => {
@@ -122,6 +122,25 @@ fn is_computed(arguments: &Vec<Expr>) -> bool {
         _ => ControlFlow::Continue(()),
     });
     found.is_break()
+}
+
+/// A series of days is one of points in time, as the table function makes it.
+fn as_moment(bound: Expr) -> Expr {
+    let is_day = match &bound {
+        Expr::Cast { data_type, .. } => *data_type == DataType::Date,
+        Expr::TypedString(string) => string.data_type == DataType::Date,
+        _ => false,
+    };
+    match is_day {
+        true => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(bound),
+            data_type: DataType::Timestamp(None, TimezoneInfo::None),
+            array: false,
+            format: None,
+        },
+        false => bound,
+    }
 }
 
 /// Whether a series goes by an interval: its days and months are those of the session's clocks, which a table function does not know.

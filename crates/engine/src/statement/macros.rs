@@ -60,7 +60,7 @@ const MACROS: &[(&str, usize, &str)] = &[
     ("percentile_disc", 2, "quantile_disc($2, $1)"),
     ("mode", 1, "mode($1)"),
     // Lists.
-    ("list_unique", 1, "array_length(array_distinct(array_remove_all($1, NULL)))"),
+    ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
     // Texts.
     (
         "regexp_extract",
@@ -77,9 +77,6 @@ const MACROS: &[(&str, usize, &str)] = &[
     // Points in time.
     ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
     // JSON.
-    ("json_agg", 1, "to_json(array_agg($1))"),
-    ("jsonb_agg", 1, "to_json(array_agg($1))"),
-    ("json_group_array", 1, "to_json(array_agg($1))"),
     ("json_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
     ("jsonb_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
     ("json_array_length", 1, "json_length($1)"),

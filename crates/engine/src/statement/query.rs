@@ -250,6 +250,7 @@ impl Session {
             && select.from.len() <= 1
             && select.from.iter().all(is_stored)
             && query.visit(&mut Short::default()).is_continue()
+            && !asked::is_needed(statement)
     }
 
     /// A stored table by its name, whose schema may have a prefix.
