@@ -538,7 +538,7 @@ fn called(function: Function) -> Expr {
         ("array_upper", [array, _]) => length_of(array.clone()),
         ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
         // How many transactions ago; only those of `xmin` are numbers.
-        ("age", [age @ Expr::Value(value)]) if matches!(value.value, Value::Number(..)) => age.clone(),
+        ("age", [.., age @ Expr::Value(value)]) if matches!(value.value, Value::Number(..)) => age.clone(),
         ("_pg_expandarray", [array]) => call("unnest", vec![array.clone()]),
         _ => Expr::Function(function),
     }
