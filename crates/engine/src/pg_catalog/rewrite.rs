@@ -168,6 +168,11 @@ impl Rewriter {
             }
             Expr::BinaryOp { left, op, right } if self.of_catalog => {
                 let right = Box::new(array_of_numbers(*right));
+                // A number that has just become a name is compared with a name's number.
+                let left = match (shown_name(&left), number_of(&right)) {
+                    (Some((kind, argument)), Some((other, _))) if kind == other => Box::new(argument),
+                    _ => left,
+                };
                 let (left, right) = match (names_function(&left), names_function(&right)) {
                     (true, false) => with_function(left, right),
                     (false, true) => {
@@ -533,7 +538,7 @@ fn called(function: Function) -> Expr {
         ("array_upper", [array, _]) => length_of(array.clone()),
         ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
         // How many transactions ago; only those of `xmin` are numbers.
-        ("age", [age @ Expr::Value(value)]) if matches!(value.value, Value::Number(..)) => age.clone(),
+        ("age", [.., age @ Expr::Value(value)]) if matches!(value.value, Value::Number(..)) => age.clone(),
         ("_pg_expandarray", [array]) => call("unnest", vec![array.clone()]),
         _ => Expr::Function(function),
     }

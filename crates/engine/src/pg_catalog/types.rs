@@ -52,7 +52,7 @@ pub const NUMERIC: PostgresType = of(1700, 1231, "numeric", "numeric", -1, 'N', 
 pub const UUID: PostgresType = of(2950, 2951, "uuid", "uuid", 16, 'U', 'c');
 
 /// All types that there are, but for those of arrays.
-pub const TYPES: [PostgresType; 41] = [
+pub const TYPES: [PostgresType; 42] = [
     BOOL,
     BYTEA,
     of(18, 1002, "char", "\"char\"", 1, 'Z', 'c'),
@@ -88,6 +88,7 @@ pub const TYPES: [PostgresType; 41] = [
     of(2249, 2287, "record", "record", -1, 'P', 'd'),
     of(2277, 0, "anyarray", "anyarray", -1, 'P', 'd'),
     of(2278, 0, "void", "void", 4, 'P', 'i'),
+    of(2279, 0, "trigger", "trigger", 4, 'P', 'i'),
     UUID,
     of(3220, 3221, "pg_lsn", "pg_lsn", 8, 'U', 'd'),
     of(3802, 3807, "jsonb", "jsonb", -1, 'U', 'i'),

@@ -57,6 +57,7 @@ mod types;
 mod using;
 mod values;
 mod watched;
+mod wildcard;
 mod windows;
 mod wire_names;
 mod wire_rows;
@@ -973,6 +974,9 @@ fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement>
                     literal::rewrite(inner)?;
                 }
                 crate::pg_catalog::rewrite(&sql, inner);
+                if sql.contains(".*") {
+                    wildcard::rewrite(inner);
+                }
                 if has(&["ANY", "SOME", "ALL"]) {
                     forms::rewrite_any(inner);
                 }
