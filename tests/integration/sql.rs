@@ -74,42 +74,51 @@ fn scripts() -> Vec<PathBuf> {
     files
 }
 
-fn run(file: &PathBuf, connect: impl Fn() -> hypostyle::Result<Connection>) {
-    let mut runner = Runner::new(|| async { Ok(Session(connect()?)) });
-    if let Err(error) = runner.run_file(file) {
-        panic!("{}", error.display(false));
-    }
+/// Runs all files, each with connections of its own, and fails with the first difference of each that has one.
+fn run_all<C: Fn() -> hypostyle::Result<Connection>>(connections: impl Fn() -> C) {
+    let differences: Vec<String> = scripts()
+        .iter()
+        .filter_map(|file| {
+            let connect = connections();
+            let mut runner = Runner::new(|| async { Ok(Session(connect()?)) });
+            runner.run_file(file).err().map(|error| error.display(false).to_string())
+        })
+        .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
 #[test]
 fn scripts_pass_in_memory() {
-    for file in scripts() {
+    run_all(|| {
         let database = Database::in_memory(OpenOptions::default()).unwrap();
-        run(&file, || database.connect());
-    }
+        move || database.connect()
+    });
 }
 
 #[test]
 fn scripts_pass_on_disk() {
-    for file in scripts() {
+    run_all(|| {
         let directory = tempfile::tempdir().unwrap();
         let database = Database::open(directory.path().join("t.hypo"), OpenOptions::default()).unwrap();
-        run(&file, || database.connect());
-    }
+        move || {
+            let _kept = &directory;
+            database.connect()
+        }
+    });
 }
 
 #[test]
 fn scripts_pass_over_a_unix_socket() {
-    for file in scripts() {
+    run_all(|| {
         let served = Served::in_memory();
-        run(&file, || served.connect_unix());
-    }
+        move || served.connect_unix()
+    });
 }
 
 #[test]
 fn scripts_pass_over_tcp() {
-    for file in scripts() {
+    run_all(|| {
         let served = Served::in_memory();
-        run(&file, || served.connect_tcp());
-    }
+        move || served.connect_tcp()
+    });
 }
