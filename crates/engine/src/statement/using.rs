@@ -22,8 +22,16 @@ pub(super) fn rewrite(statement: &mut Statement) -> Result<()> {
     }
 }
 
-/// What stands for each merged column, and whether that is something else than the left one's value.
-type Merged = HashMap<String, (Expr, bool)>;
+/// What stands for each merged column.
+type Merged = HashMap<String, MergedColumn>;
+
+#[derive(Clone)]
+struct MergedColumn {
+    value: Expr,
+    is_left: bool,
+    /// Whether the values of both tables are the same. Of others `*` takes any.
+    is_same: bool,
+}
 
 struct Merging;
 
@@ -130,12 +138,13 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
             |table: &[Ident]| Expr::CompoundIdentifier(table.iter().cloned().chain([name.clone()]).collect());
         let before = merged.get(&fold(name)).cloned();
         // The condition of the join would be about another column than the merged one.
-        if !keeps_left && before.is_some() || before.as_ref().is_some_and(|(_, is_other)| *is_other) {
+        if !keeps_left && before.is_some() || before.as_ref().is_some_and(|before| !before.is_left) {
             return Err(Error::unsupported(format!(
                 "several joins with USING ({name}), of which one is a RIGHT or FULL JOIN, are not supported; write ON, and coalesce"
             )));
         }
-        let left = before.map(|(value, _)| value).or_else(|| left.map(|left| of(left)));
+        let is_same = keeps_left && keeps_right && before.as_ref().is_none_or(|before| before.is_same);
+        let left = before.map(|before| before.value).or_else(|| left.map(|left| of(left)));
         let right = called(&join.relation).map(|right| of(&right));
         let value = match (left, right) {
             (Some(left), _) if keeps_left => left,
@@ -148,7 +157,7 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
                 )));
             }
         };
-        merged.insert(fold(name), (value, !keeps_left));
+        merged.insert(fold(name), MergedColumn { value, is_left: keeps_left, is_same });
     }
     Ok(())
 }
@@ -172,8 +181,9 @@ fn write_select(select: &mut Select, merged: &Merged) {
                 write(expr, merged);
             }
             SelectItem::Wildcard(options) if options.opt_replace.is_none() => {
-                let others = merged.iter().filter(|(_, (_, is_other))| *is_other);
-                let mut items: Vec<_> = others.map(|(name, (value, _))| replaced(name, value)).collect();
+                let others = merged.iter().filter(|(_, column)| !column.is_same);
+                let mut items: Vec<_> =
+                    others.map(|(name, column)| replaced(name, &column.value)).collect();
                 items.sort_by(|one, other| one.column_name.value.cmp(&other.column_name.value));
                 if !items.is_empty() {
                     options.opt_replace = Some(ReplaceSelectItem { items });
@@ -234,9 +244,9 @@ impl VisitorMut for Names<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         if self.depth == 0
             && let Expr::Identifier(name) = expr
-            && let Some((value, _)) = self.merged.get(&fold(name))
+            && let Some(column) = self.merged.get(&fold(name))
         {
-            *expr = value.clone();
+            *expr = column.value.clone();
             self.changed = true;
         }
         ControlFlow::Continue(())
