@@ -512,6 +512,14 @@ fn without_schema(name: &mut ObjectName) {
     }
 }
 
+fn is_number(expr: &Expr) -> bool {
+    match expr {
+        Expr::Nested(inner) => is_number(inner),
+        Expr::Value(value) => matches!(value.value, Value::Number(..)),
+        _ => false,
+    }
+}
+
 /// A call, where DataFusion has another function for it.
 fn called(function: Function) -> Expr {
     let name = function.name.to_string().to_ascii_lowercase();
@@ -538,7 +546,7 @@ fn called(function: Function) -> Expr {
         ("array_upper", [array, _]) => length_of(array.clone()),
         ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
         // How many transactions ago; only those of `xmin` are numbers.
-        ("age", [.., age @ Expr::Value(value)]) if matches!(value.value, Value::Number(..)) => age.clone(),
+        ("age", [.., age]) if is_number(age) => age.clone(),
         ("_pg_expandarray", [array]) => call("unnest", vec![array.clone()]),
         _ => Expr::Function(function),
     }

@@ -182,8 +182,7 @@ fn write_select(select: &mut Select, merged: &Merged) {
             }
             SelectItem::Wildcard(options) if options.opt_replace.is_none() => {
                 let others = merged.iter().filter(|(_, column)| !column.is_same);
-                let mut items: Vec<_> =
-                    others.map(|(name, column)| replaced(name, &column.value)).collect();
+                let mut items: Vec<_> = others.map(|(name, column)| replaced(name, &column.value)).collect();
                 items.sort_by(|one, other| one.column_name.value.cmp(&other.column_name.value));
                 if !items.is_empty() {
                     options.opt_replace = Some(ReplaceSelectItem { items });

@@ -19,17 +19,41 @@ impl VisitorMut for Wildcards {
         let factors = select.from.iter().flat_map(|from| {
             std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation))
         });
-        let named: Vec<ObjectName> = factors.filter_map(without_alias).collect();
-        for item in &mut select.projection {
+        let tables: Vec<&TableFactor> = factors.collect();
+        let mut whole_names = Vec::new();
+        for item in &select.projection {
+            let of = match item {
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _)
+                    if name.0.len() == 1 =>
+                {
+                    the_only(&tables, last(name))
+                }
+                _ => None,
+            };
+            whole_names.push(of.and_then(without_alias));
+        }
+        for (item, whole) in select.projection.iter_mut().zip(whole_names) {
             if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
-                && name.0.len() == 1
-                && let Some(whole) = named.iter().find(|whole| last(whole) == last(name))
+                && let Some(whole) = whole
             {
-                *name = whole.clone();
+                *name = whole;
             }
         }
         ControlFlow::Continue(())
     }
+}
+
+/// The table that a query calls by that name, if there is one and no other.
+fn the_only<'a>(tables: &[&'a TableFactor], name: Option<&str>) -> Option<&'a TableFactor> {
+    let is_called = |table: &&&TableFactor| match table {
+        TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
+            Some(alias.name.value.as_str()) == name
+        }
+        TableFactor::Table { name: of, .. } => last(of) == name,
+        _ => false,
+    };
+    let mut called = tables.iter().filter(is_called);
+    called.next().copied().filter(|_| called.next().is_none())
 }
 
 /// The name without what is in front of it.
