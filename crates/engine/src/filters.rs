@@ -100,6 +100,8 @@ fn stays(condition: &Expr, below: &LogicalPlan) -> bool {
         LogicalPlan::Aggregate(aggregate) if gives_row_for_none(aggregate) => {
             condition.is_volatile() || condition.column_refs().is_empty()
         }
+        // Its rows are those of other places, too; it keeps conditions on its columns above it, and has no say about others.
+        LogicalPlan::Extension(_) => condition.is_volatile() || condition.column_refs().is_empty(),
         _ => condition.is_volatile(),
     }
 }

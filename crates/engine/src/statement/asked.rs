@@ -75,7 +75,7 @@ fn is_asked(select: &Select) -> bool {
 }
 
 /// The items of a SELECT that are asked for, each with the queries that tell their columns.
-type Asked = Vec<(usize, Vec<(Query, Vec<String>)>)>;
+type Asked = Vec<(usize, Vec<(Query, Vec<Merging>)>)>;
 
 /// Items for whose columns the tables are asked.
 async fn write_columns(state: &SessionState, statement: &mut Statement) -> Result<()> {
@@ -116,7 +116,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
     let of_item = |(place, item): (usize, &SelectItem)| {
         if is_merging(item, select) {
             let of_tables = |tables: &TableWithJoins| {
-                (context.query(vec![item.clone()], vec![tables.clone()]), merged(tables))
+                (context.query(vec![unreplaced(item)], vec![unmerged(tables)]), merged(tables))
             };
             return Some((place, select.from.iter().map(of_tables).collect()));
         }
@@ -138,7 +138,14 @@ fn asked(select: &Select, context: &Context) -> Asked {
 }
 
 /// What a query told of its columns, and which of them are merged.
-type Told = (DFSchemaRef, Vec<String>);
+type Told = (DFSchemaRef, Vec<Merging>);
+
+/// A column that joins merge.
+struct Merging {
+    name: String,
+    /// The number of joins, each of which makes one of two columns.
+    joins: usize,
+}
 
 /// Puts the columns in the SELECT of a number, from the inside out.
 struct Items {
@@ -172,10 +179,7 @@ impl VisitorMut for Items {
 }
 
 /// What is written in the place of an item.
-fn items_of(
-    item: &SelectItem,
-    columns: &[(DFSchemaRef, Vec<String>)],
-) -> hypostyle_types::Result<Vec<SelectItem>> {
+fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<SelectItem>> {
     if let Some(wanted) = columns_in(item) {
         let names: Vec<&String> =
             columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect();
@@ -194,14 +198,18 @@ fn items_of(
     }
     let mut all = Vec::new();
     for (schema, merged) in columns {
-        let mut of_tables: Vec<(usize, SelectItem)> =
-            written_out(item, schema).into_iter().enumerate().collect();
-        let rank = |place: usize| {
+        let mut of_tables: Vec<(usize, SelectItem)> = Vec::new();
+        for (place, written) in written_out(item, schema).into_iter().enumerate() {
             let name = schema.field(place).name();
-            let first = schema.fields().iter().position(|field| field.name() == name) == Some(place);
-            merged.iter().position(|merged| merged == name).filter(|_| first).unwrap_or(merged.len())
-        };
-        of_tables.sort_by_key(|(place, _)| rank(*place));
+            let before = schema.fields()[..place].iter().filter(|field| field.name() == name).count();
+            let merging = merged.iter().position(|merging| merging.name == *name);
+            match merging.map(|rank| (rank, merged[rank].joins)) {
+                Some((rank, _)) if before == 0 => of_tables.push((rank, written)),
+                Some((_, joins)) if before <= joins => {}
+                _ => of_tables.push((merged.len(), written)),
+            }
+        }
+        of_tables.sort_by_key(|(rank, _)| *rank);
         all.extend(of_tables.into_iter().map(|(_, item)| item));
     }
     Ok(all)
@@ -214,29 +222,66 @@ fn is_merging(item: &SelectItem, select: &Select) -> bool {
 }
 
 /// The columns that USING merges, in the order in which the joined table has them first (ISO/IEC 9075-2, 7.10).
-fn merged(tables: &TableWithJoins) -> Vec<String> {
-    let mut names: Vec<String> = match &tables.relation {
+fn merged(tables: &TableWithJoins) -> Vec<Merging> {
+    let mut all: Vec<Merging> = match &tables.relation {
         TableFactor::NestedJoin { table_with_joins, alias: None } => merged(table_with_joins),
         _ => Vec::new(),
     };
     for join in &tables.joins {
-        let (JoinOperator::Join(JoinConstraint::Using(columns))
-        | JoinOperator::Inner(JoinConstraint::Using(columns))
-        | JoinOperator::Left(JoinConstraint::Using(columns))
-        | JoinOperator::LeftOuter(JoinConstraint::Using(columns))
-        | JoinOperator::Right(JoinConstraint::Using(columns))
-        | JoinOperator::RightOuter(JoinConstraint::Using(columns))
-        | JoinOperator::FullOuter(JoinConstraint::Using(columns))) = &join.join_operator
-        else {
-            continue;
-        };
+        let Some(JoinConstraint::Using(columns)) = constraint(&join.join_operator) else { continue };
         let name = |column: &ObjectName| column.0.last().and_then(|part| part.as_ident()).map(fold);
-        let mut first: Vec<String> = columns.iter().filter_map(name).collect();
-        names.retain(|name| !first.contains(name));
-        first.append(&mut names);
-        names = first;
+        let mut first: Vec<Merging> = columns
+            .iter()
+            .filter_map(name)
+            .map(|name| {
+                let joins =
+                    all.iter().find(|merging| merging.name == name).map_or(0, |merging| merging.joins);
+                Merging { name, joins: joins + 1 }
+            })
+            .collect();
+        all.retain(|merging| first.iter().all(|other| other.name != merging.name));
+        first.append(&mut all);
+        all = first;
     }
-    names
+    all
+}
+
+/// The same tables with all of their columns.
+fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
+    let mut tables = tables.clone();
+    if let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation {
+        **table_with_joins = unmerged(table_with_joins);
+    }
+    for join in &mut tables.joins {
+        if let Some(JoinConstraint::Using(_)) = constraint(&join.join_operator) {
+            let always = Expr::Value(Value::Boolean(true).into());
+            join.join_operator = JoinOperator::Inner(JoinConstraint::On(always));
+        }
+    }
+    tables
+}
+
+/// The condition of a join that may merge columns.
+fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+/// The wildcard without what it puts in the place of columns.
+fn unreplaced(item: &SelectItem) -> SelectItem {
+    let mut item = item.clone();
+    if let SelectItem::Wildcard(options) = &mut item {
+        options.opt_replace = None;
+    }
+    item
 }
 
 /// The names of the columns that a wildcard replaces; those that only merging has put there, too.
