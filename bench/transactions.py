@@ -121,7 +121,7 @@ def alternating(runs: int, work: Callable[[str, Path], float]) -> dict[str, list
 
 
 def copy_of(path: Path, target: Path) -> Path:
-    """Copies a database. Ours is checked as a whole, since the first reads of an unknown copy check what they touch."""
+    """Copies a database. Ours is checked whole: the first reads of an unknown copy check what they touch."""
     if path.is_dir():
         shutil.copytree(path, target, ignore=shutil.ignore_patterns("shared", "readers"))
         with hypostyle.connect(target) as connection:

@@ -10,7 +10,6 @@ with tempfile.TemporaryDirectory() as directory:
     source.write_text("city,day,amount\nRome,2026-01-31,12.50\nOslo,2026-02-01,7.00\nRome,2026-02-02,30.00\n")
 
     with hypostyle.connect() as con:
-        con.execute(
-            f"copy (select city, sum(amount) as amount from '{source}' group by city order by city) to '{target}'"
-        )
+        sums = f"select city, sum(amount) as amount from '{source}' group by city order by city"
+        con.execute(f"copy ({sums}) to '{target}'")
         print(con.sql(f"select * from '{target}'").fetchall())
