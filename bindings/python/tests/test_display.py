@@ -81,10 +81,11 @@ def test_the_branches_of_a_plan(con):
     lines = repr(
         con.explain("select i from t union all select i + 1 from t union all select i + 2 from t")
     ).splitlines()
-    assert lines[0].startswith("Union")
-    tops = [line for line in lines[1:] if line[0] in "├└"]
+    assert lines[0].startswith("In order") and lines[1].startswith("└─ Union")
+    below = [line[3:] for line in lines[2:]]
+    tops = [line for line in below if line[0] in "├└"]
     assert [top[0] for top in tops] == ["├", "├", "└"]
-    assert all(line[0] in "├└│ " for line in lines[1:])
+    assert all(line[0] in "├└│ " for line in below)
 
 
 def test_plans_that_ran_have_rows_times_and_a_total(con):

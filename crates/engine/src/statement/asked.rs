@@ -199,14 +199,20 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
     let mut all = Vec::new();
     for (schema, merged) in columns {
         let mut of_tables: Vec<(usize, SelectItem)> = Vec::new();
+        let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
+        // Capitals matter where there is a column that is spelt alike.
+        let is_of = |merging: &Merging, name: &str| match names.contains(&&merging.name) {
+            true => merging.name == name,
+            false => merging.name.eq_ignore_ascii_case(name),
+        };
         for (place, written) in written_out(item, schema).into_iter().enumerate() {
-            let name = schema.field(place).name();
-            let before = schema.fields()[..place].iter().filter(|field| field.name() == name).count();
-            let merging = merged.iter().position(|merging| merging.name == *name);
-            match merging.map(|rank| (rank, merged[rank].joins)) {
-                Some((rank, _)) if before == 0 => of_tables.push((rank, written)),
-                Some((_, joins)) if before <= joins => {}
-                _ => of_tables.push((merged.len(), written)),
+            match merged.iter().position(|merging| is_of(merging, names[place])) {
+                Some(rank) => match names[..place].iter().filter(|name| is_of(&merged[rank], name)).count() {
+                    0 => of_tables.push((rank, written)),
+                    before if before <= merged[rank].joins => {}
+                    _ => of_tables.push((merged.len(), written)),
+                },
+                None => of_tables.push((merged.len(), written)),
             }
         }
         of_tables.sort_by_key(|(rank, _)| *rank);
