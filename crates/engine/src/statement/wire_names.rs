@@ -270,7 +270,7 @@ mod tests {
     fn equal_names_are_kept_apart() {
         assert_eq!(
             named("select 1, 2, a, t.a, count(*) from t"),
-            "SELECT 1 AS \"?column?\", 2 AS \"?column?\01\", a, t.a AS \"a\01\", count(*) AS \"count\" FROM t"
+            "SELECT 1 AS \"?column?\", 2 AS \"?column?\u{0}1\", a, t.a AS \"a\u{0}1\", count(*) AS \"count\" FROM t"
         );
     }
 
