@@ -13,7 +13,9 @@ def schema_of(handle):
 def test_results_are_streams(con):
     with con.cursor() as cursor:
         # More than memory has, if all of it were computed.
-        cursor.execute("select value, repeat('x', 1000) as text from generate_series(1, 1000000000)")
+        cursor.execute(
+            "select value, repeat('x', 1000) as text from generate_series(1, 1000000000) as g (value)"
+        )
         reader = cursor.fetch_record_batch()
         first = reader.read_next_batch()
         assert first["value"][0].as_py() == 1
