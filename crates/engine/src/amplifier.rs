@@ -10,6 +10,7 @@ use crate::error::external;
 use crate::meter::{Meter, SMALL_BYTES};
 use crate::sizes::{Argument, ELEMENT_BYTES};
 use crate::walk::map_expressions;
+use crate::wrapped::{as_within, equal_by};
 use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray};
 use arrow::compute::kernels::concat_elements::concat_elements_utf8_many;
 use arrow::compute::{cast, concat};
@@ -35,7 +36,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinary, Column, Literal};
 use datafusion::prelude::SessionContext;
 use hypostyle_types::{Error, ErrorKind};
-use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
 /// What is computed at once, in units of [`Cost`].
@@ -522,40 +522,10 @@ impl Cost {
 }
 
 // The meter and the limits are the session's.
-impl PartialEq for Bounded {
-    fn eq(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-}
-
-impl Eq for Bounded {}
-
-impl Hash for Bounded {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.inner.hash(state);
-    }
-}
+equal_by!(Bounded: inner);
 
 impl ScalarUDFImpl for Bounded {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        self.inner.inner().schema_name(args)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
+    as_within!(name, aliases, schema_name, signature, coerce_types, return_type, return_field_from_args);
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let updated = Arc::new(self.inner.inner().with_updated_config(config)?);
@@ -565,10 +535,6 @@ impl ScalarUDFImpl for Bounded {
             output: self.output,
             cost: self.cost,
         }))
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
     }
 
     fn is_strict(&self) -> bool {
@@ -652,10 +618,6 @@ impl ScalarUDFImpl for Bounded {
 
     fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
         self.inner.inner().strictly_order_preserving(inputs)
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
     }
 
     fn struct_field_mapping(&self, literals: &[Option<ScalarValue>]) -> Option<StructFieldMapping> {

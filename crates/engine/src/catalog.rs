@@ -3,6 +3,7 @@
 //! A name of three parts is looked up as it stands. In front of shorter ones, DataFusion puts [`SEARCH`], under which
 //! they are resolved as [`Scope::resolve`] has it.
 
+use crate::error::external;
 use crate::file::table_from_path;
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::memory::Held;
@@ -17,7 +18,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
 use datafusion::common::DFSchema;
 use datafusion::datasource::ViewTable;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::spill::get_record_batch_memory_size;
 use hypostyle_storage::{Budget, Snapshot, TableData};
@@ -315,10 +316,6 @@ impl SchemaProvider for SearchSchema {
             None => Ok(None),
         }
     }
-}
-
-fn external(error: hypostyle_types::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 /// The planned expressions of a table's columns for rows that have no value for them.

@@ -1,12 +1,13 @@
 //! Fields of structures and values of maps. DataFusion gives what lies under a NULL structure, compares the keys of a map only with
 //! values of their own type, and those that are lists with the wrong ones.
 
+use crate::wrapped::as_within;
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, MapArray, UInt64Array, make_comparator, new_null_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::{SortOptions, nullif, take};
-use arrow::datatypes::{DataType, FieldRef};
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue, exec_datafusion_err, exec_err};
 use datafusion::error::Result;
@@ -14,8 +15,8 @@ use datafusion::functions::core::expr_fn::{greatest, least};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ExpressionPlacement, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, StructFieldMapping, lit, when,
+    ColumnarValue, Expr, ExpressionPlacement, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    StructFieldMapping, lit, when,
 };
 use std::sync::Arc;
 
@@ -61,29 +62,7 @@ struct FieldOf {
 }
 
 impl ScalarUDFImpl for FieldOf {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        self.inner.inner().schema_name(args)
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
-    }
+    as_within!(name, schema_name, signature, coerce_types, return_type, return_field_from_args);
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
         Ok(match self.inner.inner().simplify(args, context)? {

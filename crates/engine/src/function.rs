@@ -1,6 +1,7 @@
 //! Functions as users of PostgreSQL and DuckDB know them: DataFusion's by further names, and for further types.
 
 use crate::time_zone::in_zones;
+use crate::wrapped::{as_within, equal_by};
 use arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
@@ -18,7 +19,6 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_types::LogicalType;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -90,21 +90,7 @@ struct Counting {
 }
 
 impl ScalarUDFImpl for Counting {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
-
-    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        self.inner.coerce_types(types)
-    }
+    as_within!(name, aliases, signature, coerce_types);
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
         Ok(DataType::Int64)
@@ -125,13 +111,7 @@ struct Coalesce {
 }
 
 impl ScalarUDFImpl for Coalesce {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn signature(&self) -> &Signature {
-        self.inner.signature()
-    }
+    as_within!(name, signature, return_type, return_field_from_args);
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         let Some(time) = types.iter().find(|of| of.is_temporal()) else {
@@ -140,14 +120,6 @@ impl ScalarUDFImpl for Coalesce {
         let types: Vec<DataType> =
             types.iter().map(|of| if of.is_string() { time.clone() } else { of.clone() }).collect();
         self.inner.coerce_types(&types)
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
@@ -251,19 +223,7 @@ struct Now {
 }
 
 // The clock is the session's.
-impl PartialEq for Now {
-    fn eq(&self, other: &Self) -> bool {
-        self.given == other.given
-    }
-}
-
-impl Eq for Now {}
-
-impl Hash for Now {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.given.hash(state);
-    }
-}
+equal_by!(Now: given);
 
 impl ScalarUDFImpl for Now {
     fn name(&self) -> &str {
@@ -352,13 +312,7 @@ impl DateTrunc {
 }
 
 impl ScalarUDFImpl for DateTrunc {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
+    as_within!(name, aliases);
 
     fn signature(&self) -> &Signature {
         &self.signature

@@ -10,6 +10,7 @@ mod privileges;
 mod relations;
 
 use crate::catalog::Databases;
+use crate::error::external;
 use crate::pg_catalog::rows::{Row, SystemRelation, batch, parse_relations, row};
 use crate::pg_catalog::settings::Settings;
 use crate::pg_catalog::types::shown;
@@ -17,7 +18,7 @@ use crate::scope::Scope;
 use async_trait::async_trait;
 use datafusion::catalog::information_schema::InformationSchemaProvider;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::TableType;
 use hypostyle_types::{LogicalType, TimeUnit};
 use std::sync::{Arc, OnceLock};
@@ -49,10 +50,6 @@ pub(crate) struct InformationSchema {
     inner: InformationSchemaProvider,
     scope: Arc<Scope>,
     databases: Arc<Databases>,
-}
-
-fn external(error: hypostyle_types::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 fn yes(is_so: bool) -> &'static str {

@@ -39,6 +39,7 @@ mod multiset;
 mod null_keys;
 mod on;
 mod operand;
+mod operator;
 mod origin;
 mod pattern;
 mod pg_catalog;
@@ -71,6 +72,7 @@ mod unnest;
 mod value_keys;
 mod values;
 mod walk;
+mod wrapped;
 mod yielding;
 
 pub use cast::interval_texts;

@@ -1,7 +1,7 @@
 //! AT TIME ZONE, as the function `timezone` that PostgreSQL has for it, and the session's time zone.
 
 use crate::cast::cast as cast_as_sql;
-use crate::error::from_datafusion;
+use crate::error::{external, from_datafusion};
 use crate::walk::{has_expression, map_expressions};
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Int64Array, IntervalMonthDayNanoArray};
@@ -17,7 +17,7 @@ use chrono::{DateTime, Duration, NaiveDateTime, Offset, TimeZone};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, plan_datafusion_err};
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -347,10 +347,6 @@ fn of_zone(of: &DataType) -> Option<Arc<str>> {
         Timestamp(_, zone) => zone.clone(),
         _ => None,
     }
-}
-
-fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 fn zone_of(name: &str) -> Result<Tz> {

@@ -1,12 +1,12 @@
 //! What it would cost to send a result: EXPLAIN ANALYZE of a session whose client is elsewhere.
 
+use crate::error::external;
+use crate::operator::one_input;
 use crate::scan::for_result;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -66,6 +66,13 @@ struct TransferExec {
     report: Arc<Mutex<String>>,
 }
 
+impl TransferExec {
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        let (transfer, report) = (self.transfer.clone(), self.report.clone());
+        Self { input, transfer, is_stored: self.is_stored, report }
+    }
+}
+
 impl fmt::Debug for TransferExec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TransferExec").field("input", &self.input).finish_non_exhaustive()
@@ -87,35 +94,7 @@ impl ExecutionPlan for TransferExec {
         self.input.properties()
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (Some(input), true) = (children.pop(), children.is_empty()) else {
-            return Err(DataFusionError::Internal("a transfer has one input".into()));
-        };
-        let (transfer, is_stored) = (self.transfer.clone(), self.is_stored);
-        Ok(Arc::new(Self { input, transfer, is_stored, report: self.report.clone() }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
+    one_input!();
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema = self.input.schema();
@@ -137,8 +116,4 @@ impl ExecutionPlan for TransferExec {
             });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, passed)))
     }
-}
-
-fn external(error: hypostyle_types::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }

@@ -152,6 +152,19 @@ pub enum ReferentialAction {
     SetDefault,
 }
 
+impl ReferentialAction {
+    /// The action as SQL writes it.
+    pub fn sql(self) -> &'static str {
+        match self {
+            Self::NoAction => "NO ACTION",
+            Self::Restrict => "RESTRICT",
+            Self::Cascade => "CASCADE",
+            Self::SetNull => "SET NULL",
+            Self::SetDefault => "SET DEFAULT",
+        }
+    }
+}
+
 impl ConstraintRule {
     /// The table's own columns that the rule names.
     pub fn columns(&self) -> &[ColumnId] {

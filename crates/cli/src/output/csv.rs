@@ -4,7 +4,7 @@
 //! empty string is quoted, so that both come back.
 
 use super::value::Values;
-use super::{Settings, Writer};
+use super::{Settings, Start, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;
@@ -13,8 +13,7 @@ use std::time::Duration;
 
 pub struct CsvWriter {
     null: String,
-    /// The header, until it has been written.
-    header: Option<String>,
+    header: Start,
 }
 
 impl CsvWriter {
@@ -29,20 +28,13 @@ impl CsvWriter {
             line.push('\n');
             line
         });
-        Self { null, header }
-    }
-
-    fn write_header(&mut self, out: &mut dyn Write) -> Outcome {
-        match self.header.take() {
-            Some(header) => Ok(out.write_all(header.as_bytes())?),
-            None => Ok(()),
-        }
+        Self { null, header: Start(header) }
     }
 }
 
 impl Writer for CsvWriter {
     fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
-        self.write_header(out)?;
+        self.header.write(out)?;
         let columns = Values::of_batch(batch)?;
         let (mut line, mut text) = (String::new(), String::new());
         for row in 0..batch.num_rows() {
@@ -64,7 +56,7 @@ impl Writer for CsvWriter {
     }
 
     fn end(&mut self, out: &mut dyn Write, _elapsed: Duration) -> Outcome {
-        self.write_header(out)
+        self.header.write(out)
     }
 }
 

@@ -1,7 +1,7 @@
 //! An HTML table.
 
 use super::value::{Values, is_number};
-use super::{Settings, Writer};
+use super::{Settings, Start, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;
@@ -11,8 +11,7 @@ use std::time::Duration;
 pub struct HtmlWriter {
     null: String,
     numbers: Vec<bool>,
-    /// What comes before the rows, until it has been written.
-    start: Option<String>,
+    start: Start,
 }
 
 impl HtmlWriter {
@@ -28,20 +27,13 @@ impl HtmlWriter {
             start.push_str("</tr>\n");
         }
         let numbers = columns.iter().map(|column| is_number(&column.logical_type.arrow_type())).collect();
-        Self { null: settings.null_or("NULL").into(), numbers, start: Some(start) }
-    }
-
-    fn write_start(&mut self, out: &mut dyn Write) -> Outcome {
-        match self.start.take() {
-            Some(start) => Ok(out.write_all(start.as_bytes())?),
-            None => Ok(()),
-        }
+        Self { null: settings.null_or("NULL").into(), numbers, start: Start(Some(start)) }
     }
 }
 
 impl Writer for HtmlWriter {
     fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
-        self.write_start(out)?;
+        self.start.write(out)?;
         let columns = Values::of_batch(batch)?;
         let (mut line, mut text) = (String::new(), String::new());
         for row in 0..batch.num_rows() {
@@ -64,7 +56,7 @@ impl Writer for HtmlWriter {
     }
 
     fn end(&mut self, out: &mut dyn Write, _elapsed: Duration) -> Outcome {
-        self.write_start(out)?;
+        self.start.write(out)?;
         Ok(out.write_all(b"</table>\n")?)
     }
 }

@@ -1,7 +1,7 @@
 //! A GitHub table. Rows are written as they come, so columns are not padded to one width.
 
 use super::value::{Values, is_number};
-use super::{Settings, Writer};
+use super::{Settings, Start, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub struct MarkdownWriter {
     null: String,
-    header: Option<String>,
+    header: Start,
 }
 
 impl MarkdownWriter {
@@ -24,20 +24,13 @@ impl MarkdownWriter {
             header.push_str(if is_number(&column.logical_type.arrow_type()) { "| ---: " } else { "| --- " });
         }
         header.push_str("|\n");
-        Self { null: settings.null_or("NULL").into(), header: Some(header) }
-    }
-
-    fn write_header(&mut self, out: &mut dyn Write) -> Outcome {
-        match self.header.take() {
-            Some(header) => Ok(out.write_all(header.as_bytes())?),
-            None => Ok(()),
-        }
+        Self { null: settings.null_or("NULL").into(), header: Start(Some(header)) }
     }
 }
 
 impl Writer for MarkdownWriter {
     fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
-        self.write_header(out)?;
+        self.header.write(out)?;
         let columns = Values::of_batch(batch)?;
         let (mut line, mut text) = (String::new(), String::new());
         for row in 0..batch.num_rows() {
@@ -57,7 +50,7 @@ impl Writer for MarkdownWriter {
     }
 
     fn end(&mut self, out: &mut dyn Write, _elapsed: Duration) -> Outcome {
-        self.write_header(out)
+        self.header.write(out)
     }
 }
 

@@ -22,6 +22,18 @@ use hypostyle::{ColumnDescription, QueryResult};
 use std::io::Write;
 use std::time::Duration;
 
+/// What stands before the rows, until it has been written: with the first ones, or at the end where there are none.
+struct Start(Option<String>);
+
+impl Start {
+    fn write(&mut self, out: &mut dyn Write) -> Outcome {
+        match self.0.take() {
+            Some(start) => Ok(out.write_all(start.as_bytes())?),
+            None => Ok(()),
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     #[default]

@@ -1,7 +1,7 @@
 //! Plain columns between separators: tabs, lists, and the ASCII separators.
 
 use super::value::Values;
-use super::{Settings, Writer};
+use super::{Settings, Start, Writer};
 use crate::failure::Outcome;
 use hypostyle::ColumnDescription;
 use hypostyle::arrow::array::RecordBatch;
@@ -17,8 +17,7 @@ pub struct SeparatedWriter {
     end_of_row: &'static str,
     /// Tabs, line ends and backslashes are written as `\t`, `\n`, `\r` and `\\`.
     escapes: bool,
-    /// The names, until they have been written.
-    header: Option<String>,
+    header: Start,
 }
 
 impl SeparatedWriter {
@@ -43,14 +42,14 @@ impl SeparatedWriter {
         escapes: bool,
     ) -> Self {
         let null = settings.null_or(if escapes { "\\N" } else { "NULL" }).to_string();
-        let mut writer = Self { null, between: between.into(), end_of_row, escapes, header: None };
+        let mut writer = Self { null, between: between.into(), end_of_row, escapes, header: Start(None) };
         if settings.headers {
             let mut header = String::new();
             for (index, column) in columns.iter().enumerate() {
                 writer.push(index, &column.name, &mut header);
             }
             header.push_str(end_of_row);
-            writer.header = Some(header);
+            writer.header = Start(Some(header));
         }
         writer
     }
@@ -73,18 +72,11 @@ impl SeparatedWriter {
             }
         }
     }
-
-    fn write_header(&mut self, out: &mut dyn Write) -> Outcome {
-        match self.header.take() {
-            Some(header) => Ok(out.write_all(header.as_bytes())?),
-            None => Ok(()),
-        }
-    }
 }
 
 impl Writer for SeparatedWriter {
     fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome {
-        self.write_header(out)?;
+        self.header.write(out)?;
         let columns = Values::of_batch(batch)?;
         let (mut line, mut text) = (String::new(), String::new());
         for row in 0..batch.num_rows() {
@@ -108,7 +100,7 @@ impl Writer for SeparatedWriter {
     }
 
     fn end(&mut self, out: &mut dyn Write, _elapsed: Duration) -> Outcome {
-        self.write_header(out)
+        self.header.write(out)
     }
 }
 

@@ -3,13 +3,12 @@
 
 use super::refused;
 use crate::cast::type_name;
+use crate::wrapped::as_within;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
-use datafusion::logical_expr::{
-    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
-};
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
@@ -71,13 +70,7 @@ fn wide(of: &DataType) -> DataType {
 }
 
 impl ScalarUDFImpl for Alike {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
+    as_within!(name, aliases, return_type, return_field_from_args);
 
     fn signature(&self) -> &Signature {
         &self.signature
@@ -101,14 +94,6 @@ impl ScalarUDFImpl for Alike {
         let fields: Vec<FieldRef> = alike.map(|of| Arc::new(Field::new("", of, true))).collect();
         let coerced = fields_with_udf(&fields, self.inner.as_ref())?;
         Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
-    }
-
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        self.inner.return_type(types)
-    }
-
-    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.inner.return_field_from_args(args)
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -1,5 +1,6 @@
 //! Functions of DataFusion that are others for arguments of some types: `length` of a list, `to_char` of a number.
 
+use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
@@ -9,7 +10,6 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 use datafusion::prelude::SessionContext;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// Whether the other function is meant.
@@ -70,19 +70,7 @@ struct Chosen {
 }
 
 // When the other is meant is known by the function.
-impl PartialEq for Chosen {
-    fn eq(&self, other: &Self) -> bool {
-        self.inner == other.inner
-    }
-}
-
-impl Eq for Chosen {}
-
-impl Hash for Chosen {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.inner.hash(state);
-    }
-}
+equal_by!(Chosen: inner);
 
 impl Chosen {
     fn meant(&self, types: &[DataType]) -> &ScalarUDF {
@@ -91,13 +79,7 @@ impl Chosen {
 }
 
 impl ScalarUDFImpl for Chosen {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn aliases(&self) -> &[String] {
-        self.inner.aliases()
-    }
+    as_within!(name, aliases);
 
     fn signature(&self) -> &Signature {
         &self.signature

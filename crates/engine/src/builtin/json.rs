@@ -23,7 +23,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
                 Ok(is_some)
             })
         },
-    ),
+    )
+    .json(),
     Described::new(
         &["json_build_object", "jsonb_build_object", "json_object"],
         &[Kind::Any],
@@ -31,7 +32,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
         object,
     )
     .optional(1)
-    .more(),
+    .more()
+    .json(),
     Described::new(
         &["json_build_array", "jsonb_build_array", "json_array"],
         &[Kind::Any],
@@ -51,7 +53,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
         },
     )
     .optional(1)
-    .more(),
+    .more()
+    .json(),
     Described::new(
         &["json_valid"],
         &[Kind::Text],

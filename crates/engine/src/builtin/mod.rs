@@ -19,6 +19,7 @@ use crate::cast::type_name;
 use crate::error::external;
 use crate::interval::INTERVAL;
 use crate::meter::Meter;
+use crate::wrapped::equal_by;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
@@ -28,7 +29,6 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 use hypostyle_types::{Error, LogicalType};
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// What an argument is taken as.
@@ -95,13 +95,15 @@ struct Described {
     /// So many of the last arguments may be left out.
     optional: usize,
     more: bool,
+    /// Whether the text that it gives is JSON.
+    json: bool,
     gives: Gives,
     body: Body,
 }
 
 impl Described {
     const fn new(names: &'static [&'static str], kinds: &'static [Kind], gives: Gives, body: Body) -> Self {
-        Self { names, kinds, optional: 0, more: false, gives, body }
+        Self { names, kinds, optional: 0, more: false, json: false, gives, body }
     }
 
     const fn optional(self, optional: usize) -> Self {
@@ -110,6 +112,10 @@ impl Described {
 
     const fn more(self) -> Self {
         Self { more: true, ..self }
+    }
+
+    const fn json(self) -> Self {
+        Self { json: true, ..self }
     }
 }
 
@@ -127,19 +133,7 @@ impl std::fmt::Debug for Described {
     }
 }
 
-impl PartialEq for Builtin {
-    fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl Eq for Builtin {}
-
-impl Hash for Builtin {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name().hash(state);
-    }
-}
+equal_by!(Builtin: name());
 
 impl ScalarUDFImpl for Builtin {
     fn name(&self) -> &str {
@@ -177,7 +171,7 @@ impl ScalarUDFImpl for Builtin {
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let gives = self.return_type(&types)?;
-        if json::FUNCTIONS.iter().any(|known| known.names[0] == self.name()) && gives == DataType::LargeUtf8 {
+        if self.described.json {
             return Ok(Arc::new(LogicalType::Json.arrow_field(self.name(), true)));
         }
         Ok(Arc::new(Field::new(self.name(), gives, true)))

@@ -2,6 +2,7 @@
 
 use crate::error::external;
 use crate::meter::Meter;
+use crate::wrapped::equal_by;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
@@ -11,7 +12,6 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,19 +36,7 @@ struct Sleep {
 }
 
 // The meter is the session's.
-impl PartialEq for Sleep {
-    fn eq(&self, other: &Self) -> bool {
-        self.signature == other.signature
-    }
-}
-
-impl Eq for Sleep {}
-
-impl Hash for Sleep {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.signature.hash(state);
-    }
-}
+equal_by!(Sleep: signature);
 
 impl Sleep {
     fn wait(&self, seconds: f64) -> Result<()> {

@@ -5,7 +5,7 @@ use crate::pg_catalog::rows::{Row, row};
 use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, ReferentialAction, TableEntry};
+use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, TableEntry};
 use hypostyle_types::ColumnId;
 use std::ops::ControlFlow;
 
@@ -40,16 +40,6 @@ fn of_table(database: &str, table: &TableEntry) -> Row {
 
 fn column_name(table: &TableEntry, id: ColumnId) -> &str {
     table.columns.iter().find(|column| column.id == id).map_or("?", |column| column.name.as_str())
-}
-
-fn rule(action: ReferentialAction) -> &'static str {
-    match action {
-        ReferentialAction::NoAction => "NO ACTION",
-        ReferentialAction::Restrict => "RESTRICT",
-        ReferentialAction::Cascade => "CASCADE",
-        ReferentialAction::SetNull => "SET NULL",
-        ReferentialAction::SetDefault => "SET DEFAULT",
-    }
 }
 
 /// The columns that a condition reads.
@@ -156,7 +146,7 @@ impl InformationSchema {
                 return Vec::new();
             };
             let mut row = found.named();
-            row.extend(row! { match_option: "NONE", update_rule: rule(*on_update), delete_rule: rule(*on_delete) });
+            row.extend(row! { match_option: "NONE", update_rule: on_update.sql(), delete_rule: on_delete.sql() });
             let keys = found.referred().into_iter().flat_map(|table| {
                 let is_it = |entry: &&ConstraintEntry| entry.rule.key() == Some(referred.as_slice());
                 table.constraints.iter().find(is_it).map(|key| (table, key))

@@ -354,16 +354,6 @@ fn clauses(sequence: &SequenceEntry) -> String {
     format!("INCREMENT BY {increment} MINVALUE {min} MAXVALUE {max} START WITH {start}{cycle}")
 }
 
-fn action(action: ReferentialAction) -> &'static str {
-    match action {
-        ReferentialAction::NoAction => "NO ACTION",
-        ReferentialAction::Restrict => "RESTRICT",
-        ReferentialAction::Cascade => "CASCADE",
-        ReferentialAction::SetNull => "SET NULL",
-        ReferentialAction::SetDefault => "SET DEFAULT",
-    }
-}
-
 impl Session {
     /// `SHOW CREATE TABLE t`: a row with the statement.
     pub(super) fn show_create(&self, name: &ObjectName) -> Result<Outcome> {
@@ -468,7 +458,7 @@ fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
             );
             for (event, what) in [("DELETE", on_delete), ("UPDATE", on_update)] {
                 if *what != ReferentialAction::NoAction {
-                    item.push_str(&format!(" ON {event} {}", action(*what)));
+                    item.push_str(&format!(" ON {event} {}", what.sql()));
                 }
             }
             item.push_str(deferral(constraint.deferral));
@@ -510,8 +500,8 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
                 column_list(table, columns, quoted),
                 name_of_table(other),
                 column_list(other, referred, quoted),
-                action(*on_delete),
-                action(*on_update),
+                on_delete.sql(),
+                on_update.sql(),
                 deferral(constraint.deferral)
             )
             .map_err(text_error)?;

@@ -3,7 +3,8 @@
 
 use super::around::{first_select, schema_of};
 use super::using;
-use datafusion::error::{DataFusionError, Result};
+use crate::error::external;
+use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
@@ -48,10 +49,6 @@ pub(super) async fn rewrite(state: &SessionState, statement: &mut DfStatement) -
         let _done = VisitMut::visit(statement, &mut Joining(by));
     }
     using::rewrite(statement).map_err(external)
-}
-
-fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 fn named(column: &str) -> ObjectName {

@@ -361,7 +361,10 @@ fn own_names(select: &mut Select, each: &mut impl FnMut(&Ident, Option<&Ident>) 
 }
 
 /// The same of any part of a statement. A name is given with the table before it.
-fn names_in(part: &mut impl VisitMut, each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>) {
+pub(super) fn names_in(
+    part: &mut impl VisitMut,
+    each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>,
+) {
     let _done = part.visit(&mut Names { each, depth: 0 });
 }
 

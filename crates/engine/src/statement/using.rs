@@ -1,6 +1,7 @@
 //! Columns that JOIN … USING merges (ISO/IEC 9075-2, 7.10). A name without its table stands for the left one's value where that
 //! is not NULL, and for the right one's otherwise; DataFusion takes it for the left one, or for a column of several tables.
 
+use super::repair::names_in;
 use crate::operand::call;
 use datafusion::sql::sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
@@ -216,38 +217,11 @@ fn replaced(name: &str, value: &Expr) -> Box<ReplaceSelectElement> {
 
 /// Writes the names in an expression, but not those in its subqueries, which are looked up there first.
 fn write(expr: &mut Expr, merged: &Merged) -> bool {
-    let mut names = Names { merged, depth: 0, changed: false };
-    let _done = expr.visit(&mut names);
-    names.changed
-}
-
-struct Names<'a> {
-    merged: &'a Merged,
-    depth: usize,
-    changed: bool,
-}
-
-impl VisitorMut for Names<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Expr::Identifier(name) = expr
-            && let Some(column) = self.merged.get(&fold(name))
-        {
-            *expr = column.value.clone();
-            self.changed = true;
-        }
-        ControlFlow::Continue(())
-    }
+    let mut changed = false;
+    names_in(expr, &mut |name, table| {
+        let column = merged.get(&fold(name)).filter(|_| table.is_none())?;
+        changed = true;
+        Some(column.value.clone())
+    });
+    changed
 }

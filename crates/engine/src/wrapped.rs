@@ -1,0 +1,73 @@
+//! What functions that wrap another one, in a field `inner`, have in common.
+
+/// Makes two values of a type equal when a part of them is.
+macro_rules! equal_by {
+    ($type:ty: $($part:tt)+) => {
+        impl PartialEq for $type {
+            fn eq(&self, other: &Self) -> bool {
+                self.$($part)+ == other.$($part)+
+            }
+        }
+
+        impl Eq for $type {}
+
+        impl std::hash::Hash for $type {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+                std::hash::Hash::hash(&self.$($part)+, state);
+            }
+        }
+    };
+}
+
+/// The methods of `ScalarUDFImpl` that are those of the function within.
+macro_rules! as_within {
+    ($($method:ident),+) => {
+        $($crate::wrapped::as_within!(@ $method);)+
+    };
+    (@ name) => {
+        fn name(&self) -> &str {
+            self.inner.name()
+        }
+    };
+    (@ aliases) => {
+        fn aliases(&self) -> &[String] {
+            self.inner.aliases()
+        }
+    };
+    (@ schema_name) => {
+        fn schema_name(&self, args: &[datafusion::logical_expr::Expr]) -> datafusion::error::Result<String> {
+            self.inner.inner().schema_name(args)
+        }
+    };
+    (@ signature) => {
+        fn signature(&self) -> &datafusion::logical_expr::Signature {
+            self.inner.signature()
+        }
+    };
+    (@ coerce_types) => {
+        fn coerce_types(
+            &self,
+            types: &[arrow::datatypes::DataType],
+        ) -> datafusion::error::Result<Vec<arrow::datatypes::DataType>> {
+            self.inner.coerce_types(types)
+        }
+    };
+    (@ return_type) => {
+        fn return_type(
+            &self,
+            types: &[arrow::datatypes::DataType],
+        ) -> datafusion::error::Result<arrow::datatypes::DataType> {
+            self.inner.return_type(types)
+        }
+    };
+    (@ return_field_from_args) => {
+        fn return_field_from_args(
+            &self,
+            args: datafusion::logical_expr::ReturnFieldArgs<'_>,
+        ) -> datafusion::error::Result<arrow::datatypes::FieldRef> {
+            self.inner.return_field_from_args(args)
+        }
+    };
+}
+
+pub(crate) use {as_within, equal_by};
