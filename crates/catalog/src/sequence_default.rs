@@ -1,11 +1,10 @@
 //! Defaults that take values from sequences, as SQL text.
 
 use crate::sequence::sequence_name;
-use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Value};
 use hypostyle_sql::identifier::quoted;
 use hypostyle_sql::parse::{Extension, parse_expression};
+use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{Catalog, ColumnEntry, SCHEMA_MAIN, SequenceEntry, TableEntry};
 use std::ops::ControlFlow;
 
@@ -65,7 +64,7 @@ pub fn within(database: &str, default: String) -> String {
     }
     // What cannot be read is for the planner to refuse.
     let Ok(mut expression) = parse_expression(&default, &Extension::NONE) else { return default };
-    let _all = visit_expressions_mut(&mut expression, |expr| {
+    let _all = expressions_mut(&mut expression, &mut |expr| {
         if let Some(text) = named_sequence(expr) {
             let (schema, name) = within_database(&sequence_name(text));
             *text = full_name(database, &schema, &name);

@@ -31,6 +31,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;
 use hypostyle_expr::walk::{any_node, has_expression};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::walk::walk;
 use parking_lot::Mutex;
 use std::cmp::Ordering;
 use std::fmt;
@@ -43,7 +44,7 @@ use tokio::sync::OnceCell;
 pub fn table_expressions(statement: &DfStatement) -> Vec<(String, bool)> {
     let mut found = TableExpressions(Vec::new());
     let _done = match statement {
-        DfStatement::Statement(statement) => statement.visit(&mut found),
+        DfStatement::Statement(statement) => walk(statement, &mut found),
         DfStatement::Explain(explain) => return table_expressions(&explain.statement),
         _ => return Vec::new(),
     };

@@ -9,13 +9,14 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Join, LogicalPlan, Subquery};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{TableFactor, Visit, Visitor};
+use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Whether a statement has tables that may depend on those beside them: LATERAL, and calls of functions.
 pub fn has_lateral(statement: &DfStatement) -> bool {
     match statement {
-        DfStatement::Statement(statement) => statement.visit(&mut Lateral).is_break(),
+        DfStatement::Statement(statement) => walk(statement, &mut Lateral).is_break(),
         DfStatement::Explain(explain) => has_lateral(&explain.statement),
         _ => false,
     }

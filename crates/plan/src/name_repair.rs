@@ -18,6 +18,7 @@ use hypostyle_error::culprit::{Culprit, Unknown, culprit};
 use hypostyle_error::is_of_twice_named;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::references::names_in;
+use hypostyle_sql::walk::walk_mut;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
@@ -117,7 +118,7 @@ async fn tell_apart(state: &SessionState, statement: &mut Statement) -> bool {
             });
         }
         let mut apart = Apart { number, columns, changed: false };
-        let _done = statement.visit(&mut apart);
+        let _done = walk_mut(statement, &mut apart);
         changed |= apart.changed;
     }
 }
@@ -214,11 +215,11 @@ fn replacement(options: &WildcardAdditionalOptions, column: &str) -> Option<Expr
 /// Writes the name that the planner does not know as the one that is meant, and others beside it that are alike.
 fn mend(statement: &mut Statement, unknown: &Unknown) -> bool {
     let mut mending = Mending { unknown, anywhere: false, changed: false };
-    let _done = statement.visit(&mut mending);
+    let _done = walk_mut(statement, &mut mending);
     if !mending.changed {
         // What a rewritten statement names has no place.
         mending.anywhere = true;
-        let _done = statement.visit(&mut mending);
+        let _done = walk_mut(statement, &mut mending);
     }
     mending.changed
 }

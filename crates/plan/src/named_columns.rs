@@ -12,12 +12,13 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
     Query, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor,
-    VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    VisitorMut, WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use hypostyle_sql::clauses::{order_by_all, orders_by_all};
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
 
@@ -104,7 +105,7 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
             }
         }
         let mut items = Items { number, columns };
-        if let ControlFlow::Break(Some(error)) = statement.visit(&mut items) {
+        if let ControlFlow::Break(Some(error)) = walk_mut(statement, &mut items) {
             return Err(external(error));
         }
     }
@@ -310,7 +311,7 @@ enum Wanted {
 fn columns_in(item: &SelectItem) -> Option<Wanted> {
     let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return None };
     let mut found = None;
-    let _done = visit_expressions(expr, |expr| {
+    let _done = expressions(expr, &mut |expr| {
         found = found.take().or_else(|| wanted(expr));
         ControlFlow::<()>::Continue(())
     });
@@ -364,7 +365,7 @@ fn for_each_column(
             }
             _ => return item.clone(),
         };
-        let _done = visit_expressions_mut(&mut expr, |expr| {
+        let _done = expressions_mut(&mut expr, &mut |expr| {
             if wanted(expr).is_some() {
                 *expr = Expr::Identifier(column.clone());
             }
@@ -396,7 +397,7 @@ async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result
         });
         let Some(all) = found.map_err(external)? else { return Ok(()) };
         let count = schema_of(state, all).await?.fields().len();
-        let _done = statement.visit(&mut Ordering(count));
+        let _done = walk_mut(statement, &mut Ordering(count));
     }
     Err(too_many("ORDER BY ALL"))
 }

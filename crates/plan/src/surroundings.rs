@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visit, Visitor, With,
 };
 use hypostyle_sql::parse::{Extension, parse_query};
+use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 
 /// What is defined around a SELECT.
@@ -126,7 +127,7 @@ fn first<B>(
 ) -> hypostyle_types::Result<Option<B>> {
     let of_all = parse_query("WITH a AS (SELECT 1) SELECT * FROM a", &Extension::NONE)?;
     let context = Context { of_all, around: Vec::new() };
-    Ok(statement.visit(&mut Around { context, of_select, of_query }).break_value())
+    Ok(walk(statement, &mut Around { context, of_select, of_query }).break_value())
 }
 
 /// The columns of a query.

@@ -2,8 +2,9 @@
 //! of one name. Here the operand becomes a call that tells to what it is cast.
 
 use crate::call::call;
+use crate::walk::expressions_mut;
 use datafusion_sql::parser::Statement as DfStatement;
-use sqlparser::ast::{Expr as SqlExpr, Value, visit_expressions_mut};
+use sqlparser::ast::{Expr as SqlExpr, Value};
 use std::ops::ControlFlow;
 
 /// No function of this name is called by users.
@@ -21,7 +22,7 @@ pub fn told_apart(statement: &DfStatement) -> Option<DfStatement> {
         _ => return None,
     };
     let mut some = false;
-    let _done = visit_expressions_mut(statement.as_mut(), |expr| {
+    let _done = expressions_mut(statement.as_mut(), &mut |expr| {
         if let SqlExpr::Cast { expr, data_type, .. } = expr {
             let operand = std::mem::replace(expr.as_mut(), SqlExpr::Value(Value::Null.into()));
             let wanted = SqlExpr::Value(Value::SingleQuotedString(data_type.to_string()).into());

@@ -1,6 +1,7 @@
 //! Long chains of AND and OR as trees that are as low as can be: `a OR b OR c OR …` is parsed to a tree as deep as it is long,
 //! and what walks it, names it and finds its types takes time that grows with the square of the depth.
 
+use crate::walk::walk_mut;
 use sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
@@ -10,7 +11,7 @@ const TERMS_MIN: usize = 64;
 /// Balances the chains of a statement. Their terms stay in their order, and a chain is named as before.
 pub fn balance<Node: VisitMut>(statement: &mut Node) {
     // From above: what is visited next is the balanced chain.
-    let _done: ControlFlow<()> = statement.visit(&mut Balancing);
+    let _done: ControlFlow<()> = walk_mut(statement, &mut Balancing);
 }
 
 struct Balancing;

@@ -2,6 +2,7 @@
 //! ORDER BY ALL, INTERVAL of an expression, `//` and `~`, ORDER BY within any_value(), and the columns of series.
 
 use crate::identifier::fold;
+use crate::walk::walk_mut;
 use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Interval, JoinOperator, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
@@ -20,7 +21,7 @@ pub fn is_operator(token: &Token) -> bool {
 
 /// Puts the forms that are known in the place of the others.
 pub fn rewrite(statement: &mut Statement) {
-    let _done = statement.visit(&mut Shapes);
+    let _done = walk_mut(statement, &mut Shapes);
 }
 
 struct Shapes;

@@ -2,6 +2,7 @@
 //! NOCASE compares them in lower case. Others are refused.
 
 use crate::call::call;
+use crate::walk::walk_mut;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, Expr, ObjectName, OrderByKind, Query, Statement, Value, VisitMut, VisitorMut,
@@ -38,7 +39,7 @@ fn unsupported(message: String, collation: &ObjectName) -> Error {
 /// # Errors
 /// `Unsupported` for a collation that there is not, and for NOCASE elsewhere.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Collations) {
+    match walk_mut(statement, &mut Collations) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -3,6 +3,7 @@
 
 use crate::identifier::fold;
 use crate::parse::{Extension, parse_query};
+use crate::walk::walk_mut;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
@@ -38,24 +39,24 @@ pub fn distribute(statement: &mut Statement) -> Result<()> {
 fn visit(statement: &mut Statement, within: &mut Within) -> ControlFlow<Error> {
     match statement {
         Statement::Update(update) => {
-            update.from.visit(within)?;
-            update.assignments.visit(within)?;
-            update.selection.visit(within)?;
+            walk_mut(&mut update.from, within)?;
+            walk_mut(&mut update.assignments, within)?;
+            walk_mut(&mut update.selection, within)?;
             visit_returning(&mut update.returning, within)
         }
         Statement::Delete(delete) => {
-            delete.using.visit(within)?;
-            delete.selection.visit(within)?;
+            walk_mut(&mut delete.using, within)?;
+            walk_mut(&mut delete.selection, within)?;
             visit_returning(&mut delete.returning, within)
         }
         Statement::Merge(merge) => {
-            merge.source.visit(within)?;
-            merge.on.visit(within)?;
-            merge.clauses.visit(within)
+            walk_mut(&mut merge.source, within)?;
+            walk_mut(&mut merge.on, within)?;
+            walk_mut(&mut merge.clauses, within)
         }
         Statement::Insert(insert) => {
-            insert.source.visit(within)?;
-            insert.on.visit(within)?;
+            walk_mut(&mut insert.source, within)?;
+            walk_mut(&mut insert.on, within)?;
             visit_returning(&mut insert.returning, within)
         }
         _ => ControlFlow::Continue(()),
@@ -66,7 +67,7 @@ fn visit(statement: &mut Statement, within: &mut Within) -> ControlFlow<Error> {
 fn visit_returning(items: &mut Option<Vec<SelectItem>>, within: &mut Within) -> ControlFlow<Error> {
     for item in items.iter_mut().flatten() {
         let written = item.to_string();
-        item.visit(within)?;
+        walk_mut(item, within)?;
         if let SelectItem::UnnamedExpr(expr) = item
             && expr.to_string() != written
         {
@@ -147,7 +148,7 @@ impl VisitorMut for Within {
 
 /// Gives what WITH names another name where a WITH around has the same one.
 pub fn tell_apart(statement: &mut Statement) {
-    let _done = statement.visit(&mut Names::default());
+    let _done = walk_mut(statement, &mut Names::default());
 }
 
 /// Names that a WITH has given so far, with what they are called now, if that is something else.
@@ -187,7 +188,7 @@ impl VisitorMut for Names {
         self.scopes.push(if is_recursive { given.clone() } else { Scope::new() });
         // A query knows the names before its own.
         for (table, given) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(given) {
-            table.query.visit(self)?;
+            walk_mut(&mut table.query, self)?;
             table.alias.name = given.1.clone().unwrap_or(table.alias.name.clone());
             if let Some(scope) = self.scopes.last_mut().filter(|_| !is_recursive) {
                 scope.push(given);

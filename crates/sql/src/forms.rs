@@ -9,12 +9,13 @@ use crate::lists;
 use crate::macros::expanded;
 use crate::parse::{Extension, parse_query};
 use crate::text_list::split_elements;
+use crate::walk::{expressions_mut, walk_mut};
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
     ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
     TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, VisitMut, VisitorMut,
-    WildcardAdditionalOptions, visit_expressions_mut,
+    WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;
 
@@ -26,7 +27,7 @@ pub const ANY_EQUAL: &str = "any_equal";
 /// # Errors
 /// `Unsupported` for a sample or a FETCH that cannot be had.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Forms::default()) {
+    match walk_mut(statement, &mut Forms::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -177,7 +178,7 @@ fn tell_apart(function: &mut Function, made: &mut usize) {
         },
         _ => false,
     };
-    let _done = visit_expressions_mut(&mut function.args, |expr| {
+    let _done = expressions_mut(&mut function.args, &mut |expr| {
         if is_volatile(expr) {
             *made += 1;
             let number = Expr::Value(Value::SingleQuotedString(made.to_string()).into());
@@ -189,7 +190,7 @@ fn tell_apart(function: &mut Function, made: &mut usize) {
 
 /// `x = ANY (list)` and `x <> ALL (list)`, as a function that knows of NULLs.
 pub fn rewrite_any(statement: &mut Statement) {
-    let _done = visit_expressions_mut(statement, |expr| {
+    let _done = expressions_mut(statement, &mut |expr| {
         use BinaryOperator::{Eq, NotEq};
         let (left, right, denied) = match expr {
             Expr::AnyOp { left, compare_op: Eq, right, .. } => (left, right, false),

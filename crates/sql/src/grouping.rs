@@ -1,5 +1,6 @@
 //! How many sets of keys a query groups by: CUBE has one for each choice of its keys, and several of them multiply.
 
+use crate::walk::walk;
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::Result;
 use sqlparser::ast::{Expr, GroupByExpr, GroupByWithModifier, Select, Statement, Visit, Visitor};
@@ -11,7 +12,7 @@ const SETS_MAX: usize = 4096;
 /// # Errors
 /// `Syntax` (54001) when a query of the statement groups by too many sets.
 pub fn check_sets(statement: &Statement) -> Result<()> {
-    match statement.visit(&mut Sets) {
+    match walk(statement, &mut Sets) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(()) => Err(too_complex(format!(
             "it groups by more than {SETS_MAX} sets of keys; name those that are wanted in GROUPING SETS"

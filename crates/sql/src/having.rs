@@ -1,11 +1,12 @@
 //! HAVING without GROUP BY and without aggregates, which DataFusion refuses: all rows are one group.
 
+use crate::walk::{walk, walk_mut};
 use sqlparser::ast::{Expr, GroupByExpr, Query, Select, Statement, Visit, VisitMut, Visitor, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Says GROUP BY GROUPING SETS (()) where HAVING means it.
 pub fn rewrite(statement: &mut Statement) {
-    let _done = statement.visit(&mut Having);
+    let _done = walk_mut(statement, &mut Having);
 }
 
 struct Having;
@@ -17,8 +18,8 @@ impl VisitorMut for Having {
         let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, with) if keys.is_empty() && with.is_empty());
         if let Some(having) = &select.having
             && is_ungrouped
-            && having.visit(&mut Calls::default()).is_continue()
-            && select.projection.visit(&mut Calls::default()).is_continue()
+            && walk(having, &mut Calls::default()).is_continue()
+            && walk(&select.projection, &mut Calls::default()).is_continue()
         {
             select.group_by = GroupByExpr::Expressions(vec![Expr::GroupingSets(vec![vec![]])], vec![]);
         }

@@ -3,6 +3,7 @@
 
 use crate::call::call;
 use crate::references::names_in;
+use crate::walk::walk_mut;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
@@ -17,7 +18,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// `Unsupported` for an outer join that merges what an earlier one has merged.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Merging) {
+    match walk_mut(statement, &mut Merging) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

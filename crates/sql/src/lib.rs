@@ -38,6 +38,7 @@ pub mod same_named_tables;
 pub mod split;
 pub mod text_list;
 pub mod type_brackets;
+pub mod walk;
 pub mod watched_dialect;
 pub mod wildcard;
 pub mod windows;

@@ -1,10 +1,11 @@
 //! Lists and series in FROM, also those of the tables beside them (ISO/IEC 9075-2, 7.6, collection derived table).
 
 use crate::call::call;
+use crate::walk::{expressions, expressions_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef,
-    TableFactor, TableFunctionArgs, TimezoneInfo, Value, visit_expressions, visit_expressions_mut,
+    TableFactor, TableFunctionArgs, TimezoneInfo, Value,
 };
 use std::ops::ControlFlow;
 
@@ -71,7 +72,7 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
         _ => return Ok(()),
     };
     // DataFusion loses sight of the tables beside it within ARRAY[…].
-    let _done = visit_expressions_mut(&mut lists, |expr| {
+    let _done = expressions_mut(&mut lists, &mut |expr| {
         if let Expr::Array(array) = expr {
             *expr = call("make_array", std::mem::take(&mut array.elem));
         }
@@ -117,7 +118,7 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
 
 /// Whether values are to be computed that a table function would want to know at once.
 fn is_computed(arguments: &Vec<Expr>) -> bool {
-    let found = visit_expressions(arguments, |expr| match expr {
+    let found = expressions(arguments, &mut |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     });

@@ -2,8 +2,9 @@
 //! the standard. DataFusion takes their text as it is written.
 
 use crate::interval_text::{in_words, read_with};
+use crate::walk::expressions_mut;
 use hypostyle_types::{Error, Result};
-use sqlparser::ast::{DataType, DateTimeField, Expr, Interval, Value, VisitMut, visit_expressions_mut};
+use sqlparser::ast::{DataType, DateTimeField, Expr, Interval, Value, VisitMut};
 use std::ops::ControlFlow;
 
 /// Words of a statement that may have such literals.
@@ -12,7 +13,7 @@ pub const SIGNS: [&str; 2] = ["BYTEA", "INTERVAL"];
 /// # Errors
 /// `InvalidInput` (22P02) for a text that is none.
 pub fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
-    let visited = visit_expressions_mut(statement, |expr| {
+    let visited = expressions_mut(statement, &mut |expr| {
         if let Expr::Interval(interval) = expr {
             return match as_read(interval) {
                 Ok(()) => ControlFlow::Continue(()),

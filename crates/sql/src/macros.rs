@@ -1,8 +1,9 @@
 //! Functions of PostgreSQL and DuckDB that are short for others: a call is replaced by what it stands for, while parsing.
 
+use crate::walk::expressions_mut;
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, ObjectNamePart,
-    Value, visit_expressions_mut,
+    Value,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -118,7 +119,7 @@ pub fn expanded(function: &Function) -> Option<Expr> {
     });
     let arguments: Vec<&Expr> = given.chain(within.map(Some)).collect::<Option<_>>()?;
     let mut expr = TEMPLATES.get(&(name.value.to_ascii_lowercase().as_str(), arguments.len()))?.clone();
-    let _all = visit_expressions_mut(&mut expr, |part| {
+    let _all = expressions_mut(&mut expr, &mut |part| {
         if let Expr::Value(value) = part
             && let Value::Placeholder(mark) = &value.value
             && let Some(argument) = mark[1..].parse().ok().and_then(|number: usize| arguments.get(number - 1))

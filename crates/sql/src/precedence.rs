@@ -2,14 +2,15 @@
 //! follows for the right side of IS [NOT] DISTINCT FROM (ISO/IEC 9075-2, 8.15), and `d ->> 'k' = 'v'`, where it takes `'k' = 'v'`
 //! for the key in a JSON value, and `2 * 3 ^ 2`.
 
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut, visit_expressions_mut};
+use crate::walk::expressions_mut;
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut};
 use std::ops::ControlFlow;
 
 /// Puts AND and OR above IS [NOT] DISTINCT FROM in a statement's expressions, and the operators of JSON below all others.
 /// Parentheses stay: they are nodes.
 pub fn correct<Node: VisitMut>(statement: &mut Node) {
     // Bottom-up: an operand is right before what is around it is looked at.
-    let _done = visit_expressions_mut(statement, |expr| {
+    let _done = expressions_mut(statement, &mut |expr| {
         let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
         *expr = lifted(taken);
         ControlFlow::<()>::Continue(())
@@ -174,7 +175,7 @@ mod tests {
         let SelectItem::UnnamedExpr(mut expr) = select.projection.into_iter().next().unwrap() else {
             panic!()
         };
-        let _done = visit_expressions_mut(&mut expr, |expr| {
+        let _done = expressions_mut(&mut expr, &mut |expr| {
             while let Expr::Nested(inner) = expr {
                 *expr = std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into()));
             }

@@ -4,10 +4,11 @@
 
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
+use crate::walk::{expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
-    Update, Value, Visit, VisitMut, VisitorMut, visit_expressions,
+    Update, Value, Visit, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -22,14 +23,14 @@ pub fn rewrite(statement: &mut Statement) -> Result<()> {
     if !has_rows(statement) {
         return Ok(());
     }
-    match statement.visit(&mut Rows) {
+    match walk_mut(statement, &mut Rows) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
 }
 
 fn has_rows(node: &impl Visit) -> bool {
-    let found = visit_expressions(node, |expr| match expr {
+    let found = expressions(node, &mut |expr| match expr {
         Expr::InSubquery { expr: row, .. } if values_of(row).is_some() => ControlFlow::Break(()),
         Expr::BinaryOp { left, right, .. } if compared(left, right).is_some() => ControlFlow::Break(()),
         Expr::BinaryOp { left, op, right } if pairs(left, right).is_some() && is_comparison(op) => {

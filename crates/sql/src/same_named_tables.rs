@@ -2,6 +2,7 @@
 //! `t` that has no schema in the query, and `t.a` for one of the first.
 
 use crate::identifier::fold;
+use crate::walk::walk;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Expr, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableAlias,
@@ -104,7 +105,7 @@ fn refused(one: &Called, other: &Called) -> Error {
 /// `InvalidInput` (42712) for tables that cannot be told apart, and 42702 for columns of either.
 pub fn refuse_alike(statement: &Statement) -> Result<()> {
     let mut alike = Alike::default();
-    if let ControlFlow::Break(error) = statement.visit(&mut alike) {
+    if let ControlFlow::Break(error) = walk(statement, &mut alike) {
         return Err(error);
     }
     let Alike { called, twice, before_columns } = alike;

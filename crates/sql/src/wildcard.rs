@@ -1,5 +1,6 @@
 //! `t.*` where the table is written with its schema, `FROM main.t`: DataFusion knows it by its whole name only.
 
+use crate::walk::walk_mut;
 use sqlparser::ast::{
     ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, VisitMut,
     VisitorMut,
@@ -7,7 +8,7 @@ use sqlparser::ast::{
 use std::ops::ControlFlow;
 
 pub fn rewrite(statement: &mut Statement) {
-    let _done: ControlFlow<()> = statement.visit(&mut Wildcards);
+    let _done: ControlFlow<()> = walk_mut(statement, &mut Wildcards);
 }
 
 struct Wildcards;

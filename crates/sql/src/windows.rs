@@ -2,6 +2,7 @@
 //! DataFusion takes these for windows without what the other one says.
 
 use crate::identifier::fold;
+use crate::walk::walk_mut;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Statement, VisitMut,
@@ -14,7 +15,7 @@ use std::ops::ControlFlow;
 /// # Errors
 /// `UnknownName` for a window that is not there; `Syntax` (42P20) for one that says again what the other one says.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
-    match statement.visit(&mut Windows) {
+    match walk_mut(statement, &mut Windows) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }
@@ -32,14 +33,14 @@ impl VisitorMut for Windows {
         let Query { body, order_by: Some(order), .. } = query else { return ControlFlow::Continue(()) };
         let SetExpr::Select(select) = body.as_mut() else { return ControlFlow::Continue(()) };
         match defined(select) {
-            Ok(defined) => order.visit(&mut Inheriting { defined, depth: 0 }),
+            Ok(defined) => walk_mut(order, &mut Inheriting { defined, depth: 0 }),
             Err(error) => ControlFlow::Break(error),
         }
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         match defined(select) {
-            Ok(defined) => select.visit(&mut Inheriting { defined, depth: 0 }),
+            Ok(defined) => walk_mut(select, &mut Inheriting { defined, depth: 0 }),
             Err(error) => ControlFlow::Break(error),
         }
     }

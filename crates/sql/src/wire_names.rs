@@ -3,6 +3,7 @@
 
 use crate::identifier::fold;
 use crate::names::first_select;
+use crate::walk::walk_mut;
 use crate::wire_rows::unnest_lists;
 use sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, ObjectName, OrderByKind, Query,
@@ -40,14 +41,15 @@ fn name_columns(statement: &mut Statement) {
         _ => {}
     }
     let is_kept = matches!(statement, Statement::CreateView(_));
-    let _done = statement.visit(&mut Namer { apart: if is_kept { KEPT.apart } else { APART } });
+    let apart = if is_kept { KEPT.apart } else { APART };
+    let _done = walk_mut(statement, &mut Namer { apart });
 }
 
 /// The same for a query of the engine's that gives what a statement of the session's asks for.
 pub fn name_query(query: &mut Query) {
     let mut namer = Namer { apart: APART };
     namer.query(query);
-    let _done = query.visit(&mut namer);
+    let _done = walk_mut(query, &mut namer);
 }
 
 /// A column's name as the client is told it.

@@ -2,9 +2,10 @@
 //! give lists there; PostgreSQL's give a row for each element, several of them side by side, as `unnest` does.
 
 use crate::call::call;
+use crate::walk::{expressions_mut, walk_mut};
 use sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem, Statement, VisitMut,
-    VisitorMut, visit_expressions_mut,
+    VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -14,7 +15,7 @@ const FUNCTIONS: [(&str, &str); 2] =
 
 /// Has them give rows.
 pub fn unnest_lists(statement: &mut Statement) {
-    let _done = statement.visit(&mut Unnester);
+    let _done = walk_mut(statement, &mut Unnester);
 }
 
 struct Unnester;
@@ -25,7 +26,7 @@ impl VisitorMut for Unnester {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                visit_expressions_mut(expr, |part| {
+                expressions_mut(expr, &mut |part| {
                     unnest(part);
                     ControlFlow::<()>::Continue(())
                 })?;

@@ -2,9 +2,10 @@
 
 use crate::information_schema::{InformationSchema, yes};
 use crate::pg_catalog::rows::{Row, row};
-use datafusion::sql::sqlparser::ast::{Expr, visit_expressions};
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral, TableEntry};
 use hypostyle_types::ColumnId;
 use std::ops::ControlFlow;
@@ -49,7 +50,7 @@ fn read_columns<'a>(table: &'a TableEntry, condition: &str) -> Vec<&'a str> {
         return Vec::new();
     };
     let mut found = Vec::new();
-    let _all: ControlFlow<()> = visit_expressions(&expr, |part| {
+    let _all: ControlFlow<()> = expressions(&expr, &mut |part| {
         let name = match part {
             Expr::Identifier(name) => Some(name),
             Expr::CompoundIdentifier(parts) => parts.last(),

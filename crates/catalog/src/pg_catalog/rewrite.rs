@@ -7,12 +7,12 @@ use datafusion::sql::sqlparser::ast::{
     AccessExpr, BinaryOperator, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, Ident, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr,
     Statement, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
-    visit_expressions, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use hypostyle_sql::array_subquery::array_of;
 use hypostyle_sql::call::call;
+use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
 use std::ops::ControlFlow;
 
 const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
@@ -74,7 +74,7 @@ pub fn rewrite(sql: &str, statement: &mut Statement) {
         of_standard: sql.contains("information_schema"),
         expands: sql.contains("_pg_expandarray"),
     };
-    let _done: ControlFlow<()> = statement.visit(&mut { rewriter });
+    let _done: ControlFlow<()> = walk_mut(statement, &mut { rewriter });
 }
 
 /// The transaction of rows that have always been there.
@@ -654,7 +654,7 @@ fn reads_empty(from: &TableWithJoins) -> bool {
 }
 
 fn without_subqueries(expr: &mut Expr) {
-    let found: ControlFlow<()> = visit_expressions(expr, |part| {
+    let found: ControlFlow<()> = expressions(expr, &mut |part| {
         let is_array = matches!(part, Expr::Function(function)
             if matches!(function.args, FunctionArguments::Subquery(_)));
         if is_array || matches!(part, Expr::Subquery(_)) {
@@ -697,7 +697,7 @@ fn system_columns(select: &mut Select) {
             *item = SelectItem::ExprWithAlias { expr: value, alias: Ident::with_quote('"', name) };
         }
     }
-    let _done: ControlFlow<()> = visit_expressions_mut(select, |expr| {
+    let _done: ControlFlow<()> = expressions_mut(select, &mut |expr| {
         if let Some((_, value)) = value(expr) {
             *expr = value;
         }

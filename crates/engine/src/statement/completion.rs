@@ -13,13 +13,14 @@ use datafusion::logical_expr::{EmptyRelation, ExprSchemable, LogicalPlan, Projec
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, visit_expressions};
+use datafusion::sql::sqlparser::ast::Expr as SqlExpr;
 use hypostyle_catalog::scope::Name;
 use hypostyle_catalog::sequence::Sequences;
 use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_catalog::sequence_default::{next_value, sequence_of_default};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
+use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{Catalog, ColumnEntry, Identity, NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::ops::ControlFlow;
@@ -353,7 +354,7 @@ impl Session {
 /// Whether one of the expressions in an expression's text is what is looked for.
 pub(super) fn visit(sql: &str, found: impl Fn(&SqlExpr) -> bool) -> bool {
     let Ok(DfStatement::Statement(statement)) = parse(&format!("SELECT {sql}")) else { return false };
-    visit_expressions(statement.as_ref(), |expr| match found(expr) {
+    expressions(statement.as_ref(), &mut |expr| match found(expr) {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     })

@@ -8,12 +8,11 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ToDFSchema};
 use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
-use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, FunctionArguments, Ident, Value, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArguments, Ident, Value};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::engine_type;
 use hypostyle_sql::identifier::fold;
+use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::ops::ControlFlow;
@@ -133,7 +132,7 @@ pub(super) fn rename_in(sql: &str, old: &str, new: &str) -> Result<String> {
         )));
     }
     let mut expression = parse_expression(sql)?;
-    let _all = visit_expressions_mut(&mut expression, |expr| {
+    let _all = expressions_mut(&mut expression, &mut |expr| {
         let name = match expr {
             SqlExpr::Identifier(name) => Some(name),
             SqlExpr::CompoundIdentifier(parts) => parts.first_mut(),

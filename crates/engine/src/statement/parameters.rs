@@ -14,7 +14,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AssignmentTarget, BinaryOperator, Delete, Expr, FromTable, FunctionArg, FunctionArgExpr,
     FunctionArguments, Insert, LimitClause, OutputClause, SelectItem, SetExpr, Statement, TableObject,
-    TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions, visit_expressions_mut,
+    TableWithJoins, Update, UpdateTableFromKind, Value,
 };
 use hypostyle_catalog::origin::{Origin, origins};
 use hypostyle_catalog::planning_error::planning_error;
@@ -23,6 +23,7 @@ use hypostyle_expr::types::logical_type;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_sql::gate::{check_size, with_room};
 use hypostyle_sql::split::leading_words;
+use hypostyle_sql::walk::{expressions, expressions_mut};
 use hypostyle_storage::TableEntry;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::collections::HashMap;
@@ -59,7 +60,7 @@ pub(super) fn numbered(statement: &mut DfStatement, parameters: &Parameters) -> 
         return Ok(None);
     };
     let mut names: Vec<String> = Vec::new();
-    let _all = visit_expressions_mut(statement, |expr| {
+    let _all = expressions_mut(statement, &mut |expr| {
         if let Expr::Value(value) = expr
             && let Value::Placeholder(text) = &mut value.value
             && let Some(name) = text.strip_prefix('$')
@@ -370,7 +371,7 @@ impl Types<'_> {
 /// The types of parameters that are cast, and of those that count rows.
 fn told_by_syntax(statement: &Statement) -> Known {
     let mut known = Known::new();
-    let _done: ControlFlow<()> = visit_expressions(statement, |expr| {
+    let _done: ControlFlow<()> = expressions(statement, &mut |expr| {
         if let Expr::Cast { expr, data_type, .. } = expr
             && let Some(number) = placeholder(expr)
             && let Ok(logical_type) = logical_type(data_type)
@@ -407,7 +408,7 @@ fn any_equal(expr: &mut Expr) -> Option<(&mut Expr, &mut Expr)> {
 /// Writes `x = $1` for `x = ANY ($1)`: the types are told of elements only. The numbers of the lists.
 fn without_lists(statement: &mut Statement) -> Vec<usize> {
     let mut lists = Vec::new();
-    let _done: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+    let _done: ControlFlow<()> = expressions_mut(statement, &mut |expr| {
         let null = || Expr::Value(Value::Null.into());
         let taken = |expr: &mut Expr| Box::new(std::mem::replace(expr, null()));
         let compared = match &mut *expr {
@@ -450,7 +451,7 @@ fn placeholder(expr: &Expr) -> Option<usize> {
 /// Parameters that a statement has: as many as the highest number of them.
 fn placeholders(statement: &Statement) -> usize {
     let mut highest = 0;
-    let _done: ControlFlow<()> = visit_expressions(statement, |expr| {
+    let _done: ControlFlow<()> = expressions(statement, &mut |expr| {
         highest = highest.max(placeholder(expr).unwrap_or(0));
         ControlFlow::Continue(())
     });

@@ -7,23 +7,24 @@ use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::sql::sqlparser::ast::{
     Array as ArrayLiteral, CastKind, Expr, Function, Statement, TableFactor, Value, Visit, VisitMut, Visitor,
-    VisitorMut, visit_expressions, visit_expressions_mut,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 use hypostyle_error::type_name::type_name;
+use hypostyle_sql::walk::{expressions, expressions_mut, walk, walk_mut};
 use std::ops::ControlFlow;
 
 /// Writes values in the place of such parameters; those whose values cannot be written stay.
 pub(super) fn write_values(statement: &mut Statement, parameters: &Parameters) {
     if !parameters.is_empty() {
-        let _done = statement.visit(&mut Values(parameters));
+        let _done = walk_mut(statement, &mut Values(parameters));
     }
 }
 
 /// Whether a statement has such parameters.
 pub(super) fn needs_values(statement: &Statement) -> bool {
-    statement.visit(&mut Needs).is_break()
+    walk(statement, &mut Needs).is_break()
 }
 
 struct Needs;
@@ -50,7 +51,7 @@ impl Visitor for Needs {
 }
 
 fn find_parameter(within: &impl Visit) -> ControlFlow<()> {
-    visit_expressions(within, |expr| match expr {
+    expressions(within, &mut |expr| match expr {
         Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     })
@@ -84,7 +85,7 @@ impl VisitorMut for Values<'_> {
 
 impl Values<'_> {
     fn write(&self, arguments: &mut impl VisitMut) -> ControlFlow<()> {
-        visit_expressions_mut(arguments, |expr| {
+        expressions_mut(arguments, &mut |expr| {
             if let Expr::Value(value) = expr
                 && let Value::Placeholder(mark) = &value.value
                 && let Some(literal) = self.of(mark).and_then(literal)

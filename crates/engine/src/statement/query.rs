@@ -49,6 +49,7 @@ use hypostyle_plan::values_subquery::project_subqueries;
 use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_sql::insert_clauses::take_overriding;
 use hypostyle_sql::same_named_tables::refuse_alike;
+use hypostyle_sql::walk::walk;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::collections::HashMap;
@@ -246,7 +247,7 @@ impl Session {
             && select.projection.len() <= ITEMS_MAX
             && select.from.len() <= 1
             && select.from.iter().all(is_stored)
-            && query.visit(&mut Short::default()).is_continue()
+            && walk(query, &mut Short::default()).is_continue()
             && !asked::is_needed(statement)
     }
 

@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, Statem
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::walk::walk;
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;
@@ -160,7 +161,7 @@ impl Session {
     fn check_items(&self, items: &[SelectItem]) -> Result<()> {
         let state = self.context.state();
         let mut visitor = OverRows { aggregates: state.aggregate_functions(), depth: 0 };
-        match items.iter().try_for_each(|item| item.visit(&mut visitor)) {
+        match items.iter().try_for_each(|item| walk(item, &mut visitor)) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(function) => Err(Error::new(
                 ErrorKind::Syntax,
