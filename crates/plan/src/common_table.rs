@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{CteAsMaterialized, Query, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{CteAsMaterialized, Query, Visitor};
 use futures::future::{self, BoxFuture, FutureExt};
 use futures::{StreamExt, TryStreamExt, stream};
 use hypostyle_expr::no_expressions;

@@ -8,7 +8,7 @@ use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Join, LogicalPlan, Subquery};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{TableFactor, Visitor};
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 use std::sync::Arc;

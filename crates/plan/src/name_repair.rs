@@ -10,7 +10,7 @@ use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, Statement, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    SelectItem, Statement, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
 };
 use datafusion::sql::sqlparser::tokenizer::Location;
 use hypostyle_error::column_name::{ONE_OF, unmarked_name};

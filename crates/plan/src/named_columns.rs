@@ -11,8 +11,8 @@ use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
-    Query, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor,
-    VisitorMut, WildcardAdditionalOptions,
+    Query, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit, Visitor, VisitorMut,
+    WildcardAdditionalOptions,
 };
 use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;

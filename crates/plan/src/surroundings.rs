@@ -6,7 +6,7 @@ use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visit, Visitor, With,
+    Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visitor, With,
 };
 use hypostyle_sql::parse::{Extension, parse_query};
 use hypostyle_sql::walk::walk;

@@ -7,7 +7,7 @@ use sqlparser::ast::{
     BinaryOperator, DateTimeField, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArguments, Ident, Interval, JoinOperator, ObjectNamePart, OrderBy, OrderByExpr, OrderByKind,
     OrderByOptions, Query, SelectItem, SetExpr, Statement, TableAlias, TableAliasColumnDef, TableFactor,
-    TableWithJoins, UnaryOperator, Value, VisitMut, VisitorMut,
+    TableWithJoins, UnaryOperator, Value, VisitorMut,
 };
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;

@@ -4,9 +4,7 @@
 use crate::call::call;
 use crate::walk::walk_mut;
 use hypostyle_types::{Error, Result};
-use sqlparser::ast::{
-    BinaryOperator, Expr, ObjectName, OrderByKind, Query, Statement, Value, VisitMut, VisitorMut,
-};
+use sqlparser::ast::{BinaryOperator, Expr, ObjectName, OrderByKind, Query, Statement, Value, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Whether texts that a collation orders are as they are.

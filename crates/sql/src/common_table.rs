@@ -6,8 +6,7 @@ use crate::parse::{Extension, parse_query};
 use crate::walk::walk_mut;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
-    Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
-    With,
+    Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitorMut, With,
 };
 use std::ops::ControlFlow;
 

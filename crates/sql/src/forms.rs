@@ -14,7 +14,7 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
     ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
-    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, VisitMut, VisitorMut,
+    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, VisitorMut,
     WildcardAdditionalOptions,
 };
 use std::ops::ControlFlow;

@@ -3,7 +3,7 @@
 use crate::walk::walk;
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::Result;
-use sqlparser::ast::{Expr, GroupByExpr, GroupByWithModifier, Select, Statement, Visit, Visitor};
+use sqlparser::ast::{Expr, GroupByExpr, GroupByWithModifier, Select, Statement, Visitor};
 use std::ops::ControlFlow;
 
 /// As in PostgreSQL.

@@ -1,7 +1,7 @@
 //! HAVING without GROUP BY and without aggregates, which DataFusion refuses: all rows are one group.
 
 use crate::walk::{walk, walk_mut};
-use sqlparser::ast::{Expr, GroupByExpr, Query, Select, Statement, Visit, VisitMut, Visitor, VisitorMut};
+use sqlparser::ast::{Expr, GroupByExpr, Query, Select, Statement, Visitor, VisitorMut};
 use std::ops::ControlFlow;
 
 /// Says GROUP BY GROUPING SETS (()) where HAVING means it.

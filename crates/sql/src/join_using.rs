@@ -8,7 +8,7 @@ use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
     ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SetExpr, Statement, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut,
+    TableWithJoins, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -8,7 +8,7 @@ use crate::walk::{expressions, walk_mut};
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{
     BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
-    Update, Value, Visit, VisitMut, VisitorMut,
+    Update, Value, Visit, VisitorMut,
 };
 use std::ops::ControlFlow;
 

@@ -6,7 +6,7 @@ use crate::walk::walk;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
     Expr, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableAlias,
-    TableFactor, TableWithJoins, Visit, Visitor,
+    TableFactor, TableWithJoins, Visitor,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

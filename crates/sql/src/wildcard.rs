@@ -2,8 +2,7 @@
 
 use crate::walk::walk_mut;
 use sqlparser::ast::{
-    ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, VisitMut,
-    VisitorMut,
+    ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableFactor, VisitorMut,
 };
 use std::ops::ControlFlow;
 

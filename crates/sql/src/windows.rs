@@ -5,8 +5,8 @@ use crate::identifier::fold;
 use crate::walk::walk_mut;
 use hypostyle_types::{Error, ErrorKind, Result};
 use sqlparser::ast::{
-    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Statement, VisitMut,
-    VisitorMut, WindowSpec, WindowType,
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Statement, VisitorMut,
+    WindowSpec, WindowType,
 };
 use std::ops::ControlFlow;
 

@@ -7,8 +7,7 @@ use crate::walk::walk_mut;
 use crate::wire_rows::unnest_lists;
 use sqlparser::ast::{
     AccessExpr, ArrayElemTypeDef, DataType, ExactNumberInfo, Expr, Ident, ObjectName, OrderByKind, Query,
-    SelectItem, SetExpr, Statement, Subscript, TableFactor, TimezoneInfo, TrimWhereField, VisitMut,
-    VisitorMut,
+    SelectItem, SetExpr, Statement, Subscript, TableFactor, TimezoneInfo, TrimWhereField, VisitorMut,
 };
 use std::collections::HashMap;
 use std::ops::ControlFlow;

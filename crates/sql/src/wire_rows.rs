@@ -4,8 +4,7 @@
 use crate::call::call;
 use crate::walk::{expressions_mut, walk_mut};
 use sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem, Statement, VisitMut,
-    VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Select, SelectItem, Statement, VisitorMut,
 };
 use std::ops::ControlFlow;
 

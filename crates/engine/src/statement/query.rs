@@ -28,8 +28,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::{ExecutionPlan, collect, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visit,
-    Visitor,
+    Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visitor,
 };
 use hypostyle_catalog::databases::{WITH_POSITIONS, search_from};
 use hypostyle_catalog::origin::{origins, origins_of_table};

@@ -13,7 +13,7 @@ use datafusion::common::{Column, TableReference};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, Statement, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, Statement, Visitor};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::StoredTable;
 use hypostyle_sql::identifier::quoted;
