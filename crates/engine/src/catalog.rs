@@ -11,7 +11,7 @@ use crate::pg_catalog::{self, PG_CATALOG, PgCatalog};
 use crate::planner::check_wanted;
 use crate::scan::StoredTable;
 use crate::scope::{Name, Scope};
-use crate::statement::{default_of, parse_stored, plan_statement, planning_error, too_complex};
+use crate::statement::{default_of, parse_stored, plan_statement, planned, planning_error, too_complex};
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
@@ -329,7 +329,7 @@ fn defaults(
     for column in &data.entry().columns {
         if let Some(sql) = default_of(database, snapshot.catalog(), data.entry(), column) {
             let state = scope.state()?;
-            defaults.insert(column.name.clone(), state.create_logical_expr(&sql, &DFSchema::empty())?);
+            defaults.insert(column.name.clone(), planned(&state, &sql, &DFSchema::empty())?);
         }
     }
     Ok(defaults)

@@ -14,6 +14,7 @@ mod builtin;
 mod cast;
 mod catalog;
 mod chain;
+mod common_type;
 mod comparison;
 mod culprit;
 mod dependencies;

@@ -6,8 +6,8 @@ use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{
-    aggregate, arithmetic, cast, comparison, dependencies, field, filters, interval, interval_part,
-    null_keys, operand, ranking, repeated, shift, shifted, time_zone, value_keys,
+    aggregate, arithmetic, cast, common_type, comparison, dependencies, field, filters, interval,
+    interval_part, null_keys, operand, ranking, repeated, shift, shifted, time_zone, value_keys,
 };
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -25,6 +25,7 @@ type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 const AS_WRITTEN: &[Rewrite] = &[
     operand::alone,
+    common_type::with_doubles,
     arithmetic::divided,
     comparison::with_uuids,
     comparison::in_wider_type,
@@ -173,6 +174,7 @@ impl AnalyzerRule for Rewrites {
                 schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
             }
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
+            let plan = plan.transform_data(common_type::of_relations)?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
             let plan = plan.transform_data(shift::with_defaults)?;

@@ -3,6 +3,7 @@
 mod age;
 mod alike;
 mod choice;
+mod elements;
 mod json;
 mod list;
 mod moments;
@@ -210,6 +211,7 @@ pub(crate) fn register(context: &SessionContext, meter: &Arc<Meter>) {
     }
     alike::register(context);
     choice::register(context);
+    elements::register(context);
     moments::register(context);
     ordered::register(context);
     sleep::register(context, meter);

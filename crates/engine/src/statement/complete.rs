@@ -1,6 +1,7 @@
 //! Whole rows of a table, made of what a statement gives of them: defaults and identities, row by row, and the
 //! columns that are generated from the others.
 
+use super::doubles::planned;
 use super::parse;
 use super::sequence::{next_value, next_value_in, sequence_of_default, within};
 use super::write::Target;
@@ -341,7 +342,7 @@ impl Session {
         state.config_mut().options_mut().execution.time_zone = Some(time_zone.into());
         let compile = || {
             let schema = Arc::new(schema.clone().to_dfschema()?);
-            let expr = state.create_logical_expr(sql, &schema)?.cast_to(data_type, &schema)?;
+            let expr = planned(&state, sql, &schema)?.cast_to(data_type, &schema)?;
             let input = EmptyRelation { produce_one_row: false, schema: schema.clone() };
             let plan = Projection::try_new(vec![expr], Arc::new(LogicalPlan::EmptyRelation(input)))?;
             let options = state.config_options();

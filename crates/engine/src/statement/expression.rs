@@ -2,6 +2,7 @@
 
 use super::complete::{Inputs, mentions, visit};
 use super::ddl::fold;
+use super::doubles::planned;
 use super::parse_expression;
 use crate::error::from_datafusion;
 use crate::scan::engine_type;
@@ -107,7 +108,7 @@ impl Session {
         if visit(sql, is_query) {
             return wrong(ErrorKind::Unsupported, "a subquery, but can read its own row only", "0A000");
         }
-        let expr = self.context.state().create_logical_expr(sql, schema).map_err(from_datafusion)?;
+        let expr = planned(&self.context.state(), sql, schema).map_err(from_datafusion)?;
         let found = |is: fn(&Expr) -> bool| expr.exists(|expr| Ok(is(expr))).unwrap_or_default();
         if found(|expr| matches!(expr, Expr::AggregateFunction(_) | Expr::GroupingSet(_))) {
             return wrong(ErrorKind::Syntax, "an aggregate, but can read its own row only", "42803");

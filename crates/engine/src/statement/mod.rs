@@ -18,6 +18,7 @@ mod ddl;
 mod deferred;
 mod describe;
 mod direct;
+mod doubles;
 mod explain_options;
 mod expression;
 mod forms;
@@ -68,6 +69,7 @@ pub(crate) use array_of::array_of;
 pub(crate) use backup::deferral;
 pub(crate) use complete::default_of;
 pub(crate) use ddl::fold;
+pub(crate) use doubles::planned;
 pub(crate) use gate::{STACK_BYTES_MAX, too_complex};
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
@@ -111,7 +113,6 @@ use place::{located, located_within};
 use remembered::{Parsed, is_of_literals, positional};
 use result::for_caller;
 use sequence::order_identity_options;
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -778,37 +779,6 @@ fn parse_query(sql: &str) -> Result<Query> {
     Err(Error::new(ErrorKind::Syntax, "a query was expected"))
 }
 
-/// Digits that every DOUBLE keeps, and that BIGINT always holds.
-const DOUBLE_DIGITS: usize = 15;
-const BIGINT_DIGITS: usize = 18;
-
-/// The type of a number that neither DOUBLE nor BIGINT would keep all digits of.
-fn decimal_of(number: &str) -> Option<String> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
-    let kept = if number.contains('.') { DOUBLE_DIGITS } else { BIGINT_DIGITS };
-    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    // Up to the largest UBIGINT, integers need no decimal.
-    (plain && digits > kept && number.parse::<u64>().is_err())
-        .then(|| format!("DECIMAL({digits},{})", fraction.len()))
-}
-
-/// Numbers of many digits as the decimals they are; DataFusion would make DOUBLEs of them.
-fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
-    let decimal = |token: &Token| match token {
-        Token::Number(number, _) => decimal_of(number),
-        _ => None,
-    };
-    if !tokens.iter().any(|token| decimal(token).is_some()) {
-        return Cow::Borrowed(sql);
-    }
-    let text = |token: &Token| match decimal(token) {
-        Some(decimal) => format!("CAST('{token}' AS {decimal})"),
-        None => token.to_string(),
-    };
-    Cow::Owned(tokens.iter().map(text).collect())
-}
-
 /// The statement itself, or that which EXPLAIN is about.
 fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
     match statement {
@@ -917,8 +887,7 @@ fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement>
     if let Some(known) = phrases::known(&tokens) {
         return parse_and(&known.iter().map(Token::to_string).collect::<String>(), prepare);
     }
-    let sql = exact_numbers(sql, &tokens);
-    let sql = order_identity_options(&sql);
+    let sql = order_identity_options(sql);
     let has = |names: &[&str]| {
         let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
         tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))

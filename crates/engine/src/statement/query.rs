@@ -4,6 +4,7 @@ use super::alike::refuse_alike;
 use super::asked;
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
+use super::doubles;
 use super::given::write_values;
 use super::insert::{prepare, refuse_foreign, take_conflict, take_overriding};
 use super::merge::Changes;
@@ -626,7 +627,11 @@ pub(super) async fn plan_written_out(
 }
 
 /// The plan of a statement as it is, in which casts may stand beside what they cast.
-async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
+async fn plan_once(
+    state: &SessionState,
+    mut statement: DfStatement,
+) -> datafusion::error::Result<LogicalPlan> {
+    doubles::rewrite(&mut statement);
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);
     let plan = state.statement_to_plan(statement).await;
