@@ -50,6 +50,7 @@ mod pushdown;
 mod quantified;
 mod ranking;
 mod repeated;
+mod rounding;
 mod rules;
 mod scalar;
 mod scan;

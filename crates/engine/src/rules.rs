@@ -7,7 +7,7 @@ use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{
     aggregate, arithmetic, cast, common_type, comparison, dependencies, field, filters, interval,
-    interval_part, null_keys, operand, ranking, repeated, shift, shifted, time_zone, value_keys,
+    interval_part, null_keys, operand, ranking, repeated, rounding, shift, shifted, time_zone, value_keys,
 };
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -27,6 +27,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     operand::alone,
     common_type::with_doubles,
     arithmetic::divided,
+    rounding::of_decimals,
     comparison::with_uuids,
     comparison::in_wider_type,
     comparison::joined_bytes,
