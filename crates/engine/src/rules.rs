@@ -7,7 +7,8 @@ use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{
     aggregate, arithmetic, cast, common_type, comparison, dependencies, field, filters, interval,
-    interval_part, null_keys, operand, ranking, repeated, rounding, shift, shifted, time_zone, value_keys,
+    interval_part, null_keys, operand, ranking, repeated, rounding, shift, shifted, time_difference,
+    time_zone, value_keys,
 };
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -31,6 +32,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     comparison::with_uuids,
     comparison::in_wider_type,
     comparison::joined_bytes,
+    time_difference::in_plan,
     interval::with_intervals,
     interval::windows_by_length,
     interval::parts_of_durations,
