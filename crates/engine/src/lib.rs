@@ -20,6 +20,7 @@ mod culprit;
 mod dependencies;
 mod error;
 mod expansion;
+mod extreme;
 mod field;
 mod file;
 mod filters;

@@ -6,7 +6,7 @@ use crate::meter::Meter;
 use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{
-    aggregate, arithmetic, cast, common_type, comparison, dependencies, field, filters, interval,
+    aggregate, arithmetic, cast, common_type, comparison, dependencies, extreme, field, filters, interval,
     interval_part, null_keys, operand, ranking, repeated, rounding, shift, shifted, time_difference,
     time_zone, value_keys,
 };
@@ -35,6 +35,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     time_difference::in_plan,
     interval::with_intervals,
     interval::windows_by_length,
+    value_keys::windows_in_order,
     interval::parts_of_durations,
     interval_part::parts_of_intervals,
     comparison::similar,
@@ -53,6 +54,8 @@ const AS_COERCED: &[Rewrite] = &[
     ranking::place_in_window,
     aggregate::of_ordered,
     comparison::equal_zeros,
+    extreme::by_keys,
+    value_keys::in_order,
 ];
 
 /// The analyzer rules of DataFusion with ours in their places.
@@ -179,6 +182,7 @@ impl AnalyzerRule for Rewrites {
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
             let plan = plan.transform_data(common_type::of_relations)?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
+            let plan = plan.transform_data(value_keys::sorted)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
             let plan = plan.transform_data(shift::with_defaults)?;
             let plan = plan.transform_data(repeated::distinct_on)?;
