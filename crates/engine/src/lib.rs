@@ -39,6 +39,7 @@ mod memory;
 mod message;
 mod meter;
 mod multiset;
+mod nan;
 mod null_keys;
 mod on;
 mod operand;

@@ -7,7 +7,7 @@ use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{
     aggregate, arithmetic, cast, common_type, comparison, dependencies, extreme, field, filters, interval,
-    interval_part, null_keys, operand, ranking, repeated, rounding, shift, shifted, time_difference,
+    interval_part, nan, null_keys, operand, ranking, repeated, rounding, shift, shifted, time_difference,
     time_zone, value_keys,
 };
 use datafusion::common::DFSchema;
@@ -55,6 +55,7 @@ const AS_COERCED: &[Rewrite] = &[
     aggregate::of_ordered,
     comparison::equal_zeros,
     extreme::by_keys,
+    nan::where_compared,
     value_keys::in_order,
 ];
 
@@ -184,6 +185,7 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(interval::sorted_by_length)?;
             let plan = plan.transform_data(value_keys::sorted)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
+            let plan = plan.transform_data(nan::in_rows)?;
             let plan = plan.transform_data(shift::with_defaults)?;
             let plan = plan.transform_data(repeated::distinct_on)?;
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
