@@ -70,6 +70,7 @@ mod statement;
 mod text_function;
 mod text_list;
 mod time_difference;
+mod time_part;
 mod time_zone;
 pub mod tpch;
 mod transfer;

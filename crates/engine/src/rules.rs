@@ -8,7 +8,7 @@ use crate::walk::map_expressions;
 use crate::{
     aggregate, arithmetic, cast, common_type, comparison, dependencies, extreme, field, filters, interval,
     interval_part, nan, null_keys, operand, ranking, repeated, rounding, shift, shifted, time_difference,
-    time_zone, value_keys,
+    time_part, time_zone, value_keys,
 };
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -38,8 +38,10 @@ const AS_WRITTEN: &[Rewrite] = &[
     value_keys::windows_in_order,
     interval::parts_of_durations,
     interval_part::parts_of_intervals,
+    time_part::of_points,
     comparison::similar,
     repeated::within,
+    repeated::constants_of_window,
 ];
 
 const AS_COERCED: &[Rewrite] = &[

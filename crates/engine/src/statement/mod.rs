@@ -26,6 +26,7 @@ mod gate;
 mod given;
 mod grouping;
 mod having;
+mod in_list;
 mod index;
 mod insert;
 mod lists;

@@ -3,6 +3,7 @@
 //! a dialect can count the steps and look at the stack.
 
 use super::gate::too_complex;
+use super::in_list;
 use datafusion::sql::sqlparser::ast::{ColumnOption, Expr, GranteesType, Ident, ObjectNamePart, Statement};
 use datafusion::sql::sqlparser::dialect::{Dialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -187,7 +188,8 @@ impl Dialect for Watched {
         expr: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        self.step().parse_infix(parser, expr, precedence)
+        let dialect = self.step();
+        in_list::with_subqueries(parser, expr).or_else(|| dialect.parse_infix(parser, expr, precedence))
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
