@@ -25,6 +25,7 @@ use hypostyle_exec::scan::StoredTable;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_files::table_from_path;
 use hypostyle_plan::planning::plan_statement;
+use hypostyle_plan::planning::planned;
 use hypostyle_sql::parse::parse_stored;
 use hypostyle_storage::{Budget, Snapshot, TableData};
 use std::collections::HashMap;
@@ -334,7 +335,7 @@ fn defaults(
     for column in &data.entry().columns {
         if let Some(sql) = default_of(database, snapshot.catalog(), data.entry(), column) {
             let state = scope.state()?;
-            defaults.insert(column.name.clone(), state.create_logical_expr(&sql, &DFSchema::empty())?);
+            defaults.insert(column.name.clone(), planned(&state, &sql, &DFSchema::empty())?);
         }
     }
     Ok(defaults)

@@ -403,6 +403,7 @@ impl Session {
             .with_extension(settings.clone());
         share_work(config.options_mut(), engine.options().threads);
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
+        config.options_mut().sql_parser.parse_float_as_decimal = true;
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
         config.options_mut().execution.time_zone = Some("UTC".into());
         config.options_mut().execution.parquet.pushdown_filters = false;
@@ -444,11 +445,11 @@ impl Session {
         function::register(&context, &clock);
         text_function::register(&context);
         ranking::register(&context);
-        any_equal::register(&context);
         json_path::register(&context);
         scope.bind(context.state_weak_ref());
         hypostyle_catalog::pg_catalog::register(&context, &scope, &settings);
         builtin::register(&context, &meter);
+        any_equal::register(&context);
         amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
         let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;

@@ -1,10 +1,14 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, and `bool_and` and `bool_or` that slide.
+//! `sum` and `avg` that are exact where DataFusion's are not, `avg` of intervals, and `bool_and` and `bool_or` that slide.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴, and cuts the average of decimals after four more digits. Both
 //! are wrapped here: integers are added as 128-bit decimals, and a sum that BIGINT does not hold is an
 //! error; the average of decimals is the DOUBLE nearest to exact sum ÷ count, as in DuckDB.
 
+use crate::arithmetic::nearest_quotient;
 use crate::cast::cast as cast_as_sql;
+use crate::interval::INTERVAL;
+use crate::interval_average;
+use crate::interval_average::IntervalAverage;
 use crate::sliding_bool::Truths;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array};
 use arrow::compute::kernels::numeric::div;
@@ -18,10 +22,11 @@ use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::AggregateFunction;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, ExprSchemable,
-    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature,
+    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature, Volatility,
 };
 use hypostyle_error::external;
 use hypostyle_error::type_name::type_name;
@@ -30,7 +35,13 @@ use std::sync::Arc;
 
 /// The functions, to take the places of DataFusion's.
 pub fn functions() -> [AggregateUDF; 4] {
-    [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| AggregateUDF::from(Exact { inner }))
+    [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| {
+        let signature = match inner.name() {
+            "avg" => Signature::user_defined(Volatility::Immutable),
+            _ => inner.signature().clone(),
+        };
+        AggregateUDF::from(Exact { inner, signature })
+    })
 }
 
 /// Refuses the least and the greatest of values without an order.
@@ -69,6 +80,7 @@ enum Adapter {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Exact {
     inner: Arc<AggregateUDF>,
+    signature: Signature,
 }
 
 impl Exact {
@@ -78,6 +90,10 @@ impl Exact {
             "avg" if input.is_decimal() => Adapter::Average,
             _ => Adapter::None,
         }
+    }
+
+    fn averages_intervals(&self, input: &DataType) -> bool {
+        self.inner.name() == "avg" && *input == INTERVAL
     }
 
     /// Runs `with` on the arguments as the wrapped function is to see them.
@@ -102,6 +118,13 @@ impl Exact {
             (Adapter::None, inner) => inner,
             (adapter, inner) => Box::new(ExactAccumulator { adapter, inner }),
         })
+    }
+}
+
+fn interval_average(is_distinct: bool) -> Result<Box<dyn Accumulator>> {
+    match is_distinct {
+        true => Err(external(Error::unsupported("avg(DISTINCT) of intervals is not supported"))),
+        false => Ok(Box::new(IntervalAverage::default())),
     }
 }
 
@@ -163,8 +186,16 @@ fn only(mut arrays: Vec<ArrayRef>) -> Result<ArrayRef> {
 }
 
 fn quotients(counts: &ArrayRef, sums: &ArrayRef) -> Result<ArrayRef> {
+    let counts = cast(counts, &DataType::Float64)?;
+    if let Some(sums) = sums.as_primitive_opt::<Decimal128Type>() {
+        let scale = sums.scale();
+        let pairs = sums.iter().zip(counts.as_primitive::<Float64Type>());
+        // Without rows the sum is NULL.
+        let quotients = pairs.map(|(sum, count)| Some(nearest_quotient((sum?, scale), (count? as i128, 0))));
+        return Ok(Arc::new(quotients.collect::<Float64Array>()));
+    }
     let double = Field::new("", DataType::Float64, true);
-    let (counts, sums) = (cast(counts, &DataType::Float64)?, cast_as_sql(sums, &double, false)?);
+    let sums = cast_as_sql(sums, &double, false)?;
     // Without rows the sum is NULL and the count may be 0: NULL ÷ 0.0 is NULL.
     Ok(div(&sums, &counts)?)
 }
@@ -197,10 +228,24 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
+    }
+
+    /// Those of the wrapped function, and intervals for `avg`.
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if matches!(types, [of] if *of == INTERVAL) {
+            return Ok(types.to_vec());
+        }
+        let field = |of: &DataType| Arc::new(Field::new("", of.clone(), true));
+        let fields: Vec<FieldRef> = types.iter().map(field).collect();
+        let coerced = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
     }
 
     fn return_type(&self, inputs: &[DataType]) -> Result<DataType> {
+        if self.averages_intervals(&inputs[0]) {
+            return Ok(INTERVAL);
+        }
         match self.adapter(&inputs[0]) {
             Adapter::Average => Ok(DataType::Float64),
             _ => self.inner.return_type(inputs),
@@ -208,10 +253,16 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if self.averages_intervals(args.expr_fields[0].data_type()) {
+            return interval_average(args.is_distinct);
+        }
         self.wrap(args, |inner, args| inner.accumulator(args))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if self.averages_intervals(args.expr_fields[0].data_type()) {
+            return interval_average(args.is_distinct);
+        }
         if args.is_distinct && self.inner.name() == "sum" {
             // DataFusion slides distinct sums of BIGINT only.
             return self.inner.create_sliding_accumulator(args);
@@ -225,6 +276,9 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        if self.averages_intervals(args.input_fields[0].data_type()) {
+            return Ok(interval_average::state_fields(args.name));
+        }
         let adapter = self.adapter(args.input_fields[0].data_type());
         let inputs = adapter.inputs(args.input_fields);
         let return_field = adapter.return_field(&self.inner, &inputs, &args.return_field)?;
@@ -232,6 +286,9 @@ impl AggregateUDFImpl for Exact {
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        if self.averages_intervals(args.expr_fields[0].data_type()) {
+            return false;
+        }
         let supported = self.adapted(args, |inner, args| Ok(inner.groups_accumulator_supported(args)));
         supported.is_ok_and(|(_, supported)| supported)
     }

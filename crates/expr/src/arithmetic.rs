@@ -5,8 +5,8 @@
 //! under the operators' names, so that nothing else in a plan changes: `/` of decimals becomes the DOUBLE
 //! nearest to the quotient, as in DuckDB, and what may overflow becomes checked.
 
-use crate::cast::{cast as cast_as_sql, cast_scalar};
-use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array};
+use crate::cast::{cast as cast_as_sql, cast_scalar, nearest_double};
+use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, Float64Array};
 use arrow::compute::cast;
 use arrow::compute::kernels::numeric::{add, div, mul, neg, rem, sub};
 use arrow::datatypes::{
@@ -30,14 +30,16 @@ use std::sync::{Arc, LazyLock};
 /// The quotient of decimals.
 static DIVIDE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Operator::Divide, "divide"));
 
-/// Sums, differences and products that may overflow, and integers whose bits are shifted.
-static CHECKED: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
+/// Sums, differences and products that may overflow, integers whose bits are shifted, and those of which DataFusion takes
+/// `a # a` for 0 where a is NULL.
+static CHECKED: LazyLock<[Arc<ScalarUDF>; 6]> = LazyLock::new(|| {
     [
         function(Operator::Plus, "checked_add"),
         function(Operator::Minus, "checked_subtract"),
         function(Operator::Multiply, "checked_multiply"),
         function(Operator::BitwiseShiftLeft, "checked_shift_left"),
         function(Operator::BitwiseShiftRight, "checked_shift_right"),
+        function(Operator::BitwiseXor, "bitwise_xor"),
     ]
 });
 
@@ -80,7 +82,7 @@ pub fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
 
 /// The type of an operand. That of a function is found by DataFusion with the names of all that is within it, which takes time that
 /// grows with the cube of a chain of operators.
-fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
+pub fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
     let mut operators = Vec::new();
     let mut first = expr;
     while let Some((operator, [left, right])) = operands(first) {
@@ -108,6 +110,7 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Operator::Multiply => &CHECKED[2],
         Operator::BitwiseShiftLeft => &CHECKED[3],
         Operator::BitwiseShiftRight => &CHECKED[4],
+        Operator::BitwiseXor => &CHECKED[5],
         _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
     };
     // An expression whose type cannot be told is one that planning refuses.
@@ -194,8 +197,9 @@ impl ScalarUDFImpl for Negated {
     }
 }
 
-/// Bits that are shifted by a number of places. A left shift that loses some is out of range; nobody shifts by a number below 0.
-fn shifted(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
+/// Bits that are shifted by a number of places, or those that two numbers do not share. A left shift that loses some is out of range;
+/// nobody shifts by a number below 0.
+fn of_bits(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
     const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
     let ((left, is_left_scalar), (right, is_right_scalar)) = (left.get(), right.get());
     let rows = if is_left_scalar { right.len() } else { left.len() };
@@ -211,6 +215,9 @@ fn shifted(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<Ar
         let (Some(value), Some(by)) = (at(left, row, is_left_scalar), at(right, row, is_right_scalar)) else {
             return Ok(None);
         };
+        if operator == Operator::BitwiseXor {
+            return Ok(Some(value ^ by));
+        }
         let refused = |why: &str| ArrowError::ArithmeticOverflow(format!("{value} {operator} {by} {why}"));
         if by < 0 {
             return Err(refused("is not defined: bits are shifted by 0 places or more"));
@@ -338,8 +345,8 @@ impl ScalarUDFImpl for Arithmetic {
             Operator::Plus => apply(left, right, add),
             Operator::Minus => apply(left, right, sub),
             Operator::Multiply => apply(left, right, mul),
-            operator @ (Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight) => {
-                apply(left, right, |left, right| shifted(operator, left, right))
+            operator @ (Operator::BitwiseShiftLeft | Operator::BitwiseShiftRight | Operator::BitwiseXor) => {
+                apply(left, right, |left, right| of_bits(operator, left, right))
             }
             _ => quotient(left, right),
         }?;
@@ -348,7 +355,72 @@ impl ScalarUDFImpl for Arithmetic {
     }
 }
 
+/// The DOUBLEs nearest to the quotients of decimals and integers.
 fn quotient(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
+    if left.data_type().is_null() || right.data_type().is_null() {
+        return quotient_of_doubles(left, right);
+    }
+    match (digits(left)?, digits(right)?) {
+        (Some(left), Some(right)) => apply(&left, &right, |left, right| {
+            let ((left, is_left_scalar), (right, is_right_scalar)) = (left.get(), right.get());
+            let (left, right) = (left.as_primitive(), right.as_primitive());
+            quotients(left, is_left_scalar, right, is_right_scalar)
+        }),
+        _ => quotient_of_doubles(left, right),
+    }
+}
+
+/// Decimals of 128 bits; `None` for wider ones.
+fn digits(value: &ColumnarValue) -> Result<Option<ColumnarValue>> {
+    let of = value.data_type();
+    match of {
+        DataType::Decimal128(..) => Ok(Some(value.clone())),
+        DataType::Decimal256(..) => Ok(None),
+        _ if of.is_decimal() => Ok(None),
+        _ => value.cast_to(&DataType::Decimal128(20, 0), None).map(Some),
+    }
+}
+
+fn quotients(
+    left: &Decimal128Array,
+    is_left_scalar: bool,
+    right: &Decimal128Array,
+    is_right_scalar: bool,
+) -> Result<ArrayRef, ArrowError> {
+    let rows = if is_left_scalar { right.len() } else { left.len() };
+    let at = |values: &Decimal128Array, row: usize, is_scalar: bool| {
+        let row = if is_scalar { 0 } else { row };
+        values.is_valid(row).then(|| values.value(row))
+    };
+    let (of_left, of_right) = (left.scale(), right.scale());
+    let quotients = (0..rows).map(|row| {
+        let (Some(left), Some(right)) = (at(left, row, is_left_scalar), at(right, row, is_right_scalar))
+        else {
+            return Ok(None);
+        };
+        match right {
+            0 => Err(ArrowError::DivideByZero),
+            _ => Ok(Some(nearest_quotient((left, of_left), (right, of_right)))),
+        }
+    });
+    Ok(Arc::new(quotients.collect::<Result<Float64Array, ArrowError>>()?))
+}
+
+/// The DOUBLE nearest to a quotient of decimals, each with its scale, if both have few digits: then it is rounded once.
+pub fn nearest_quotient(left: (i128, i8), right: (i128, i8)) -> f64 {
+    const EXACT_MAX: u128 = 1 << 53;
+    let scale = left.1.max(right.1);
+    let whole = |(value, own): (i128, i8)| {
+        let power = 10_i128.checked_pow(u32::try_from(i32::from(scale) - i32::from(own)).ok()?)?;
+        value.checked_mul(power).filter(|value| value.unsigned_abs() <= EXACT_MAX)
+    };
+    match (whole(left), whole(right)) {
+        (Some(left), Some(right)) => left as f64 / right as f64,
+        _ => nearest_double(left.0, left.1) / nearest_double(right.0, right.1),
+    }
+}
+
+fn quotient_of_doubles(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue> {
     let double = |value: &ColumnarValue| -> Result<ColumnarValue> {
         let field = Field::new("", DataType::Float64, true);
         Ok(match value {

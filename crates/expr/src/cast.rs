@@ -40,7 +40,7 @@ enum Special {
     /// Of numbers with a fraction to whole ones: DECIMALs to the nearest, halves away from zero; floating-point numbers to
     /// the nearest, halves to the even one (as in PostgreSQL and DuckDB).
     Rounded,
-    /// Of DECIMALs with more digits than a DOUBLE has to the nearest one: Arrow rounds them twice.
+    /// Of DECIMALs to the nearest FLOAT, or with more digits than a DOUBLE has to the nearest one: Arrow rounds them twice.
     Nearest,
     /// Of DOUBLE to FLOAT, which must not become infinite.
     Narrowed,
@@ -98,6 +98,7 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
         (from, to) if from.is_decimal() && to.is_integer() => Some(Special::Rounded),
         (DataType::Float64, DataType::Float32) => Some(Special::Narrowed),
         (DataType::Decimal128(EXACT_DIGITS.., _), DataType::Float64) => Some(Special::Nearest),
+        (DataType::Decimal128(..), DataType::Float32) => Some(Special::Nearest),
         (from, DataType::Timestamp(..) | DataType::Date32) if from.is_string() => Some(Special::Read),
         (from, DataType::Interval(IntervalUnit::MonthDayNano)) if from.is_string() => Some(Special::Interval),
         (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
@@ -145,6 +146,7 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
         None => cast_with_options(values, wanted, &options),
         Some(Special::Rounded) => cast_with_options(&rounded(values)?, wanted, &options),
         Some(Special::Narrowed) => narrowed(values, safe),
+        Some(Special::Nearest) if *wanted == DataType::Float32 => nearest_floats(values),
         Some(Special::Nearest) => nearest(values),
         Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), wanted))),
         Some(Special::Nested) => nested(values, to, safe),
@@ -412,13 +414,46 @@ fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
     Ok(Arc::new(values))
 }
 
-fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
-    // A quotient of two numbers that DOUBLEs have is rounded once.
+/// A DECIMAL of few digits as the nearest DOUBLE: a quotient of two numbers that DOUBLEs have is rounded once.
+pub fn exact_double(value: i128, scale: i8) -> Option<f64> {
+    has_few_digits(value, scale).then(|| value as f64 / 10_f64.powi(i32::from(scale)))
+}
+
+/// A DECIMAL as the nearest DOUBLE.
+pub fn nearest_double(value: i128, scale: i8) -> f64 {
+    exact_double(value, scale).unwrap_or_else(|| {
+        let nearest = format!("{value}e{}", -i32::from(scale)).parse();
+        nearest.unwrap_or_else(|_| value as f64 / 10_f64.powi(i32::from(scale)))
+    })
+}
+
+fn has_few_digits(value: i128, scale: i8) -> bool {
     const WHOLE_MAX: u128 = 1 << 53;
-    const SCALE_MAX: i8 = 22;
+    (0..=22).contains(&scale) && value.unsigned_abs() <= WHOLE_MAX
+}
+
+/// DECIMALs as the nearest FLOATs: those of the nearest DOUBLEs, but where such a one lies in the middle of two FLOATs.
+fn nearest_floats(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    const DROPPED: u64 = (1 << 29) - 1;
+    const MIDDLE: u64 = 1 << 28;
+    let decimals = values.as_primitive::<Decimal128Type>();
+    let doubles = nearest(values)?;
+    let doubles = doubles.as_primitive::<Float64Type>().iter().enumerate();
+    let floats = doubles.map(|(row, double)| {
+        let double = double?;
+        let is_sure = double.to_bits() & DROPPED != MIDDLE && double.abs() >= f64::from(f32::MIN_POSITIVE);
+        match is_sure || double == 0.0 {
+            true => Some(double as f32),
+            false => decimals.value_as_string(row).parse().ok(),
+        }
+    });
+    Ok(Arc::new(floats.collect::<Float32Array>()))
+}
+
+fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     let decimals = values.as_primitive::<Decimal128Type>();
     let doubles = arrow::compute::cast(values, &DataType::Float64)?;
-    let has_few = |value: i128| decimals.scale() <= SCALE_MAX && value.unsigned_abs() <= WHOLE_MAX;
+    let has_few = |value: i128| has_few_digits(value, decimals.scale());
     if decimals.iter().flatten().all(has_few) {
         return Ok(doubles);
     }

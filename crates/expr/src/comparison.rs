@@ -1,6 +1,7 @@
 //! Comparisons that DataFusion makes by other rules than SQL's: UUIDs with text in another notation than theirs, SIMILAR TO,
 //! and the two zeros of floating-point numbers.
 
+use crate::common_type::of_compared;
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, ScalarValue};
@@ -47,18 +48,15 @@ pub fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Transformed
     Ok(Transformed::new_transformed(expression, changed))
 }
 
-/// Comparisons of a DECIMAL with a DOUBLE that is no constant, as DOUBLEs: DataFusion's DECIMAL(30,15) has not all of them. And
-/// comparisons of a DATE with a TIMESTAMP, as TIMESTAMPs of its unit: DataFusion's nanoseconds begin in 1677.
+/// Comparisons of a DECIMAL with a DOUBLE or a text, in a type that has both. And comparisons of a DATE with a TIMESTAMP, as
+/// TIMESTAMPs of its unit: DataFusion's nanoseconds begin in 1677.
 pub fn in_wider_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
-    let types: Vec<DataType> =
+    let Some(mut compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    let mut types: Vec<DataType> =
         compared.iter().map(|expr| expr.get_type(schema).unwrap_or(DataType::Null)).collect();
-    let has_float = compared.iter().zip(&types).any(|(expr, of)| {
-        matches!(of, DataType::Float32 | DataType::Float64) && !expr.column_refs().is_empty()
-    });
+    let mut changed = of_compared(&mut compared, &mut types);
     let timestamp = types.iter().find(|of| matches!(of, DataType::Timestamp(..))).cloned();
     let wider = |of: &DataType| match of {
-        of if of.is_decimal() && has_float => Some(DataType::Float64),
         DataType::Date32 => timestamp.clone().map(|timestamp| match timestamp {
             DataType::Timestamp(_, zone) => DataType::Timestamp(TimeUnit::Microsecond, zone),
             other => other,
@@ -68,7 +66,6 @@ pub fn in_wider_type(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
         }
         _ => None,
     };
-    let mut changed = false;
     for (expr, of) in compared.into_iter().zip(&types) {
         if let Some(wider) = wider(of) {
             *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), wider));
@@ -294,7 +291,8 @@ pub fn sorted_with_equal_zeros(plan: LogicalPlan) -> Result<Transformed<LogicalP
     Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
 }
 
-/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of them, it gets the other.
+/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of them, it gets the other. And what
+/// is no constant in a list is compared apart: DataFusion takes for one what a CASE gives for no rows.
 /// The last rule, because others make lists of comparisons.
 #[derive(Debug)]
 pub struct BothZeros;
@@ -312,10 +310,46 @@ impl OptimizerRule for BothZeros {
         let preserver = NamePreserver::new(&plan);
         plan.map_expressions(|expression| {
             let name = preserver.save(&expression);
-            let expression = expression.transform_up(|expression| Ok(with_both_zeros(expression)))?;
+            let expression = expression.transform_up(|expression| {
+                with_both_zeros(expression).transform_data(|expression| Ok(of_constants(expression)))
+            })?;
             Ok(expression.update_data(|expression| name.restore(expression)))
         })
     }
+}
+
+/// A list of constants, beside comparisons with the rest.
+fn of_constants(mut expression: Expr) -> Transformed<Expr> {
+    let Expr::InList(of) = &mut expression else { return Transformed::no(expression) };
+    let is_constant = |value: &Expr| matches!(value, Expr::Literal(..));
+    if of.expr.is_volatile() || of.list.iter().all(is_constant) {
+        return Transformed::no(expression);
+    }
+    let (constants, others): (Vec<Expr>, Vec<Expr>) =
+        std::mem::take(&mut of.list).into_iter().partition(is_constant);
+    let (operator, joined) = match of.negated {
+        true => (Operator::NotEq, Operator::And),
+        false => (Operator::Eq, Operator::Or),
+    };
+    let sought = of.expr.as_ref().clone();
+    let mut parts: Vec<Expr> =
+        others.into_iter().map(|other| binary_expr(sought.clone(), operator, other)).collect();
+    if !constants.is_empty() {
+        of.list = constants;
+        parts.push(expression);
+    }
+    // In a tree that is no deeper than it must be.
+    while parts.len() > 1 {
+        let mut pairs = parts.into_iter();
+        parts = Vec::new();
+        while let Some(one) = pairs.next() {
+            parts.push(match pairs.next() {
+                Some(other) => binary_expr(one, joined, other),
+                None => one,
+            });
+        }
+    }
+    parts.pop().map_or_else(|| Transformed::no(lit(false)), Transformed::yes)
 }
 
 fn with_both_zeros(mut expression: Expr) -> Transformed<Expr> {

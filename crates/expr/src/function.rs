@@ -2,10 +2,10 @@
 
 use crate::time_zone::in_zones;
 use crate::wrapped::{as_within, equal_by};
-use arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
+use arrow::array::{ArrayRef, AsArray, Int64Array, TimestampMicrosecondArray};
 use arrow::compute::cast;
 use arrow::compute::kernels::length::length;
-use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, TimeUnit, TimestampMicrosecondType};
 use chrono::{DateTime, Datelike, NaiveDate, Weekday};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
@@ -83,7 +83,7 @@ pub fn register(context: &SessionContext, clock: &Arc<Clock>) {
 /// clients take for decimals.
 const COUNTING: [&str; 4] = ["array_length", "array_position", "array_ndims", "cardinality"];
 
-/// One of [`COUNTING`], as BIGINT.
+/// One of [`COUNTING`], as BIGINT. The length of a dimension is NULL where it is empty, as in PostgreSQL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Counting {
     inner: Arc<ScalarUDF>,
@@ -99,8 +99,20 @@ impl ScalarUDFImpl for Counting {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let own = Arc::new(Field::new(self.name(), self.inner.return_type(&types)?, true));
+        let is_of_dimension = self.name() == "array_length" && args.args.len() == 2;
         let counted = self.inner.invoke_with_args(ScalarFunctionArgs { return_field: own, ..args })?;
-        counted.cast_to(&DataType::Int64, None)
+        match counted.cast_to(&DataType::Int64, None)? {
+            ColumnarValue::Scalar(ScalarValue::Int64(Some(0))) if is_of_dimension => {
+                Ok(ColumnarValue::Scalar(ScalarValue::Int64(None)))
+            }
+            ColumnarValue::Array(counted) if is_of_dimension => {
+                let lengths = counted.as_primitive::<Int64Type>().iter();
+                let lengths: Int64Array =
+                    lengths.map(|length| length.filter(|length| *length != 0)).collect();
+                Ok(ColumnarValue::Array(Arc::new(lengths)))
+            }
+            counted => Ok(counted),
+        }
     }
 }
 

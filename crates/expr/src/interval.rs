@@ -1,12 +1,14 @@
 //! Intervals: what is computed with them, and their order.
 
 use crate::comparison::{is_text, operands};
+use crate::time_difference;
 use crate::wanted::check_wanted;
 use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray, Time64MicrosecondArray};
 use arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
     IntervalUnit, Time64MicrosecondType, TimeUnit,
 };
+use arrow::error::ArrowError;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
 use datafusion::error::{DataFusionError, Result};
@@ -46,24 +48,34 @@ impl ExprPlanner for Scaling {
                 (expr.right, expr.left)
             }
             BinaryOperator::Divide if is_interval(&expr.left, schema) && is_factor(&expr.right) => {
-                let divisor = Expr::Cast(Cast::new(Box::new(expr.right), DataType::Float64));
-                (expr.left, binary_expr(lit(1.0), Operator::Divide, divisor))
+                (expr.left, expr.right)
             }
             BinaryOperator::Plus | BinaryOperator::Minus => return moved(expr, schema),
             _ => return Ok(PlannerResult::Original(expr)),
         };
-        static SCALED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-            let signature = Signature::exact(vec![INTERVAL, DataType::Float64], Volatility::Immutable);
-            Arc::new(ScalarUDF::from(Scaled { signature }))
-        });
-        let call = ScalarFunction::new_udf(SCALED.clone(), vec![interval, factor]);
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+        let is_quotient = expr.op == BinaryOperator::Divide;
+        Ok(PlannerResult::Planned(scaled_by(interval, factor, is_quotient)))
     }
 }
 
-/// A date and an interval, which make a TIMESTAMP, as a part of a day may be in it; and a time of day and an interval.
+/// An interval so many times, or its so manieth part.
+pub fn scaled_by(interval: Expr, factor: Expr, is_quotient: bool) -> Expr {
+    static SCALED: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
+        [false, true].map(|is_quotient| {
+            let signature = Signature::exact(vec![INTERVAL, DataType::Float64], Volatility::Immutable);
+            Arc::new(ScalarUDF::from(Scaled { is_quotient, signature }))
+        })
+    });
+    let function = SCALED[usize::from(is_quotient)].clone();
+    Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![interval, factor]))
+}
+
+/// A difference of points in time. And a date and an interval, which make a TIMESTAMP, as a part of a day may be in it; and a time of day and an interval.
 fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
     let is_plus = expr.op == BinaryOperator::Plus;
+    if !is_plus && let Some(difference) = time_difference::of(&expr.left, &expr.right, schema) {
+        return Ok(PlannerResult::Planned(difference));
+    }
     if is_plus && is_interval(&expr.left, schema) {
         std::mem::swap(&mut expr.left, &mut expr.right);
     }
@@ -137,15 +149,16 @@ impl ScalarUDFImpl for TimeMoved {
     }
 }
 
-/// An interval so many times: a fraction of a month becomes days of it, one of a day becomes a time, as in PostgreSQL.
+/// An interval so many times, or divided by so many: a fraction of a month becomes days of it, one of a day becomes a time, as in PostgreSQL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Scaled {
+    is_quotient: bool,
     signature: Signature,
 }
 
 impl ScalarUDFImpl for Scaled {
     fn name(&self) -> &str {
-        "interval_scaled"
+        if self.is_quotient { "interval_quotient" } else { "interval_scaled" }
     }
 
     fn signature(&self) -> &Signature {
@@ -165,10 +178,8 @@ impl ScalarUDFImpl for Scaled {
         let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
         let factors = factors.as_primitive::<Float64Type>().iter();
         let scaled = intervals.zip(factors).map(|pair| match pair {
-            (Some(interval), Some(factor)) => scaled(interval, factor).map(Some).ok_or_else(|| {
-                let error = Error::invalid_input("interval out of range").with_sqlstate("22008");
-                DataFusionError::External(Box::new(error))
-            }),
+            (Some(_), Some(0.0)) if self.is_quotient => Err(ArrowError::DivideByZero.into()),
+            (Some(interval), Some(factor)) => scaled(interval, factor, self.is_quotient).map(Some),
             _ => Ok(None),
         });
         let scaled: IntervalMonthDayNanoArray = scaled.collect::<Result<_>>()?;
@@ -176,14 +187,26 @@ impl ScalarUDFImpl for Scaled {
     }
 }
 
-/// `None` where it is out of range, or the factor is no number.
-fn scaled(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
+/// # Errors
+/// 22008 where it is out of range, or the factor is no number.
+pub fn scaled(
+    interval: IntervalMonthDayNano,
+    factor: f64,
+    is_quotient: bool,
+) -> Result<IntervalMonthDayNano> {
+    let times = |part: f64| if is_quotient { part / factor } else { part * factor };
+    in_parts(interval, times).ok_or_else(|| {
+        let error = Error::invalid_input("interval out of range").with_sqlstate("22008");
+        DataFusionError::External(Box::new(error))
+    })
+}
+
+fn in_parts(interval: IntervalMonthDayNano, times: impl Fn(f64) -> f64) -> Option<IntervalMonthDayNano> {
     // A sum of parts in binary has no exact tenths; PostgreSQL keeps microseconds of them, too.
     let rounded = |value: f64| (value * 1e6).round() / 1e6;
-    let months = f64::from(interval.months) * factor;
-    let days = f64::from(interval.days) * factor + rounded(months.fract() * 30.0);
-    let microseconds =
-        (interval.nanoseconds as f64 / 1e3 * factor + rounded(days.fract()) * 86_400e6).round();
+    let months = times(f64::from(interval.months));
+    let days = times(f64::from(interval.days)) + rounded(months.fract() * 30.0);
+    let microseconds = (times(interval.nanoseconds as f64 / 1e3) + rounded(days.fract()) * 86_400e6).round();
     let whole = |value: f64, max: f64| (value.abs() <= max).then_some(value.trunc());
     let months = whole(months, f64::from(i32::MAX))? as i32;
     let days = whole(days, f64::from(i32::MAX))? as i32;
@@ -296,7 +319,16 @@ pub fn sorted_by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Sort(sort)))
 }
 
-/// The nanoseconds of intervals.
+/// The nanoseconds of intervals: a month has 30 days, a day 24 hours.
+pub fn lengths(intervals: &IntervalMonthDayNanoArray) -> Result<Decimal128Array> {
+    const DAY: i128 = 86_400_000_000_000;
+    let lengths: Decimal128Array = intervals.unary(|IntervalMonthDayNano { months, days, nanoseconds }| {
+        (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
+    });
+    Ok(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)
+}
+
+/// [`lengths`].
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct IntervalLength {
     signature: Signature,
@@ -316,13 +348,7 @@ impl ScalarUDFImpl for IntervalLength {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        const DAY: i128 = 86_400_000_000_000;
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
-        let intervals = arrays[0].as_primitive::<IntervalMonthDayNanoType>();
-        let lengths: Decimal128Array =
-            intervals.unary(|IntervalMonthDayNano { months, days, nanoseconds }| {
-                (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
-            });
-        Ok(ColumnarValue::Array(Arc::new(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)))
+        Ok(ColumnarValue::Array(Arc::new(lengths(arrays[0].as_primitive())?)))
     }
 }

@@ -1,36 +1,54 @@
 //! Keys of values that may be equal and not the same: intervals, which are equal by their lengths, and lists and structures, in which
-//! NULLs are equal to each other. DataFusion's groups and joins compare the former by their parts, and its joins find none of the latter.
+//! NULLs are equal to each other, and greater than all values. DataFusion's groups and joins compare the former by their parts, its
+//! joins find none of the latter, and in its order their NULLs come first.
 
-use crate::interval::{is_interval, length_of};
+use crate::comparison::operands;
+use crate::interval::{INTERVAL, is_interval, length_of, lengths};
 use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, LargeBinaryArray, OffsetSizeTrait,
     StructArray,
 };
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::compute::SortOptions;
+use arrow::datatypes::{DataType, FieldRef, Float32Type, Float64Type};
 use arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, internal_datafusion_err};
 use datafusion::error::Result;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
-use datafusion::logical_expr::expr::{AggregateFunction, InSubquery, ScalarFunction, Sort};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, InSubquery, ScalarFunction, Sort, WindowFunctionParams,
+};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
 use datafusion::logical_expr::{
     Aggregate, BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, Join, LogicalPlan, Operator,
-    Projection, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility, when,
+    Projection, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Subquery, Volatility,
+    WindowFrameUnits, when,
 };
 use std::sync::{Arc, LazyLock};
 
 /// Whether values are compared by something else than themselves, and by what.
-fn key_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
+pub fn key_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     if is_interval(expr, schema) {
         return Some(length_of(expr.clone()));
     }
     let of = expr.get_type(schema).ok()?;
-    let is_list_or_structure = matches!(
+    is_list_or_structure(&of).then(|| nested_key(expr.clone()))
+}
+
+/// Puts a key in the place of a list or a structure, and says whether it is one.
+fn make_key(expr: &mut Expr, schema: &DFSchema) -> bool {
+    let is_nested = expr.get_type(schema).is_ok_and(|of| is_list_or_structure(&of));
+    if is_nested {
+        *expr = nested_key(std::mem::take(expr));
+    }
+    is_nested
+}
+
+fn is_list_or_structure(of: &DataType) -> bool {
+    matches!(
         of,
         DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Struct(_)
-    );
-    is_list_or_structure.then(|| nested_key(expr.clone()))
+    )
 }
 
 fn nested_key(expr: Expr) -> Expr {
@@ -73,7 +91,52 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
     }
 }
 
-/// Makes of `min` and `max` of lists of structures, which DataFusion cannot compare, the first one by key.
+/// Lists and structures that are compared by their order, or sought in a list, by their keys; and aggregates that are ordered by them.
+pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    use Operator::{Gt, GtEq, Lt, LtEq};
+    if let Expr::AggregateFunction(call) = &mut expression {
+        let keys = call.params.order_by.iter_mut();
+        let changed = keys.fold(false, |changed, key| make_key(&mut key.expr, schema) | changed);
+        return Ok(Transformed::new_transformed(expression, changed));
+    }
+    if !matches!(
+        &expression,
+        Expr::BinaryExpr(BinaryExpr { op: Lt | LtEq | Gt | GtEq, .. }) | Expr::Between(_) | Expr::InList(_)
+    ) {
+        return Ok(Transformed::no(expression));
+    }
+    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    let mut types = compared.iter().map(|expr| expr.get_type(schema));
+    let is_nested = matches!(types.next(), Some(Ok(of)) if is_list_or_structure(&of)
+        && types.all(|other| other.is_ok_and(|other| other == of)));
+    if is_nested {
+        compared.into_iter().for_each(|expr| *expr = nested_key(std::mem::take(expr)));
+    }
+    Ok(Transformed::new_transformed(expression, is_nested))
+}
+
+/// Windows that are ordered by lists and structures go by their keys, before the types of their frames are looked at. Frames of
+/// such an order have no distances: those of values are those of groups of equal ones.
+pub fn windows_in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
+    let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;
+    let changed = order_by.iter_mut().fold(false, |changed, key| make_key(&mut key.expr, schema) | changed);
+    if changed && window_frame.units == WindowFrameUnits::Range {
+        window_frame.units = WindowFrameUnits::Groups;
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// Sorts lists and structures by their keys.
+pub fn sorted(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(mut sort) = plan else { return Ok(Transformed::no(plan)) };
+    let schema = sort.input.schema().clone();
+    let keys = sort.expr.iter_mut();
+    let changed = keys.fold(false, |changed, key| make_key(&mut key.expr, &schema) | changed);
+    Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+}
+
+/// Makes of `min` and `max` of lists and structures the first one by key.
 pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
     let asc = match call.func.name() {
@@ -81,7 +144,7 @@ pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transform
         _ => return Ok(Transformed::no(expression)),
     };
     let Some(of) =
-        call.params.args.first().filter(|of| of.get_type(schema).is_ok_and(|of| is_of_structures(&of)))
+        call.params.args.first().filter(|of| of.get_type(schema).is_ok_and(|of| is_list_or_structure(&of)))
     else {
         return Ok(Transformed::no(expression));
     };
@@ -91,27 +154,13 @@ pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::yes(expression))
 }
 
-/// Whether a list has structures in it.
-fn is_of_structures(of: &DataType) -> bool {
-    match of {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            matches!(field.data_type(), DataType::Struct(_)) || is_of_structures(field.data_type())
-        }
-        _ => false,
-    }
-}
-
 /// The keys of joins, and the groups of intervals, of which `made` have been given names in the plan.
 pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) => Ok(joined(join)),
         LogicalPlan::Aggregate(aggregate) => grouped(aggregate, made),
         LogicalPlan::Distinct(Distinct::All(input))
-            if input
-                .schema()
-                .fields()
-                .iter()
-                .any(|field| *field.data_type() == crate::interval::INTERVAL) =>
+            if input.schema().fields().iter().any(|field| *field.data_type() == INTERVAL) =>
         {
             let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
             grouped(Aggregate::try_new(input, columns, Vec::new())?, made)
@@ -191,7 +240,7 @@ fn unaliased(expr: &Expr) -> &Expr {
     }
 }
 
-/// Bytes that are the same for equal lists and structures.
+/// Bytes that are the same for equal lists and structures, and in their order.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct NestedKey {
     signature: Signature,
@@ -217,8 +266,10 @@ impl ScalarUDFImpl for NestedKey {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let arrays = ColumnarValue::values_to_arrays(&args.args)?;
         let values = arrays.first().ok_or_else(|| internal_datafusion_err!("a key is of one value"))?;
-        let values = with_equal_floats(values)?;
-        let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())])?;
+        let values = comparable(values)?;
+        let nulls_last = SortOptions { descending: false, nulls_first: false };
+        let field = SortField::new_with_options(values.data_type().clone(), nulls_last);
+        let converter = RowConverter::new(vec![field])?;
         let rows = converter.convert_columns(std::slice::from_ref(&values))?;
         let keys: LargeBinaryArray =
             rows.iter().enumerate().map(|(row, key)| values.is_valid(row).then(|| key.data())).collect();
@@ -226,8 +277,11 @@ impl ScalarUDFImpl for NestedKey {
     }
 }
 
-/// Floating-point numbers within lists and structures with one zero and one NaN.
-fn with_equal_floats(values: &ArrayRef) -> Result<ArrayRef> {
+/// Lists and structures whose floating-point numbers have one zero and one NaN, with the lengths of their intervals.
+fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
+    let of = |field: &FieldRef, values: &ArrayRef| {
+        Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))
+    };
     Ok(match values.data_type() {
         DataType::Float64 => {
             let equal = |value: f64| if value.is_nan() { f64::NAN } else { value + 0.0 };
@@ -237,18 +291,20 @@ fn with_equal_floats(values: &ArrayRef) -> Result<ArrayRef> {
             let equal = |value: f32| if value.is_nan() { f32::NAN } else { value + 0.0 };
             Arc::new(values.as_primitive::<Float32Type>().unary::<_, Float32Type>(equal))
         }
+        data_type if *data_type == INTERVAL => Arc::new(lengths(values.as_primitive())?),
         DataType::List(_) => listed(values.as_list::<i32>())?,
         DataType::LargeList(_) => listed(values.as_list::<i64>())?,
         DataType::FixedSizeList(field, size) => {
             let list = values.as_fixed_size_list();
-            let elements = with_equal_floats(list.values())?;
-            Arc::new(FixedSizeListArray::try_new(field.clone(), *size, elements, list.nulls().cloned())?)
+            let elements = comparable(list.values())?;
+            let field = of(field, &elements);
+            Arc::new(FixedSizeListArray::try_new(field, *size, elements, list.nulls().cloned())?)
         }
         DataType::Struct(fields) => {
             let own = values.as_struct();
-            let columns = own.columns().iter().map(with_equal_floats).collect::<Result<Vec<_>>>()?;
-            let nulls = own.nulls().cloned();
-            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, own.len())?)
+            let columns = own.columns().iter().map(comparable).collect::<Result<Vec<_>>>()?;
+            let fields = fields.iter().zip(&columns).map(|(field, column)| of(field, column)).collect();
+            Arc::new(StructArray::try_new_with_length(fields, columns, own.nulls().cloned(), own.len())?)
         }
         _ => values.clone(),
     })
@@ -258,7 +314,8 @@ fn listed<O: OffsetSizeTrait>(list: &GenericListArray<O>) -> Result<ArrayRef> {
     let (DataType::List(field) | DataType::LargeList(field)) = list.data_type() else {
         return Err(internal_datafusion_err!("a list was expected"));
     };
-    let elements = with_equal_floats(list.values())?;
+    let elements = comparable(list.values())?;
+    let field = Arc::new(field.as_ref().clone().with_data_type(elements.data_type().clone()));
     let (offsets, nulls) = (list.offsets().clone(), list.nulls().cloned());
-    Ok(Arc::new(GenericListArray::try_new(field.clone(), offsets, elements, nulls)?))
+    Ok(Arc::new(GenericListArray::try_new(field, offsets, elements, nulls)?))
 }

@@ -206,12 +206,14 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
             true => merging.name == name,
             false => merging.name.eq_ignore_ascii_case(name),
         };
+        let of_other_tables = written_out(&unreplaced(item), schema);
         for (place, written) in written_out(item, schema).into_iter().enumerate() {
             match merged.iter().position(|merging| is_of(merging, names[place])) {
                 Some(rank) => match names[..place].iter().filter(|name| is_of(&merged[rank], name)).count() {
                     0 => of_tables.push((rank, written)),
                     before if before <= merged[rank].joins => {}
-                    _ => of_tables.push((merged.len(), written)),
+                    // A column of the name that is not merged is no other column's value.
+                    _ => of_tables.push((merged.len(), of_other_tables[place].clone())),
                 },
                 None => of_tables.push((merged.len(), written)),
             }

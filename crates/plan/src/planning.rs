@@ -4,12 +4,14 @@ use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
 use crate::name_repair::{Repair, telling_places, with_own_names};
 use crate::{expansion, levels, multiset, named_columns, natural_join};
+use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use hypostyle_error::{is_about_the_text, is_of_twice_named};
 use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
+use hypostyle_sql::doubles;
 
 /// The plan of a statement. One that is refused for its names is planned again in forms that mean the same.
 pub async fn plan_statement(
@@ -44,7 +46,11 @@ pub async fn plan_written_out(
 }
 
 /// The plan of a statement as it is, in which casts may stand beside what they cast.
-async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
+async fn plan_once(
+    state: &SessionState,
+    mut statement: DfStatement,
+) -> datafusion::error::Result<LogicalPlan> {
+    doubles::rewrite(&mut statement);
     let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
     let has_lateral = has_lateral(&statement);
     let plan = state.statement_to_plan(statement).await;
@@ -59,4 +65,15 @@ async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::
     levels::check(&plan)?;
     let plan = if has_lateral { lateral::marked(plan)? } else { plan };
     computed_once(plan, &expressions)
+}
+
+/// The expression that a text of one is, over columns of a schema.
+///
+/// # Errors
+/// Those of the parser and the planner.
+pub fn planned(state: &SessionState, sql: &str, schema: &DFSchema) -> datafusion::error::Result<Expr> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let mut written = state.sql_to_expr_with_alias(sql, &dialect)?;
+    doubles::rewrite_in(&mut written.expr);
+    state.create_logical_expr_from_sql_expr(written, schema)
 }

@@ -1,11 +1,14 @@
 //! Keys of an order that come again. They order nothing, but DataFusion leaves them out in some places and counts them in others:
-//! `DISTINCT ON (a) … ORDER BY a, a` and `first_value(x ORDER BY a, a)` panic.
+//! `DISTINCT ON (a) … ORDER BY a, a` and `first_value(x ORDER BY a, a)` panic. And constants in the order of a window, with which some
+//! plans are refused.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
 use datafusion::error::Result;
-use datafusion::logical_expr::expr::Sort;
-use datafusion::logical_expr::{Distinct, Expr, LogicalPlan};
+use datafusion::logical_expr::expr::{Cast, Sort, WindowFunctionParams};
+use datafusion::logical_expr::{
+    Distinct, Expr, LogicalPlan, WindowFrame, WindowFrameBound, WindowFrameUnits,
+};
 
 /// Leaves such keys out of the order within an aggregate.
 pub fn within(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
@@ -15,6 +18,36 @@ pub fn within(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
             Ok(Transformed::yes(Expr::AggregateFunction(aggregate)))
         }
         other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Leaves constants out of the order of a window. Where nothing is left, all rows of a partition are equal.
+pub fn constants_of_window(mut expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(call) = &mut expr else { return Ok(Transformed::no(expr)) };
+    let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;
+    let constants = order_by.iter().filter(|key| is_constant(&key.expr)).count();
+    let is_plain = window_frame.start_bound.is_unbounded()
+        && matches!(window_frame.end_bound, WindowFrameBound::CurrentRow);
+    let is_left = match window_frame.units {
+        WindowFrameUnits::Rows => true,
+        WindowFrameUnits::Range => is_plain,
+        WindowFrameUnits::Groups => constants < order_by.len(),
+    };
+    if constants == 0 || !is_left {
+        return Ok(Transformed::no(expr));
+    }
+    order_by.retain(|key| !is_constant(&key.expr));
+    if order_by.is_empty() && window_frame.units == WindowFrameUnits::Range {
+        *window_frame = WindowFrame::new(None);
+    }
+    Ok(Transformed::yes(expr))
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(..) => true,
+        Expr::Cast(Cast { expr, .. }) | Expr::Negative(expr) | Expr::Not(expr) => is_constant(expr),
+        _ => false,
     }
 }
 

@@ -16,8 +16,9 @@ use hypostyle_expr::meter::Meter;
 use hypostyle_expr::walk::map_expressions;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
-    aggregate, arithmetic, cast, comparison, field, interval, interval_part, lag_default as shift, operand,
-    ranking, shifted_sums as shifted, time_zone, value_keys,
+    aggregate, arithmetic, cast, common_type, comparison, extreme, field, interval, interval_part,
+    lag_default as shift, nan, operand, ranking, rounding, shifted_sums as shifted, time_difference,
+    time_part, time_zone, value_keys,
 };
 use std::sync::Arc;
 
@@ -26,16 +27,22 @@ type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 const AS_WRITTEN: &[Rewrite] = &[
     operand::alone,
+    common_type::with_doubles,
     arithmetic::divided,
+    rounding::of_decimals,
     comparison::with_uuids,
     comparison::in_wider_type,
     comparison::joined_bytes,
+    time_difference::in_plan,
     interval::with_intervals,
     interval::windows_by_length,
+    value_keys::windows_in_order,
     interval::parts_of_durations,
     interval_part::parts_of_intervals,
+    time_part::of_points,
     comparison::similar,
     repeated::within,
+    repeated::constants_of_window,
 ];
 
 const AS_COERCED: &[Rewrite] = &[
@@ -50,6 +57,9 @@ const AS_COERCED: &[Rewrite] = &[
     ranking::place_in_window,
     aggregate::of_ordered,
     comparison::equal_zeros,
+    extreme::by_keys,
+    nan::where_compared,
+    value_keys::in_order,
 ];
 
 /// The analyzer rules of DataFusion with ours in their places.
@@ -174,8 +184,11 @@ impl AnalyzerRule for Rewrites {
                 schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source)?);
             }
             let plan = map_expressions(plan, |expression| self.rewrite(expression, &schema))?;
+            let plan = plan.transform_data(common_type::of_relations)?;
             let plan = plan.transform_data(interval::sorted_by_length)?;
+            let plan = plan.transform_data(value_keys::sorted)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
+            let plan = plan.transform_data(nan::in_rows)?;
             let plan = plan.transform_data(shift::with_defaults)?;
             let plan = plan.transform_data(repeated::distinct_on)?;
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;

@@ -92,6 +92,18 @@ impl VisitorMut for Forms {
                 *expr = call("power", vec![taken(left), taken(right)]);
                 ControlFlow::Continue(())
             }
+            Expr::BinaryOp { left, op: BinaryOperator::AtArrow, right } => {
+                *expr = call("array_has_all", vec![taken(left), taken(right)]);
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::ArrowAt, right } => {
+                *expr = call("array_has_all", vec![taken(right), taken(left)]);
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::PGOverlap, right } => {
+                *expr = call("array_has_any", vec![taken(left), taken(right)]);
+                ControlFlow::Continue(())
+            }
             Expr::IsTrue(inner) => {
                 *expr = told(inner, true, true);
                 ControlFlow::Continue(())
@@ -192,6 +204,16 @@ fn tell_apart(function: &mut Function, made: &mut usize) {
 pub fn rewrite_any(statement: &mut Statement) {
     let _done = expressions_mut(statement, &mut |expr| {
         use BinaryOperator::{Eq, NotEq};
+        if let Expr::AnyOp { left, compare_op, right, .. } = expr
+            && let Some(compare_op) = denied(compare_op)
+            && !matches!(right.as_ref(), Expr::Subquery(_))
+        {
+            // What DataFusion makes of ANY is false where an element is NULL, but not what it makes of ALL.
+            let (left, right) = (Box::new(taken(left)), Box::new(taken(right)));
+            let all = Expr::Nested(Box::new(Expr::AllOp { left, compare_op, right }));
+            *expr = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(all) };
+            return ControlFlow::<()>::Continue(());
+        }
         let (left, right, denied) = match expr {
             Expr::AnyOp { left, compare_op: Eq, right, .. } => (left, right, false),
             Expr::AllOp { left, compare_op: NotEq, right } => (left, right, true),
@@ -206,6 +228,19 @@ pub fn rewrite_any(statement: &mut Statement) {
         }
         ControlFlow::Continue(())
     });
+}
+
+/// The comparison that is true where another one than `=` is false.
+fn denied(comparison: &BinaryOperator) -> Option<BinaryOperator> {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    Some(match comparison {
+        NotEq => Eq,
+        Lt => GtEq,
+        LtEq => Gt,
+        Gt => LtEq,
+        GtEq => Lt,
+        _ => return None,
+    })
 }
 
 /// `x IS TRUE` and the like. DataFusion takes these for NULL in some places and not in others.
@@ -247,6 +282,10 @@ fn by_path(expr: &Expr) -> Option<Expr> {
 }
 
 fn is_rewritten(expr: &Expr) -> bool {
+    use BinaryOperator::{ArrowAt, AtArrow, PGOverlap};
+    if let Expr::BinaryOp { op: ArrowAt | AtArrow | PGOverlap, .. } | Expr::AnyOp { .. } = expr {
+        return true;
+    }
     if let Expr::Function(function) = expr {
         return expanded(function).is_some() || calls::rewritten(function).is_some();
     }

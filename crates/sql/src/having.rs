@@ -1,10 +1,10 @@
-//! HAVING without GROUP BY and without aggregates, which DataFusion refuses: all rows are one group.
+//! HAVING without GROUP BY and without aggregates, and GROUP BY (), which DataFusion refuses: all rows are one group.
 
 use crate::walk::{walk, walk_mut};
 use sqlparser::ast::{Expr, GroupByExpr, Query, Select, Statement, Visitor, VisitorMut};
 use std::ops::ControlFlow;
 
-/// Says GROUP BY GROUPING SETS (()) where HAVING means it.
+/// Says GROUP BY GROUPING SETS (()) where HAVING or GROUP BY () means it.
 pub fn rewrite(statement: &mut Statement) {
     let _done = walk_mut(statement, &mut Having);
 }
@@ -15,16 +15,31 @@ impl VisitorMut for Having {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let one_group = || GroupByExpr::Expressions(vec![Expr::GroupingSets(vec![vec![]])], vec![]);
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by
+            && keys.iter().any(is_of_nothing)
+        {
+            keys.retain(|key| !is_of_nothing(key));
+            if keys.is_empty() {
+                select.group_by = one_group();
+            }
+            return ControlFlow::Continue(());
+        }
         let is_ungrouped = matches!(&select.group_by, GroupByExpr::Expressions(keys, with) if keys.is_empty() && with.is_empty());
         if let Some(having) = &select.having
             && is_ungrouped
             && walk(having, &mut Calls::default()).is_continue()
             && walk(&select.projection, &mut Calls::default()).is_continue()
         {
-            select.group_by = GroupByExpr::Expressions(vec![Expr::GroupingSets(vec![vec![]])], vec![]);
+            select.group_by = one_group();
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Whether a key of GROUP BY is `()`.
+fn is_of_nothing(key: &Expr) -> bool {
+    matches!(key, Expr::Tuple(values) if values.is_empty())
 }
 
 /// Breaks at a call, which may be an aggregate's, outside of subqueries.

@@ -61,6 +61,8 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("percentile_disc", 2, "quantile_disc($2, $1)"),
     ("mode", 1, "mode($1)"),
     // Lists.
+    ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
+    ("list_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
     // Texts.
     (

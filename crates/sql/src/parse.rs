@@ -161,11 +161,7 @@ pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
 
 /// The text in words that the parsers know.
 fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
-    let sql = exact_numbers(text.sql, text.tokens);
-    let sql = match order_identity_options(&sql) {
-        Cow::Borrowed(_) => sql,
-        Cow::Owned(ordered) => ordered.into(),
-    };
+    let sql = order_identity_options(text.sql);
     let sql = match text.has(&["MERGE"]) {
         true => known_actions(&sql).into_owned().into(),
         false => sql,
@@ -181,40 +177,8 @@ fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
     }
 }
 
-/// Digits that every DOUBLE keeps, and that BIGINT always holds.
-const DOUBLE_DIGITS: usize = 15;
-
-const BIGINT_DIGITS: usize = 18;
-
-/// The type of a number that neither DOUBLE nor BIGINT would keep all digits of.
-fn decimal_of(number: &str) -> Option<String> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
-    let kept = if number.contains('.') { DOUBLE_DIGITS } else { BIGINT_DIGITS };
-    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    // Up to the largest UBIGINT, integers need no decimal.
-    (plain && digits > kept && number.parse::<u64>().is_err())
-        .then(|| format!("DECIMAL({digits},{})", fraction.len()))
-}
-
-/// Numbers of many digits as the decimals they are; DataFusion would make DOUBLEs of them.
-fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
-    let decimal = |token: &Token| match token {
-        Token::Number(number, _) => decimal_of(number),
-        _ => None,
-    };
-    if !tokens.iter().any(|token| decimal(token).is_some()) {
-        return Cow::Borrowed(sql);
-    }
-    let text = |token: &Token| match decimal(token) {
-        Some(decimal) => format!("CAST('{token}' AS {decimal})"),
-        None => token.to_string(),
-    };
-    Cow::Owned(tokens.iter().map(text).collect())
-}
-
 /// The statement itself, or that which EXPLAIN is about.
-fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
+pub fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
     match statement {
         DfStatement::Statement(inner) => Some(inner),
         DfStatement::Explain(explain) => explained(&mut explain.statement),

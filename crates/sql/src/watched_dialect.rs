@@ -2,6 +2,7 @@
 //! time that doubles with every level, as `CAST(CAST(… x)` does; and it recurses. It asks its dialect at every step, so that
 //! a dialect can count the steps and look at the stack.
 
+use crate::in_list;
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{ColumnOption, Expr, GranteesType, Ident, ObjectNamePart, Statement};
@@ -187,7 +188,8 @@ impl Dialect for Watched {
         expr: &Expr,
         precedence: u8,
     ) -> Option<Result<Expr, ParserError>> {
-        self.step().parse_infix(parser, expr, precedence)
+        let dialect = self.step();
+        in_list::with_subqueries(parser, expr).or_else(|| dialect.parse_infix(parser, expr, precedence))
     }
 
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {

@@ -235,6 +235,20 @@ def _order(value: Any) -> Any:
     return f"{type(value).__name__} {value}"
 
 
+def by_length(answer: Answer) -> Answer:
+    """An answer in which intervals that are equal are the same: a month has 30 days, a day 24 hours."""
+
+    def length(value: Any) -> Any:
+        match value:
+            case ("interval", months, days, microseconds):
+                return ("interval", (months * 30 + days) * 86_400_000_000 + microseconds)
+        return value
+
+    if answer.rows is None:
+        return answer
+    return Answer([tuple(map(length, row)) for row in answer.rows])
+
+
 def same(one: Answer, other: Answer, ordered: bool) -> bool:
     """Whether two answers are one: errors are all alike, rows are in order only where they have one.
 

@@ -541,9 +541,12 @@ fn called(function: Function) -> Expr {
         _ => Vec::new(),
     };
     match (name.as_str(), arguments.as_slice()) {
-        // PostgreSQL counts from 1.
-        ("array_lower", [_, _]) => Expr::Value(Value::Number("1".into(), false).into()),
-        ("array_upper", [array, _]) => length_of(array.clone()),
+        // PostgreSQL counts from 1; what is empty has no bounds.
+        ("array_lower", [array, dimension]) => {
+            let length = Box::new(call("array_length", vec![array.clone(), dimension.clone()]));
+            Expr::BinaryOp { left: length.clone(), op: BinaryOperator::Divide, right: length }
+        }
+        ("array_upper", [array, dimension]) => call("array_length", vec![array.clone(), dimension.clone()]),
         ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
         // How many transactions ago; only those of `xmin` are numbers.
         ("age", [.., age]) if is_number(age) => age.clone(),
@@ -754,7 +757,7 @@ mod tests {
                 "SELECT c.tableoid, a.tableoid FROM pg_class c JOIN a ON pg_x",
                 "SELECT 1259 AS \"tableoid\", a.tableoid FROM pg_class c JOIN a ON pg_x",
             ),
-            ("SELECT array_upper(pg_x, 1)", "SELECT CAST(array_length(pg_x) AS BIGINT)"),
+            ("SELECT array_upper(pg_x, 1)", "SELECT array_length(pg_x, 1)"),
             ("SELECT a LIKE '//x/%\\' ESCAPE '/'", "SELECT a LIKE '/x\\%\\\\'"),
             (
                 "SELECT (_pg_expandarray(a)).n",

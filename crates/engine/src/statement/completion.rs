@@ -20,6 +20,7 @@ use hypostyle_catalog::sequence_default::default_of;
 use hypostyle_catalog::sequence_default::{next_value, sequence_of_default};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::{engine_array, engine_type};
+use hypostyle_plan::planning::planned;
 use hypostyle_sql::walk::expressions;
 use hypostyle_storage::{Catalog, ColumnEntry, Identity, NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
@@ -328,7 +329,7 @@ impl Session {
         state.config_mut().options_mut().execution.time_zone = Some(time_zone.into());
         let compile = || {
             let schema = Arc::new(schema.clone().to_dfschema()?);
-            let expr = state.create_logical_expr(sql, &schema)?.cast_to(data_type, &schema)?;
+            let expr = planned(&state, sql, &schema)?.cast_to(data_type, &schema)?;
             let input = EmptyRelation { produce_one_row: false, schema: schema.clone() };
             let plan = Projection::try_new(vec![expr], Arc::new(LogicalPlan::EmptyRelation(input)))?;
             let options = state.config_options();

@@ -11,6 +11,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, FunctionArguments, Ident, Value};
 use hypostyle_error::from_datafusion;
 use hypostyle_exec::scan::engine_type;
+use hypostyle_plan::planning::planned;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{NewColumn, TableEntry, convert};
@@ -106,7 +107,7 @@ impl Session {
         if visit(sql, is_query) {
             return wrong(ErrorKind::Unsupported, "a subquery, but can read its own row only", "0A000");
         }
-        let expr = self.context.state().create_logical_expr(sql, schema).map_err(from_datafusion)?;
+        let expr = planned(&self.context.state(), sql, schema).map_err(from_datafusion)?;
         let found = |is: fn(&Expr) -> bool| expr.exists(|expr| Ok(is(expr))).unwrap_or_default();
         if found(|expr| matches!(expr, Expr::AggregateFunction(_) | Expr::GroupingSet(_))) {
             return wrong(ErrorKind::Syntax, "an aggregate, but can read its own row only", "42803");

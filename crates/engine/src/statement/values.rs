@@ -5,15 +5,17 @@ use crate::session::{Outcome, Parameters, Session};
 use crate::statement::completion::refuse_given;
 use crate::statement::insert::refuse_foreign;
 use arrow::array::ArrayRef;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Statement, TableObject, UnaryOperator, Value};
 use hypostyle_catalog::sequence_default::sequence_of_default;
 use hypostyle_exec::scan::engine_field;
-use hypostyle_expr::cast::cast_scalar;
+use hypostyle_expr::cast::{cast_scalar, exact_double};
+use hypostyle_expr::common_type::exact_decimal;
 use hypostyle_expr::time_zone::is_zoned;
+use hypostyle_sql::doubles::is_double;
 use hypostyle_sql::identifier::{last_of, parts_of};
 use hypostyle_storage::{ColumnEntry, TableData};
 use hypostyle_types::Result;
@@ -140,6 +142,11 @@ fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
             i32::try_from(*number).ok().map(|number| ScalarValue::Int32(Some(number)))
         }
         (ScalarValue::Utf8(text), DataType::Utf8View) => Some(ScalarValue::Utf8View(text.clone())),
+        (ScalarValue::Decimal128(Some(number), _, scale), DataType::Float64)
+            if let Some(double) = exact_double(*number, *scale) =>
+        {
+            Some(ScalarValue::Float64(Some(double)))
+        }
         (value, data_type) if value.data_type() == *data_type => Some(value.clone()),
         _ => cast_scalar(value, field).ok(),
     }
@@ -150,7 +157,13 @@ fn same_type(place: usize, one: &[Given], other: &[Given], given: &[ScalarValue]
         Given::Literal(value) => value.data_type(),
         Given::Parameter(number) => given[*number].data_type(),
     };
-    data_type(one) == data_type(other)
+    match (data_type(one), data_type(other)) {
+        // Any number of them has a common type that is exact, but for those that have too many digits for one.
+        (DataType::Decimal128(one, of_one), DataType::Decimal128(other, of_other)) => {
+            one.max(other) + of_one.max(of_other).unsigned_abs() <= DECIMAL128_MAX_PRECISION
+        }
+        (one, other) => one == other,
+    }
 }
 
 fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
@@ -173,6 +186,9 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
                 Value::Number(number, _) => match number_of(number)? {
                     ScalarValue::Int64(Some(number)) => literal(ScalarValue::Int64(Some(-number))),
                     ScalarValue::Float64(Some(number)) => literal(ScalarValue::Float64(Some(-number))),
+                    ScalarValue::Decimal128(Some(number), precision, scale) => {
+                        literal(ScalarValue::Decimal128(Some(-number), precision, scale))
+                    }
                     _ => None,
                 },
                 _ => None,
@@ -187,9 +203,8 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
 fn number_of(number: &str) -> Option<ScalarValue> {
     match number.parse::<i64>() {
         Ok(number) => Some(ScalarValue::Int64(Some(number))),
-        Err(_) if number.contains(['.', 'e', 'E']) => {
-            number.parse().ok().map(|number| ScalarValue::Float64(Some(number)))
-        }
+        Err(_) if is_double(number) => number.parse().ok().map(|number| ScalarValue::Float64(Some(number))),
+        Err(_) if number.contains('.') => exact_decimal(number),
         Err(_) => None,
     }
 }

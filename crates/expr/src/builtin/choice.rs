@@ -16,11 +16,13 @@ use std::sync::Arc;
 type Choice = fn(&[DataType]) -> bool;
 
 /// The functions, those that are meant instead, and when.
-const CHOICES: [(&str, &str, Choice); 5] = [
+const CHOICES: [(&str, &str, Choice); 7] = [
     ("to_timestamp", "moment_of_seconds", is_one_number),
     ("character_length", "array_length", is_list),
     ("to_char", "number_to_char", is_number),
     ("round", "round_double", is_double),
+    ("round", "round_even", is_one_double),
+    ("to_hex", "hex_of_integer", is_short_integer),
     ("array_sum", "array_sum_exact", is_list_of_exact),
 ];
 
@@ -50,6 +52,14 @@ fn is_one_number(types: &[DataType]) -> bool {
 
 fn is_double(types: &[DataType]) -> bool {
     types.first().is_some_and(|of| of.is_floating()) && types.len() == 2
+}
+
+fn is_one_double(types: &[DataType]) -> bool {
+    matches!(types, [of] if of.is_floating())
+}
+
+fn is_short_integer(types: &[DataType]) -> bool {
+    matches!(types, [DataType::Int8 | DataType::Int16 | DataType::Int32])
 }
 
 fn is_list_of_exact(types: &[DataType]) -> bool {

@@ -2,6 +2,7 @@
 
 mod age;
 mod choice;
+mod elements;
 mod json;
 mod list;
 mod list_functions;
@@ -210,6 +211,7 @@ pub fn register(context: &SessionContext, meter: &Arc<Meter>) {
     }
     list_functions::register(context);
     choice::register(context);
+    elements::register(context);
     moments::register(context);
     ordered::register(context);
     sleep::register(context, meter);

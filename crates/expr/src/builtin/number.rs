@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["round_double"], &[Kind::Double, Kind::Integer], |_| Ok(DataType::Float64), rounded),
+    Described::new(&["round_even"], &[Kind::Double], |_| Ok(DataType::Float64), rounded_to_even),
+    Described::new(&["hex_of_integer"], &[Kind::Any], |_| Ok(DataType::Utf8), hexadecimal),
     Described::new(&["number_to_char"], &[Kind::Any, Kind::Text], |_| Ok(DataType::Utf8), shown),
 ];
 
@@ -27,6 +29,20 @@ fn rounded(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
         Some(if rounded.is_finite() || places < 0 { rounded } else { value })
     });
     Ok(Arc::new(rounded.collect::<Float64Array>()))
+}
+
+/// The digits of 32 bits, which are those of an INTEGER.
+fn hexadecimal(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+    let values = cast(&args[0], &DataType::Int64)?;
+    let values = values.as_primitive::<Int64Type>().iter();
+    let texts = values.map(|value| value.map(|value| format!("{:x}", value as u32)));
+    Ok(Arc::new(texts.collect::<StringArray>()))
+}
+
+/// Rounded to a whole number, halves to the even one, as in PostgreSQL.
+fn rounded_to_even(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
+    let values = args[0].as_primitive::<Float64Type>();
+    Ok(Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even)))
 }
 
 /// A place of a pattern.

@@ -1,0 +1,166 @@
+//! Functions of lists and elements of which some are DECIMALs: DataFusion finds no function for those of two precisions. And those that
+//! look for all or any elements of a list in another one, by PostgreSQL's rules: no NULL is found, and of NULL nothing is known.
+
+use crate::common_type::of_decimals;
+use crate::wrapped::as_within;
+use arrow::array::{Array, AsArray, BooleanArray, Int64Array, LargeListArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{ScalarValue, internal_datafusion_err};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+/// The functions, and how many of their first arguments are lists and elements.
+const FUNCTIONS: [(&str, usize); 17] = [
+    ("array_append", 2),
+    ("array_concat", usize::MAX),
+    ("array_except", 2),
+    ("array_has", 2),
+    ("array_has_all", 2),
+    ("array_has_any", 2),
+    ("array_intersect", 2),
+    ("array_position", 2),
+    ("array_positions", 2),
+    ("array_prepend", 2),
+    ("array_remove", 2),
+    ("array_remove_all", 2),
+    ("array_remove_n", 2),
+    ("array_replace", 3),
+    ("array_replace_all", 3),
+    ("array_replace_n", 3),
+    ("array_union", 2),
+];
+
+pub(super) fn register(context: &SessionContext) {
+    for (name, alike) in FUNCTIONS {
+        if let Ok(inner) = context.udf(name) {
+            let signature = Signature::user_defined(inner.signature().volatility);
+            context.register_udf(ScalarUDF::from(OfElements { inner, alike, signature }));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfElements {
+    inner: Arc<ScalarUDF>,
+    alike: usize,
+    signature: Signature,
+}
+
+/// The type of a list's elements, or that of what may be one.
+fn element(of: &DataType) -> &DataType {
+    match of {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            field.data_type()
+        }
+        other => other,
+    }
+}
+
+/// A list of other elements, or one of them.
+fn with_element(of: &DataType, element: &DataType) -> DataType {
+    let field = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(element.clone()));
+    match of {
+        DataType::List(own) => DataType::List(field(own)),
+        DataType::LargeList(own) => DataType::LargeList(field(own)),
+        DataType::FixedSizeList(own, size) => DataType::FixedSizeList(field(own), *size),
+        DataType::Null => DataType::Null,
+        _ => element.clone(),
+    }
+}
+
+impl ScalarUDFImpl for OfElements {
+    as_within!(name, aliases, return_type, return_field_from_args);
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let alike = &types[..types.len().min(self.alike)];
+        let elements: Vec<DataType> = alike.iter().map(element).cloned().collect();
+        let common = of_decimals(&elements);
+        let types = types.iter().enumerate().map(|(place, of)| match &common {
+            Some(common) if place < self.alike => with_element(of, common),
+            _ => of.clone(),
+        });
+        let fields: Vec<FieldRef> = types.map(|of| Arc::new(Field::new("", of, true))).collect();
+        let coerced = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, context)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match self.name() {
+            "array_has_all" => self.invoke_as_set(args, true),
+            "array_has_any" => self.invoke_as_set(args, false),
+            _ => self.inner.invoke_with_args(args),
+        }
+    }
+}
+
+impl OfElements {
+    fn invoke_as_set(&self, mut args: ScalarFunctionArgs, all: bool) -> Result<ColumnarValue> {
+        let lists = ColumnarValue::values_to_arrays(&args.args)?;
+        let [within, sought] = lists.as_slice() else { return self.inner.invoke_with_args(args) };
+        if within.data_type().is_null() || sought.data_type().is_null() {
+            return Ok(ColumnarValue::Scalar(ScalarValue::Boolean(None)));
+        }
+        let sought = cast(sought, &wide(sought.data_type()))?;
+        let (sought, has_null) = without_nulls(sought.as_list::<i64>())?;
+        let within = cast(within, &wide(within.data_type()))?;
+        let known = NullBuffer::union(within.logical_nulls().as_ref(), sought.logical_nulls().as_ref());
+        args.arg_fields = [within.data_type(), sought.data_type()]
+            .map(|of| Arc::new(Field::new("", of.clone(), true)))
+            .to_vec();
+        args.args = vec![ColumnarValue::Array(within), ColumnarValue::Array(Arc::new(sought))];
+        args.number_rows = has_null.len();
+        let found = self.inner.invoke_with_args(args)?.into_array(has_null.len())?;
+        let found = found
+            .as_boolean()
+            .iter()
+            .zip(has_null)
+            .map(|(found, has_null)| found.unwrap_or_default() && !(all && has_null));
+        let found = BooleanBuffer::from_iter(found);
+        Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, known))))
+    }
+}
+
+fn wide(of: &DataType) -> DataType {
+    match of {
+        DataType::List(field) | DataType::FixedSizeList(field, _) => DataType::LargeList(field.clone()),
+        other => other.clone(),
+    }
+}
+
+/// Lists without the NULLs among their elements, and which of them had some.
+fn without_nulls(lists: &LargeListArray) -> Result<(LargeListArray, Vec<bool>)> {
+    let DataType::LargeList(field) = lists.data_type() else {
+        return Err(internal_datafusion_err!("a list was expected"));
+    };
+    let mut lengths = Vec::with_capacity(lists.len());
+    let (mut has_null, mut kept) = (Vec::with_capacity(lists.len()), Vec::new());
+    for row in 0..lists.len() {
+        let range = lists.value_offsets()[row]..lists.value_offsets()[row + 1];
+        let range = if lists.is_valid(row) { range } else { 0..0 };
+        let all = range.end - range.start;
+        let before = kept.len();
+        kept.extend(range.filter(|place| lists.values().is_valid(*place as usize)));
+        lengths.push(kept.len() - before);
+        has_null.push(lengths[row] as i64 != all);
+    }
+    let elements = take(lists.values(), &Int64Array::from(kept), None)?;
+    let offsets = OffsetBuffer::from_lengths(lengths);
+    Ok((LargeListArray::try_new(field.clone(), offsets, elements, lists.nulls().cloned())?, has_null))
+}

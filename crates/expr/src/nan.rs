@@ -1,0 +1,211 @@
+//! NaN, of which there is one: it is equal to itself and greater than all numbers, as in PostgreSQL. What processors make of
+//! `'inf' - 'inf'` has a sign, by which it would be compared, sorted and grouped as another value, less than all numbers.
+
+use crate::comparison::operands;
+use crate::walk::contains;
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Float32Type, Float64Type};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{AggregateFunctionParams, Alias, ScalarFunction, WindowFunctionParams};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::{Arc, LazyLock};
+
+const NAME: &str = "one_nan";
+
+/// What is compared, chosen by its order, or told apart, with one NaN where it is computed.
+pub fn where_compared(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let compared: Vec<&mut Expr> = match &mut expression {
+        Expr::AggregateFunction(call)
+            if call.params.distinct || matches!(call.func.name(), "min" | "max") =>
+        {
+            let AggregateFunctionParams { args, order_by, .. } = &mut call.params;
+            args.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr)).collect()
+        }
+        Expr::AggregateFunction(call) => call.params.order_by.iter_mut().map(|key| &mut key.expr).collect(),
+        Expr::WindowFunction(call) => {
+            let is_of_order = matches!(call.fun.name(), "min" | "max");
+            let WindowFunctionParams { args, partition_by, order_by, .. } = &mut call.params;
+            let args = args.iter_mut().filter(|_| is_of_order);
+            args.chain(partition_by).chain(order_by.iter_mut().map(|key| &mut key.expr)).collect()
+        }
+        other => match operands(other) {
+            Some(compared) => compared,
+            None => return Ok(Transformed::no(expression)),
+        },
+    };
+    let mut changed = false;
+    for expr in compared {
+        changed |= with_one(expr, schema);
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// What rows are sorted and grouped by, and what is computed of them, for what is above.
+pub fn in_rows(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let preserver = NamePreserver::new(&plan);
+    let with_name = |expr: &mut Expr, schema: &DFSchema| {
+        let name = preserver.save(expr);
+        let changed = with_one(expr, schema);
+        if changed {
+            *expr = name.restore(std::mem::take(expr));
+        }
+        changed
+    };
+    match plan {
+        LogicalPlan::Sort(mut sort) => {
+            let schema = sort.input.schema().clone();
+            let mut changed = false;
+            for key in &mut sort.expr {
+                changed |= with_one(&mut key.expr, &schema);
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
+        }
+        LogicalPlan::Projection(mut projection) => {
+            let schema = projection.input.schema().clone();
+            let mut changed = false;
+            for expr in &mut projection.expr {
+                changed |= with_name(expr, &schema);
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Projection(projection), changed))
+        }
+        LogicalPlan::Aggregate(mut aggregate) => {
+            let schema = aggregate.input.schema().clone();
+            let mut changed = false;
+            for expr in &mut aggregate.group_expr {
+                changed |= with_name(expr, &schema);
+            }
+            Ok(Transformed::new_transformed(LogicalPlan::Aggregate(aggregate), changed))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Makes all NaNs of an expression one, if it may have several, and says whether it did.
+fn with_one(expr: &mut Expr, schema: &DFSchema) -> bool {
+    static ONE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        Arc::new(ScalarUDF::from(OneNan { signature: Signature::any(1, Volatility::Immutable) }))
+    });
+    if let Expr::Alias(Alias { expr, .. }) = expr {
+        return with_one(expr, schema);
+    }
+    let is_one = matches!(expr, Expr::ScalarFunction(ScalarFunction { func, .. }) if func.name() == NAME);
+    if is_one || !contains(expr, makes) || !expr.get_type(schema).is_ok_and(|of| of.is_floating()) {
+        return false;
+    }
+    let of = std::mem::take(expr);
+    *expr = Expr::ScalarFunction(ScalarFunction::new_udf(ONE.clone(), vec![of]));
+    true
+}
+
+/// Whether an expression may make a NaN of what is none.
+fn makes(expr: &Expr) -> bool {
+    use Operator::{Divide, Minus, Modulo, Multiply, Plus};
+    match expr {
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Divide | Minus | Modulo | Multiply | Plus),
+        // Exact arithmetic and casts make none.
+        Expr::ScalarFunction(ScalarFunction { func, .. }) => {
+            !matches!(func.name(), NAME | "cast" | "try_cast") && crate::arithmetic::operands(expr).is_none()
+        }
+        _ => false,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OneNan {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OneNan {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        Ok(args.first().map(|of| of.schema_name().to_string()).unwrap_or_default())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        types.first().cloned().ok_or_else(|| plan_datafusion_err!("{NAME} is of one number"))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = args.arg_fields.first();
+        let field = field.ok_or_else(|| plan_datafusion_err!("{NAME} is of one number"))?;
+        Ok(Arc::new(Field::new(NAME, field.data_type().clone(), field.is_nullable())))
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let of =
+            args.args.into_iter().next().ok_or_else(|| plan_datafusion_err!("{NAME} is of one number"))?;
+        Ok(match of {
+            ColumnarValue::Scalar(ScalarValue::Float64(Some(value))) if value.is_nan() => {
+                ColumnarValue::Scalar(ScalarValue::Float64(Some(f64::NAN)))
+            }
+            ColumnarValue::Scalar(ScalarValue::Float32(Some(value))) if value.is_nan() => {
+                ColumnarValue::Scalar(ScalarValue::Float32(Some(f32::NAN)))
+            }
+            ColumnarValue::Array(values) => ColumnarValue::Array(one(values)),
+            scalar => scalar,
+        })
+    }
+}
+
+/// The values with one NaN; few have another one.
+fn one(values: ArrayRef) -> ArrayRef {
+    match values.data_type() {
+        DataType::Float64 => {
+            let doubles = values.as_primitive::<Float64Type>();
+            let other = |value: &f64| value.is_nan() & value.is_sign_negative();
+            match doubles.values().iter().fold(false, |found, value| found | other(value)) {
+                true => {
+                    Arc::new(doubles.unary::<_, Float64Type>(|of| if of.is_nan() { f64::NAN } else { of }))
+                }
+                false => values,
+            }
+        }
+        DataType::Float32 => {
+            let floats = values.as_primitive::<Float32Type>();
+            let other = |value: &f32| value.is_nan() & value.is_sign_negative();
+            match floats.values().iter().fold(false, |found, value| found | other(value)) {
+                true => {
+                    Arc::new(floats.unary::<_, Float32Type>(|of| if of.is_nan() { f32::NAN } else { of }))
+                }
+                false => values,
+            }
+        }
+        _ => values,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one;
+    use arrow::array::{ArrayRef, AsArray, Float64Array};
+    use arrow::datatypes::Float64Type;
+    use std::sync::Arc;
+
+    #[test]
+    fn nans_become_one() {
+        let values: ArrayRef =
+            Arc::new(Float64Array::from(vec![Some(-f64::NAN), Some(f64::NAN), None, Some(-1.0)]));
+        let made = one(values);
+        let bits: Vec<Option<u64>> =
+            made.as_primitive::<Float64Type>().iter().map(|of| of.map(f64::to_bits)).collect();
+        let nan = Some(f64::NAN.to_bits());
+        assert_eq!(bits, [nan, nan, None, Some((-1.0_f64).to_bits())]);
+    }
+}

@@ -1,0 +1,146 @@
+//! Parts of points in time that DataFusion's `date_part` has not: decades, centuries and millennia, and days since 4714 BC, as in
+//! PostgreSQL.
+
+use arrow::array::{ArrayRef, AsArray, Int32Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, TimeUnit};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, plan_datafusion_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{Cast, ScalarFunction};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility, binary_expr, lit,
+};
+use std::sync::Arc;
+
+/// The Julian day that began with 1970 at midnight.
+const JULIAN_DAY_1970: f64 = 2_440_588.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    Millennium,
+    Century,
+    Decade,
+    Julian,
+}
+
+impl Part {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name.to_ascii_lowercase().as_str() {
+            "millennium" | "millenniums" | "millennia" | "mil" | "mils" => Self::Millennium,
+            "century" | "centuries" | "cent" | "c" => Self::Century,
+            "decade" | "decades" | "dec" | "decs" => Self::Decade,
+            "julian" => Self::Julian,
+            _ => return None,
+        })
+    }
+
+    /// That of a year, of which 0 is the one before the first: decades begin with their tens, the others with their first year.
+    fn of_year(self, year: i32) -> i32 {
+        let counted = |years: i32| match year {
+            1.. => (year - 1) / years + 1,
+            _ => -((years - year) / years),
+        };
+        match self {
+            Self::Millennium => counted(1000),
+            Self::Century => counted(100),
+            Self::Decade => year.div_euclid(10),
+            Self::Julian => year,
+        }
+    }
+}
+
+/// Takes the functions of this module for DataFusion's where such a part is asked for.
+pub fn of_points(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let [Expr::Literal(part, metadata), of] = args.as_slice() else { return Ok(Transformed::no(expression)) };
+    let part = match func.name() {
+        "date_part" => part.try_as_str().flatten().and_then(Part::named),
+        _ => None,
+    };
+    let is_point = matches!(
+        of.get_type(schema),
+        Ok(DataType::Date32 | DataType::Timestamp(..) | DataType::Utf8 | DataType::Utf8View)
+    );
+    let Some(part) = part.filter(|_| is_point) else { return Ok(Transformed::no(expression)) };
+    let other = |name: &str, of: Expr| {
+        let name = Expr::Literal(name.into(), metadata.clone());
+        Expr::ScalarFunction(ScalarFunction::new_udf(func.clone(), vec![name, of]))
+    };
+    Ok(Transformed::yes(match part {
+        Part::Julian => {
+            let clock = DataType::Timestamp(TimeUnit::Microsecond, None);
+            let seconds = other("epoch", Expr::Cast(Cast::new(Box::new(of.clone()), clock)));
+            let days = binary_expr(seconds, Operator::Divide, lit(86_400.0));
+            binary_expr(days, Operator::Plus, lit(JULIAN_DAY_1970))
+        }
+        part => {
+            let signature = Signature::exact(vec![DataType::Int32], Volatility::Immutable);
+            let function = Arc::new(ScalarUDF::from(OfYear { part, signature }));
+            Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![other("year", of.clone())]))
+        }
+    }))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OfYear {
+    part: Part,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for OfYear {
+    fn name(&self) -> &str {
+        match self.part {
+            Part::Millennium => "millennium_of_year",
+            Part::Century => "century_of_year",
+            Part::Decade | Part::Julian => "decade_of_year",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int32)
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let years = arrays.first().ok_or_else(|| plan_datafusion_err!("a part is of a year"))?;
+        let years: ArrayRef = cast(years, &DataType::Int32)?;
+        let parts: Int32Array = years.as_primitive::<Int32Type>().unary(|year| self.part.of_year(year));
+        Ok(ColumnarValue::Array(Arc::new(parts)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Part;
+
+    #[test]
+    fn parts_are_those_of_postgresql() {
+        for (year, decade, century, millennium) in [
+            (2000, 200, 20, 2),
+            (2001, 200, 21, 3),
+            (1999, 199, 20, 2),
+            (1, 0, 1, 1),
+            (100, 10, 1, 1),
+            (0, 0, -1, -1),
+            (-1, -1, -1, -1),
+            (-99, -10, -1, -1),
+            (-100, -10, -2, -1),
+            (-10, -1, -1, -1),
+        ] {
+            let parts = [Part::Decade, Part::Century, Part::Millennium].map(|part| part.of_year(year));
+            assert_eq!(parts, [decade, century, millennium], "{year}");
+        }
+    }
+}
