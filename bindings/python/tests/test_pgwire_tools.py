@@ -88,6 +88,88 @@ def test_columns_of_the_catalogs_have_postgresqls_types(pg, binary):
         assert (cursor.description[0].type_code, cursor.fetchone()) == (1005, ([1],))
 
 
+NAMES = ["a", "b"]
+COLUMNS = "FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
+
+
+@pytest.mark.parametrize(
+    ("sql", "oid", "value"),
+    [
+        (f"SELECT array_agg(attname ORDER BY attnum) {COLUMNS}", 1003, NAMES),
+        (f"SELECT c.n FROM (SELECT array_agg(attname ORDER BY attnum) AS n {COLUMNS}) c", 1003, NAMES),
+        (f"SELECT array(SELECT attname {COLUMNS} ORDER BY attnum)", 1003, NAMES),
+        (f"SELECT unnest(array_agg(attname ORDER BY attnum)) {COLUMNS} LIMIT 1", 19, "a"),
+        (f"SELECT array_agg(attnum ORDER BY attnum) {COLUMNS}", 1005, [1, 2]),
+        (f"SELECT array_agg(DISTINCT attrelid) = ARRAY['t'::regclass::oid] {COLUMNS}", 16, True),
+        ("SELECT ARRAY[relname, relname] FROM pg_class WHERE relname = 't'", 1003, ["t", "t"]),
+        ("SELECT coalesce(relname, relname) FROM pg_class WHERE relname = 't'", 19, "t"),
+        ("SELECT CASE WHEN relkind = 'r' THEN relname END FROM pg_class WHERE relname = 't'", 19, "t"),
+        ("SELECT relname FROM pg_class WHERE relname = 't' UNION SELECT relname FROM pg_class WHERE false", 19, "t"),
+        ("WITH w AS (SELECT relname AS n FROM pg_class) SELECT n FROM w WHERE n = 't'", 19, "t"),
+        ("SELECT current_user", 19, "ada"),
+        ("SELECT current_database()", 19, "ada"),
+        ("SELECT current_schemas(false)", 1003, ["main"]),
+        ("SELECT relname || '' FROM pg_class WHERE relname = 't'", 1043, "t"),
+        ("SELECT array_agg('x'::varchar)", 1015, ["x"]),
+        ("SELECT table_name::varchar FROM information_schema.tables WHERE table_name = 't'", 1043, "t"),
+    ],
+)
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("prepare", [False, True])
+def test_names_in_the_catalogs_stay_names(pg, sql, oid, value, binary, prepare):
+    pg.execute("CREATE TABLE t (a INTEGER, b INTEGER)")
+    with pg.cursor(binary=binary) as cursor:
+        cursor.execute(sql, prepare=prepare)
+        assert (cursor.description[0].type_code, cursor.fetchone()[0]) == (oid, value)
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_groups_by_a_primary_key_have_the_other_columns(pg, prepare):
+    pg.execute("CREATE TABLE author (id INTEGER PRIMARY KEY, name VARCHAR)")
+    pg.execute("CREATE TABLE book (id INTEGER PRIMARY KEY, author INTEGER, price INTEGER)")
+    pg.execute("INSERT INTO author VALUES (1, 'Ann'), (2, 'Bob')")
+    pg.execute("INSERT INTO book VALUES (1, 1, 10), (2, 1, 20)")
+    sql = (
+        "SELECT a.id, a.name, sum(b.price) + %s FROM author a LEFT JOIN book b ON b.author = a.id "
+        "GROUP BY a.id HAVING a.name <> %s ORDER BY a.name DESC"
+    )
+    cursor = pg.execute(sql, [1, "Cid"], prepare=prepare)
+    assert cursor.fetchall() == [(2, "Bob", None), (1, "Ann", 31)]
+    oid = pg.execute("SELECT 'author'::regclass::oid").fetchone()[0]
+    assert origins(cursor) == [(oid, 1), (oid, 2), (0, 0)]
+    with pytest.raises(psycopg.errors.GroupingError):
+        pg.execute("SELECT name FROM author GROUP BY name || ''", prepare=prepare)
+    # A view is planned by its definition, and is no table itself.
+    pg.execute("CREATE VIEW v AS SELECT id, name, count(*) AS n FROM author GROUP BY id")
+    assert pg.execute("SELECT max(n) FROM v", prepare=prepare).fetchone() == (1,)
+    with pytest.raises(psycopg.errors.GroupingError):
+        pg.execute("SELECT id, name FROM v GROUP BY id", prepare=prepare)
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+@pytest.mark.parametrize("binary", [False, True])
+def test_texts_beside_booleans_are_booleans(pg, prepare, binary):
+    pg.execute("CREATE TABLE f (id INTEGER, b BOOLEAN)")
+    pg.execute("INSERT INTO f VALUES (1, true), (2, false), (3, NULL)")
+    for form, parameters, expected in [
+        ("SELECT id FROM f WHERE b = 'f'", [], [2]),
+        ("SELECT id FROM f WHERE b = %s", ["no"], [2]),
+        ("SELECT id FROM f WHERE b IN (%s, 'off')", ["t"], [1, 2]),
+        ("SELECT id FROM f WHERE b = ANY (%s) ORDER BY id", [[True, False]], [1, 2]),
+        ("SELECT coalesce(b, %s) FROM f ORDER BY id", ["y"], [True, False, True]),
+        ("SELECT CASE WHEN id = 1 THEN %s ELSE b END FROM f ORDER BY id", ["0"], [False, False, None]),
+        ("SELECT b = 't' FROM f ORDER BY id", [], [True, False, None]),
+        ("SELECT CASE b WHEN %s THEN 1 ELSE 0 END FROM f ORDER BY id", ["1"], [1, 0, 0]),
+    ]:
+        with pg.cursor(binary=binary) as cursor:
+            rows = cursor.execute(form, parameters, prepare=prepare).fetchall()
+            assert [value for (value,) in rows] == expected, form
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+        pg.execute("SELECT id FROM f WHERE b = 'maybe'", prepare=prepare)
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+        pg.execute("SELECT id FROM f WHERE b = %s", ["maybe"], prepare=prepare)
+
+
 def test_functions_give_rows_side_by_side(pg):
     def rows(sql):
         return pg.execute(sql).fetchall()

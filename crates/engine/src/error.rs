@@ -114,6 +114,15 @@ pub(crate) fn is_of_twice_named(error: &DataFusionError) -> bool {
     }
 }
 
+/// Whether DataFusion refuses a column beside aggregates that is not in GROUP BY.
+pub(crate) fn is_of_groups(error: &DataFusionError) -> bool {
+    says_of_groups(&error.find_root().message())
+}
+
+fn says_of_groups(message: &str) -> bool {
+    ["must be in GROUP BY", "must appear in the GROUP BY"].iter().any(|words| message.contains(words))
+}
+
 /// So many of something, as in a sentence.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -366,8 +375,7 @@ fn plan_error(message: &str) -> Error {
     } else {
         ErrorKind::Syntax
     };
-    const OF_GROUPS: [&str; 2] = ["must be in GROUP BY", "must appear in the GROUP BY"];
-    if OF_GROUPS.iter().any(|words| message.contains(words))
+    if says_of_groups(message)
         && let Some(column) = between(message, "column \"", "\"")
     {
         let name = column.rsplit('.').next().unwrap_or(column);

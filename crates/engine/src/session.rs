@@ -29,7 +29,7 @@ use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
     aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, rules, shared,
-    text_function, time_zone,
+    text_function, time_zone, truth,
 };
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -443,6 +443,7 @@ impl Session {
         context.register_udf(operand::function());
         context.register_udf(time_zone::function());
         context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
+        context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;
         let clock = Arc::default();
         function::register(&context, &clock);
         text_function::register(&context);

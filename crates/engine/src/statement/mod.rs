@@ -23,6 +23,7 @@ mod expression;
 mod forms;
 mod gate;
 mod given;
+mod group_keys;
 mod grouping;
 mod having;
 mod index;
