@@ -300,13 +300,14 @@ fn cast_error(message: &str) -> Error {
     {
         return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
     }
-    if let Some((text, shown)) =
-        message.strip_prefix("Cannot cast string '").and_then(|rest| rest.rsplit_once("' to value of "))
+    if let Some((text, shown)) = ["Cannot cast string '", "Cannot cast value '"]
+        .iter()
+        .find_map(|beginning| message.strip_prefix(beginning)?.rsplit_once("' to value of "))
     {
         let shown = shown_type(shown.trim_end_matches(" type"));
         return match text.trim().parse::<i128>() {
-            Ok(_) => of(format!("{text} is out of range of {shown}"), "22003"),
-            Err(_) => of(format!("'{text}' is not of type {shown}"), "22P02"),
+            Ok(_) if shown != "BOOLEAN" => of(format!("{text} is out of range of {shown}"), "22003"),
+            _ => of(format!("'{text}' is not of type {shown}"), "22P02"),
         };
     }
     if let Some((value, shown)) =

@@ -23,7 +23,7 @@ use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::spill::SpillFiles;
-use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
+use crate::statement::{Attempt, Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
 use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
@@ -334,6 +334,7 @@ pub struct Session {
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
+    pub(crate) attempt: Mutex<Option<Attempt>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
@@ -467,6 +468,7 @@ impl Session {
             sequences,
             remembered: Mutex::default(),
             prepared: Mutex::default(),
+            attempt: Mutex::default(),
             settings,
             locks,
             transaction: Mutex::default(),

@@ -1,6 +1,7 @@
 //! Statements that the planner refuses for their names, which mean something all the same: columns of one name beside each other,
 //! names that are the columns' but for capitals, names that the same SELECT has given, and columns that the keys of GROUP BY decide.
 
+use super::apart;
 use super::around::{first_select, schema_of};
 use super::ddl::fold;
 use super::group_keys;
@@ -57,7 +58,7 @@ impl Repair {
         let changed = match culprit {
             _ if is_twice && !self.is_apart => {
                 self.is_apart = true;
-                tell_apart(state, statement).await
+                tell_apart(state, statement).await || apart::name_around(statement)
             }
             Some(Culprit::Unknown(unknown)) => mend(statement, &unknown),
             _ if is_of_groups(error) => return self.grouped(state).await,
