@@ -111,7 +111,7 @@ COLUMNS = "FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
         ),
         ("WITH w AS (SELECT relname AS n FROM pg_class) SELECT n FROM w WHERE n = 't'", 19, "t"),
         ("SELECT current_user", 19, "ada"),
-        ("SELECT current_database()", 19, "ada"),
+        ("SELECT current_database()", 19, "hypostyle"),
         ("SELECT current_schemas(false)", 1003, ["main"]),
         ("SELECT relname || '' FROM pg_class WHERE relname = 't'", 1043, "t"),
         ("SELECT array_agg('x'::varchar)", 1015, ["x"]),
@@ -172,6 +172,27 @@ def test_texts_beside_booleans_are_booleans(pg, prepare, binary):
         pg.execute("SELECT id FROM f WHERE b = 'maybe'", prepare=prepare)
     with pytest.raises(psycopg.errors.InvalidTextRepresentation):
         pg.execute("SELECT id FROM f WHERE b = %s", ["maybe"], prepare=prepare)
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_columns_are_listed_in_their_order(pg, prepare):
+    types = {"d": "TIMESTAMP", "c": "VARCHAR", "b": "DOUBLE", "a": "BIGINT", "e": "BOOLEAN", "f": "VARCHAR"}
+    columns = ", ".join(f"{name} {of}" for name, of in types.items())
+    pg.execute(f"CREATE TABLE t ({columns})")
+    for sql in [
+        "SELECT a.attname, t.typname FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class c "
+        "ON a.attrelid = c.oid JOIN pg_catalog.pg_type AS t ON a.atttypid = t.oid "
+        "WHERE a.attnum > 0 AND c.relname LIKE %s",
+        "SELECT c.column_name FROM information_schema.columns c JOIN information_schema.tables t "
+        "ON c.table_name = t.table_name AND c.table_schema = t.table_schema JOIN pg_type p "
+        "ON p.typname = c.udt_name WHERE t.table_name = %s",
+    ]:
+        assert [row[0] for row in pg.execute(sql, ["t"], prepare=prepare)] == list(types)
+    # What is asked for goes before.
+    sql = "SELECT attname FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attname"
+    assert [row[0] for row in pg.execute(sql, prepare=prepare)] == sorted(types)
+    count = "SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
+    assert pg.execute(count, prepare=prepare).fetchone() == (6,)
 
 
 def test_errors_of_keys_tell_the_key(pg):

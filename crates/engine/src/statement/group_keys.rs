@@ -248,11 +248,20 @@ impl VisitorMut for Completing<'_> {
 impl Completing<'_> {
     /// The columns that are named beside GROUP BY, are none of its keys, and are decided by these.
     fn decided(&self, select: &Select, order: Option<&OrderBy>) -> Vec<Expr> {
-        let keys = plain_keys(select).unwrap_or_default().iter().flat_map(parts_of);
-        let grouped: BTreeSet<Place> =
-            keys.filter_map(|key| grouped_by(&self.tables, key, &select.projection)).collect();
+        let column = |key: &Expr| grouped_by(&self.tables, key, &select.projection);
+        let (mut always, mut sometimes) = (BTreeSet::new(), BTreeSet::new());
+        for key in plain_keys(select).unwrap_or_default() {
+            match key {
+                // NULL in the groups of some sets, whatever decides it.
+                Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+                    sometimes.extend(sets.iter().flatten().filter_map(column));
+                }
+                Expr::Tuple(keys) => always.extend(keys.iter().filter_map(column)),
+                key => always.extend(column(key)),
+            }
+        }
         let is_decided =
-            |table: usize| self.tables[table].key.iter().all(|column| grouped.contains(&(table, *column)));
+            |table: usize| self.tables[table].key.iter().all(|column| always.contains(&(table, *column)));
         let mut names = Names { completing: self, aggregates: 0, found: BTreeSet::new() };
         names.of_wildcards(&select.projection);
         let _all = select.projection.visit(&mut names);
@@ -261,21 +270,14 @@ impl Completing<'_> {
         let _all = select.qualify.visit(&mut names);
         let _all = select.named_window.visit(&mut names);
         let _all = order.map(|order| order.visit(&mut names));
-        let added = names.found.difference(&grouped).filter(|(table, _)| is_decided(*table));
+        let is_key = |place: &Place| always.contains(place) || sometimes.contains(place);
+        let added = names.found.iter().filter(|place| is_decided(place.0) && !is_key(place));
         let written = |(table, column): &Place| {
             let Keyed { called, columns, .. } = &self.tables[*table];
             let name = Ident::with_quote('"', columns[*column].as_str());
             Expr::CompoundIdentifier(called.iter().cloned().chain([name]).collect())
         };
         added.map(written).collect()
-    }
-}
-
-/// The keys that are written as one in parentheses.
-fn parts_of(key: &Expr) -> &[Expr] {
-    match key {
-        Expr::Tuple(keys) => keys,
-        other => std::slice::from_ref(other),
     }
 }
 
