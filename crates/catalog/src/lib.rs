@@ -10,6 +10,7 @@ pub mod information_schema;
 pub mod origin;
 pub mod pg_catalog;
 pub mod planning_error;
+pub mod primary_key;
 pub mod scope;
 pub mod sequence;
 pub mod sequence_default;

@@ -8,7 +8,7 @@
 use crate::advisory;
 use crate::advisory::{Locks, SessionLocks};
 use crate::planner::Planners;
-use crate::statement::{Explicit, Prepared, Remembered};
+use crate::statement::{Attempt, Explicit, Prepared, Remembered};
 use ::hypostyle_files as file;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -25,6 +25,7 @@ use futures::{Future, FutureExt, StreamExt};
 use hypostyle_catalog::databases::{Databases, SEARCH, TableResolver};
 use hypostyle_catalog::origin::Origin;
 use hypostyle_catalog::pg_catalog::settings::Settings;
+use hypostyle_catalog::primary_key::key_of;
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use hypostyle_catalog::sequence::Sequences;
 use hypostyle_error::from_datafusion;
@@ -42,8 +43,9 @@ use hypostyle_expr::meter::{Ledger, Meter};
 use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{
     aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, text_function,
-    time_zone,
+    time_zone, truth,
 };
+use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::json_alias::Unaliased;
 use hypostyle_plan::{common_table as shared, rules};
 use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
@@ -331,6 +333,7 @@ pub struct Session {
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
+    pub(crate) attempt: Mutex<Option<Attempt>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
@@ -399,6 +402,7 @@ impl Session {
             .with_default_catalog_and_schema(SEARCH, SEARCH)
             .with_extension(counters.clone())
             .with_extension(meter.clone())
+            .with_extension(Arc::new(PrimaryKeys(key_of)))
             .with_extension(Arc::new(identity.privileges))
             .with_extension(settings.clone());
         share_work(config.options_mut(), engine.options().threads);
@@ -441,6 +445,7 @@ impl Session {
         context.register_udf(operand::function());
         context.register_udf(time_zone::function());
         context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
+        context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;
         let clock = Arc::default();
         function::register(&context, &clock);
         text_function::register(&context);
@@ -464,6 +469,7 @@ impl Session {
             sequences,
             remembered: Mutex::default(),
             prepared: Mutex::default(),
+            attempt: Mutex::default(),
             settings,
             locks,
             transaction: Mutex::default(),

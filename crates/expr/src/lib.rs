@@ -36,6 +36,7 @@ pub mod text_function;
 pub mod time_difference;
 pub mod time_part;
 pub mod time_zone;
+pub mod truth;
 pub mod types;
 pub mod value_keys;
 pub mod walk;

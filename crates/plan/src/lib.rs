@@ -8,6 +8,7 @@ pub mod common_table;
 pub mod dependencies;
 pub mod expansion;
 pub mod filters;
+pub mod group_keys;
 pub mod join_condition;
 pub mod json_alias;
 pub mod lateral;

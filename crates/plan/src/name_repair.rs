@@ -1,6 +1,7 @@
 //! Statements that the planner refuses for their names, which mean something all the same: columns of one name beside each other,
-//! names that are the columns' but for capitals, and names that the same SELECT has given.
+//! names that are the columns' but for capitals, names that the same SELECT has given, and columns that the keys of GROUP BY decide.
 
+use crate::group_keys;
 use crate::surroundings::{first_select, schema_of};
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
@@ -15,7 +16,8 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::tokenizer::Location;
 use hypostyle_error::column_name::{ONE_OF, unmarked_name};
 use hypostyle_error::culprit::{Culprit, Unknown, culprit};
-use hypostyle_error::is_of_twice_named;
+use hypostyle_error::{is_of_groups, is_of_twice_named};
+use hypostyle_sql::beside_lists as apart;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::walk_mut;
@@ -34,11 +36,13 @@ pub struct Repair {
     tries: usize,
     /// Whether columns of one name were told apart.
     pub is_apart: bool,
+    /// Whether the keys of GROUP BY were completed.
+    is_grouped: bool,
 }
 
 impl Repair {
     pub fn of(statement: &DfStatement) -> Self {
-        Self { statement: statement.clone(), tries: 0, is_apart: false }
+        Self { statement: statement.clone(), tries: 0, is_apart: false, is_grouped: false }
     }
 
     pub fn statement(&self) -> DfStatement {
@@ -54,12 +58,20 @@ impl Repair {
         let changed = match culprit {
             _ if is_twice && !self.is_apart => {
                 self.is_apart = true;
-                tell_apart(state, statement).await
+                tell_apart(state, statement).await || apart::name_around(statement)
             }
             Some(Culprit::Unknown(unknown)) => mend(statement, &unknown),
+            _ if is_of_groups(error) => return self.grouped(state).await,
             _ => false,
         };
         changed.then(|| self.statement.clone())
+    }
+
+    /// The statement with all the keys in GROUP BY that those in it decide.
+    pub async fn grouped(&mut self, state: &SessionState) -> Option<DfStatement> {
+        let statement = inner_of(&mut self.statement).filter(|_| !self.is_grouped)?;
+        self.is_grouped = true;
+        group_keys::complete(state, statement).await.then(|| self.statement.clone())
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
 use crate::name_repair::{Repair, telling_places, with_own_names};
-use crate::{expansion, levels, multiset, named_columns, natural_join};
+use crate::{expansion, group_keys, levels, multiset, named_columns, natural_join};
 use datafusion::common::DFSchema;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -38,6 +38,11 @@ pub async fn plan_written_out(
         {
             plan = plan_once(&state, mended).await;
         }
+    }
+    if plan.as_ref().is_ok_and(group_keys::is_incomplete)
+        && let Some(grouped) = repair.grouped(state).await
+    {
+        plan = plan_once(state, grouped).await;
     }
     match repair.is_apart {
         true => plan.and_then(with_own_names),

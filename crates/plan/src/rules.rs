@@ -18,7 +18,7 @@ use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, cast, common_type, comparison, extreme, field, interval, interval_part,
     lag_default as shift, nan, operand, ranking, rounding, shifted_sums as shifted, time_difference,
-    time_part, time_zone, value_keys,
+    time_part, time_zone, truth, value_keys,
 };
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ const AS_WRITTEN: &[Rewrite] = &[
     common_type::with_doubles,
     arithmetic::divided,
     rounding::of_decimals,
+    truth::beside_texts,
     comparison::with_uuids,
     comparison::in_wider_type,
     comparison::joined_bytes,

@@ -4,6 +4,7 @@ use crate::planning::{plan_statement, plan_written_out};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visitor, With,
@@ -135,11 +136,18 @@ fn first<B>(
 /// # Errors
 /// Those of planning it.
 pub async fn schema_of(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
-    let plan = Box::pin(plan_statement(state, statement_of(query))).await?;
-    Ok(plan.schema().clone())
+    plan_of(state, query).await.map(|plan| plan.schema().clone())
 }
 
-/// The same of a query in which only its own SELECT is left to be written out.
+/// The plan of a query.
+///
+/// # Errors
+/// Those of planning it.
+pub async fn plan_of(state: &SessionState, query: Query) -> Result<LogicalPlan> {
+    Box::pin(plan_statement(state, statement_of(query))).await
+}
+
+/// The columns of a query in which only its own SELECT is left to be written out.
 ///
 /// # Errors
 /// Those of planning it.

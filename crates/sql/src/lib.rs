@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod array_subquery;
+pub mod beside_lists;
 pub mod call;
 pub mod calls;
 pub mod cast_operand;

@@ -2,6 +2,7 @@
 
 mod alter;
 mod attach;
+mod attempt;
 mod backup;
 mod column;
 mod completion;
@@ -34,6 +35,7 @@ mod transaction;
 mod values;
 mod write;
 
+pub(crate) use attempt::Attempt;
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
 pub use settings::{parse_bytes, system_memory};
@@ -327,7 +329,14 @@ impl Session {
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
+            Statement::CreateFunction(function) if let Some(attempt) = Attempt::of(&function) => {
+                Ok(self.keep_attempt(attempt))
+            }
+            Statement::DropFunction(drop) if self.drop_attempt(&drop) => Ok(DONE),
             Statement::Query(mut query) => {
+                if let Some(outcome) = self.call_attempt(&mut query)? {
+                    return Ok(outcome);
+                }
                 if let Some(outcome) = self.whole_table(&query)? {
                     return Ok(outcome);
                 }

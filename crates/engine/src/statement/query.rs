@@ -32,6 +32,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use hypostyle_catalog::databases::{WITH_POSITIONS, search_from};
 use hypostyle_catalog::origin::{origins, origins_of_table};
+use hypostyle_catalog::pg_catalog::in_order;
 use hypostyle_catalog::planning_error::planning_error;
 use hypostyle_catalog::scope::Name;
 use hypostyle_error::from_datafusion;
@@ -580,7 +581,8 @@ impl Planning {
             return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
                 .with_sqlstate("07001"));
         }
-        Ok((in_own_forms(plan).map_err(from_datafusion)?, state))
+        let plan = in_own_forms(plan).and_then(in_order).map_err(from_datafusion)?;
+        Ok((plan, state))
     }
 }
 
