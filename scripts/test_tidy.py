@@ -67,6 +67,30 @@ def test_a_module_imports_the_children_that_it_names():
     }
 
 
+def test_tests_and_visibility_are_no_imports():
+    modules = {"a", "b"}
+    text = "pub(in crate::b) fn f() {}\n#[cfg(test)]\nmod tests {\n    use crate::b::B;\n}\n"
+    assert tidy.imports_of(text, "a", modules) == set()
+    assert tidy.imports_of("#[cfg(test)]\nmod fuzz;\nuse crate::b::B;\n", "a", modules) == {"b"}
+
+
+def test_modules_are_files_beside_a_root_and_beneath_any_other(tmp_path):
+    file = tmp_path / "main.rs"
+    file.write_text('mod one;\npub(crate) mod two;\n#[path = "../other.rs"]\nmod three;\nmod four {}\n')
+    names = ["one.rs", "one/mod.rs", "two.rs", "two/mod.rs"]
+    other = (tmp_path / "../other.rs").resolve()
+    assert list(tidy.modules_of(file, True)) == [*(tmp_path / name for name in names), other]
+    beneath = list(tidy.modules_of(file, False))
+    assert beneath == [*(tmp_path / "main" / name for name in names), other]
+
+
+def test_the_places_of_unsafe_code_are_read():
+    places = tidy.allowed_unsafe_places()
+    assert "crates/io" in places and "bindings" in places
+    assert "scripts/tidy.py" not in places
+    assert "crates/io/src/mapping.rs" in tidy.unsafe_places()
+
+
 def test_circles_are_found():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}, "g": set()}
     assert sorted(map(sorted, tidy.circles(graph))) == [["a", "b", "c"], ["d", "e"]]

@@ -60,6 +60,9 @@ FORBIDDEN = {
     "hypostyle": ("hypostyle-server",),
     "hypostyle-adbc": ("hypostyle-server",),
 }
+# Crates whose folders import each other until they are cut into several.
+UNDIVIDED = ("crates/engine/",)
+
 # Crates that may link everything that is below them.
 FREE = frozenset(
     {"hypostyle-server", "hypostyle-cli", "hypostyle-python", "hypostyle-bench", "hypostyle-tests"}
@@ -129,9 +132,16 @@ def module_of(path: Path, source: Path) -> str:
     return "::".join(parts)
 
 
+def without_tests(text: str) -> str:
+    """A file without the module of its tests, which ends it."""
+    return re.split(r"^#\[cfg\(test\)\]\nmod \w+ \{", text, maxsplit=1, flags=re.MULTILINE)[0]
+
+
 def imports_of(text: str, module: str, modules: set[str]) -> set[str]:
     """The modules of its crate that a file names: by `crate::` or `super::`, or as its own children."""
     parent = module.rpartition("::")[0]
+    # Who may see something is no import.
+    text = re.sub(r"\bpub\(in [\w:]+\)", "pub", without_tests(text))
     found = set()
     for start, rest in re.findall(r"\b(crate|super)::((?:\w+::)*(?:\w+|\{[^;]*?\}))", text):
         base = "" if start == "crate" else parent
@@ -179,18 +189,32 @@ def circles(graph: dict[str, set[str]]) -> list[set[str]]:
     return found
 
 
-def largest_circle() -> int:
-    """The files of the largest circle of imports within a crate."""
-    largest = 0
+def circles_of_files() -> Iterator[set[Path]]:
+    """The files that import each other, crate by crate. The crate's root names all of its modules."""
     for source in sorted(ROOT.glob("crates/*/src")) + sorted(ROOT.glob("bindings/*/src")):
-        files = {module_of(path, source): path for path in source.rglob("*.rs")}
+        files = {module_of(path, source): path for path in sorted(source.rglob("*.rs"))}
         graph = {
             module: imports_of(path.read_text(), module, set(files)) - {""}
             for module, path in files.items()
             if module
         }
-        largest = max([largest, *(len(circle) for circle in circles(graph))])
-    return largest
+        for circle in circles(graph):
+            yield {files[module] for module in circle}
+
+
+def largest_circle() -> int:
+    """The files of the largest circle of imports within a crate."""
+    return max((len(circle) for circle in circles_of_files()), default=0)
+
+
+def circles_across_folders() -> list[str]:
+    """The circles of imports whose files are in several folders: the folders have no order then."""
+    return [
+        ", ".join(sorted(name_of(path) for path in circle))
+        for circle in circles_of_files()
+        if len({path.parent for path in circle}) > 1
+        and not any(name_of(path).startswith(UNDIVIDED) for path in circle)
+    ]
 
 
 def counts() -> dict[str, int]:
@@ -254,18 +278,80 @@ def unsafe_places() -> set[str]:
     """The product's files that have unsafe code."""
     code = re.compile(r"^[^/\"]*\bunsafe\b\s*(?:\{|impl|fn|extern)", re.MULTILINE)
     product = (
-        (path, path.read_text().partition("#[cfg(test)]\nmod ")[0]) for path in sources() if is_product(path)
+        (path, without_tests(path.read_text())) for path in sources() if is_product(path)
     )
     return {name_of(path) for path, text in product if code.search(text)}
 
 
-def stray_unsafe_code() -> list[str]:
-    """The files with unsafe code that are in none of the places that ARCHITECTURE.md lists for it."""
+def allowed_unsafe_places() -> list[str]:
+    """The files and folders that ARCHITECTURE.md lists for unsafe code."""
     paragraph = re.search(r"`unsafe` is in (.+?)\n\n", (ROOT / "ARCHITECTURE.md").read_text(), re.DOTALL)
-    allowed = re.findall(r"`([\w/.-]+)`", paragraph[1]) if paragraph else []
-    return [
-        place for place in sorted(unsafe_places()) if not any(place.startswith(prefix) for prefix in allowed)
-    ]
+    # The list ends with its sentence.
+    return re.findall(r"`([\w/.-]+)`", paragraph[1].split(". ")[0]) if paragraph else []
+
+
+def stray_unsafe_code() -> list[str]:
+    """The files with unsafe code that ARCHITECTURE.md does not list, and what it lists without need."""
+    allowed, found = allowed_unsafe_places(), sorted(unsafe_places())
+    stray = [place for place in found if not any(place.startswith(prefix) for prefix in allowed)]
+    idle = [prefix for prefix in allowed if not any(place.startswith(prefix) for place in found)]
+    return stray + [f"{prefix} has none" for prefix in idle]
+
+
+# Files that Cargo finds by their names.
+ROOTS = ("src/lib.rs", "src/main.rs", "build.rs", "examples/*.rs", "tests/*.rs", "tests/*/main.rs")
+
+
+def roots() -> list[Path]:
+    """The files that Cargo compiles by themselves: each names its modules."""
+    found = []
+    for manifest in [*ROOT.glob("*/Cargo.toml"), *ROOT.glob("*/*/Cargo.toml")]:
+        folder = manifest.parent
+        for pattern in ROOTS:
+            found += folder.glob(pattern)
+        paths = re.findall(r'^path = "(.+\.rs)"', manifest.read_text(), re.MULTILINE)
+        found += [(folder / path).resolve() for path in paths]
+    return found
+
+
+def modules_of(path: Path, is_root: bool) -> Iterator[Path]:
+    """The files that may be the modules that a file declares."""
+    folder = path.parent if is_root or path.stem == "mod" else path.with_suffix("")
+    declared = r'^\s*(?:#\[path = "(.+)"\]\n)?\s*(?:pub(?:\([\w: ]+\))? )?mod (\w+);'
+    for other, name in re.findall(declared, path.read_text(), re.MULTILINE):
+        if other:
+            yield (path.parent / other).resolve()
+        else:
+            yield from (folder / f"{name}.rs", folder / name / "mod.rs")
+
+
+def forgotten_files() -> list[str]:
+    """The files that no other one declares as its module, so that they are never compiled, nor run as tests."""
+    first = set(roots())
+    reached, work = set(), list(first)
+    while work:
+        path = work.pop()
+        if path not in reached and path.is_file():
+            reached.add(path)
+            work.extend(modules_of(path, path in first))
+    return [name_of(path) for path in sources() if path not in reached]
+
+
+def unforbidden_unsafe_code() -> list[str]:
+    """The crates without unsafe code that do not forbid it."""
+    places = unsafe_places()
+    found = []
+    for source in [*ROOT.glob("*/src"), *ROOT.glob("*/*/src")]:
+        root = next((source / name for name in ("lib.rs", "main.rs") if (source / name).is_file()), None)
+        has_unsafe = any(place.startswith(name_of(source) + "/") for place in places)
+        if (
+            root is not None
+            and not has_unsafe
+            and not name_of(source).startswith(UNDIVIDED)
+            and "#![forbid(unsafe_code)]" not in root.read_text()
+        ):
+            found.append(name_of(root))
+    return found
 
 
 def forbidden_dependencies() -> list[str]:
@@ -305,6 +391,9 @@ FAULTS = {
     "sections that are cited and not there": missing_sections,
     "modules that ARCHITECTURE.md names and that are not there": missing_modules,
     "unsafe code outside the places that ARCHITECTURE.md names": stray_unsafe_code,
+    "crates without unsafe code that do not forbid it": unforbidden_unsafe_code,
+    "files that are never compiled": forgotten_files,
+    "circles of imports across folders": circles_across_folders,
     "crates that link what they must not know": forbidden_dependencies,
 }
 

@@ -4,6 +4,8 @@
 //! Timings are printed nowhere here: a subcommand that measures writes its samples as JSON, and the Python script
 //! of the same name in `bench/` reports them beside the other peers.
 
+#![forbid(unsafe_code)]
+
 mod commits;
 mod datafusion_peer;
 mod design_space;

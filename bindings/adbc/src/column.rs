@@ -1,9 +1,8 @@
 //! Columns of tables, with what ODBC and JDBC want to know of them.
 
-use crate::connection::texts;
 use crate::error::Result;
 use crate::nested;
-use crate::objects::Place;
+use crate::query::{Place, texts};
 use crate::session::Session;
 use arrow_array::{ArrayRef, BooleanArray, Int16Array, Int32Array, new_null_array};
 use arrow_schema::DataType;

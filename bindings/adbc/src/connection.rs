@@ -1,22 +1,18 @@
 //! Connections: options, transactions, statements, and what the database says about itself.
 
 use crate::cancel::Mark;
-use crate::error::{Result, invalid_argument, invalid_state, not_implemented};
+use crate::error::{Result, invalid_argument, not_implemented};
 use crate::option;
+use crate::query::{Reader, current, one_batch, quoted};
 use crate::session::Session;
 use crate::statement::Statement;
 use crate::{info, objects, statistics};
-use adbc_core::error::Error;
 use adbc_core::options::{InfoCode, ObjectDepth, OptionConnection, OptionValue};
 use adbc_core::{CancelHandle, Optionable, constants as adbc};
-use arrow_array::{Array, RecordBatch, RecordBatchReader, StringArray};
-use arrow_cast::cast;
-use arrow_schema::{DataType, Schema};
+use arrow_schema::Schema;
 use hypostyle::Parameters;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-pub type Reader = Box<dyn RecordBatchReader + Send + 'static>;
 
 const KNOWN: [&str; 5] = [
     adbc::ADBC_CONNECTION_OPTION_AUTOCOMMIT,
@@ -66,46 +62,6 @@ impl Drop for Connection {
     fn drop(&mut self) {
         self.session.close();
     }
-}
-
-/// A name as SQL takes it, whatever is in it.
-pub fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
-/// The catalog and the schema of names that have none.
-pub fn current(session: &Session) -> Result<(String, String)> {
-    let sql = "SELECT current_database(), current_schema()";
-    let rows = texts(session, sql, Parameters::None)?;
-    match rows.into_iter().next().as_deref() {
-        Some([Some(catalog), Some(schema)]) => Ok((catalog.clone(), schema.clone())),
-        _ => Err(crate::error::internal("a session without a current database")),
-    }
-}
-
-/// All rows of a query, as text.
-pub fn texts(session: &Session, sql: &str, parameters: Parameters) -> Result<Vec<Vec<Option<String>>>> {
-    let mark = Mark::default();
-    let result = session.execute(&mark, sql, parameters)?;
-    let batches = session.call(&mark, |_| result.record_batches())?;
-    let mut rows = Vec::new();
-    for batch in &batches {
-        let columns = batch.columns().iter().map(|column| cast(column, &DataType::Utf8));
-        let columns = columns.collect::<Result<Vec<_>, _>>().map_err(Error::from)?;
-        let columns: Vec<&StringArray> =
-            columns.iter().filter_map(|column| column.as_any().downcast_ref()).collect();
-        let value = |column: &&StringArray, row| column.is_valid(row).then(|| column.value(row).to_string());
-        rows.extend(
-            (0..batch.num_rows()).map(|row| columns.iter().map(|column| value(column, row)).collect()),
-        );
-    }
-    Ok(rows)
-}
-
-/// One batch as a whole result.
-pub fn one_batch(batch: RecordBatch) -> Reader {
-    let schema = batch.schema();
-    Box::new(arrow_array::RecordBatchIterator::new([Ok(batch)], schema))
 }
 
 impl Optionable for Connection {
@@ -229,13 +185,5 @@ impl adbc_core::Connection for Connection {
 
     fn read_partition(&self, _: impl AsRef<[u8]>) -> Result<Reader> {
         Err(not_implemented("results are not partitioned; execute the statement"))
-    }
-}
-
-/// For statements whose connection has been released.
-pub fn check_open(session: &Session) -> Result<()> {
-    match session.connection().is_killed() {
-        true => Err(invalid_state("the connection is closed; connect again")),
-        false => Ok(()),
     }
 }

@@ -2,10 +2,9 @@
 //!
 //! `pg_catalog` has them, of the current catalog and of temporary tables; of other attached databases they are not known.
 
-use crate::connection::{current, texts};
 use crate::error::Result;
 use crate::nested::{self, lists, member, structs};
-use crate::objects::{Place, whole};
+use crate::query::{Place, current, texts, whole};
 use crate::session::Session;
 use adbc_core::schemas::{CONSTRAINT_SCHEMA, USAGE_SCHEMA};
 use arrow_array::ArrayRef;

@@ -1,9 +1,9 @@
 //! Bulk ingestion: the rows that are bound become rows of a table, all of them or none.
 
 use crate::cancel::Mark;
-use crate::connection::{current, quoted, texts};
 use crate::error::{Result, from_database, invalid_argument, not_implemented, with_sqlstate};
 use crate::option;
+use crate::query::{current, quoted, texts};
 use crate::session::Session;
 use adbc_core::constants as adbc;
 use adbc_core::error::Status;

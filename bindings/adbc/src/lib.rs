@@ -19,6 +19,7 @@ mod objects;
 mod option;
 mod parameters;
 mod pattern;
+mod query;
 mod reader;
 mod session;
 mod statement;

@@ -4,11 +4,11 @@
 //! quite LIKE's.
 
 use crate::column::{self, Column};
-use crate::connection::texts;
 use crate::constraint::{self, Constraint};
 use crate::error::Result;
 use crate::nested::{self, lists, member, structs};
 use crate::pattern::passes;
+use crate::query::{Place, texts, whole};
 use crate::session::Session;
 use adbc_core::error::Error;
 use adbc_core::options::ObjectDepth;
@@ -50,9 +50,6 @@ struct Table {
     constraints: Option<Vec<Constraint>>,
 }
 
-/// The place of a table: catalog, schema and name.
-pub type Place = (String, String, String);
-
 pub fn table_types() -> Result<RecordBatch> {
     let types: ArrayRef = Arc::new(StringArray::from(vec![TABLE, VIEW]));
     RecordBatch::try_new(GET_TABLE_TYPES_SCHEMA.clone(), vec![types]).map_err(Error::from)
@@ -60,11 +57,6 @@ pub fn table_types() -> Result<RecordBatch> {
 
 pub fn objects(session: &Session, filter: &Filter<'_>) -> Result<RecordBatch> {
     batch(session.consistently(|| catalogs(session, filter))?)
-}
-
-/// The texts of a row of which none is NULL.
-pub fn whole<const N: usize>(row: Vec<Option<String>>) -> Option<[String; N]> {
-    row.into_iter().collect::<Option<Vec<String>>>()?.try_into().ok()
 }
 
 fn catalogs(session: &Session, filter: &Filter<'_>) -> Result<Vec<Catalog>> {

@@ -1,12 +1,12 @@
 //! Statements: a query with its parameters, or rows to ingest.
 
 use crate::cancel::Mark;
-use crate::connection::{Reader, check_open};
 use crate::error::{Result, invalid_state, not_implemented};
 use crate::export;
 use crate::ingest::Ingest;
 use crate::option;
 use crate::parameters::{RowInsert, Rows, Scanned};
+use crate::query::Reader;
 use crate::reader::{Results, conform};
 use crate::session::{Session, caught};
 use adbc_core::options::{OptionStatement, OptionValue};
@@ -328,5 +328,13 @@ impl adbc_core::Statement for Statement {
 
     fn get_cancel_handle(&self) -> Box<dyn CancelHandle> {
         Box::new(self.mark.clone())
+    }
+}
+
+/// For statements whose connection has been released.
+fn check_open(session: &Session) -> Result<()> {
+    match session.connection().is_killed() {
+        true => Err(invalid_state("the connection is closed; connect again")),
+        false => Ok(()),
     }
 }

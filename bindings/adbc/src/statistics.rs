@@ -1,10 +1,10 @@
 //! Statistics: the number of rows of each table of the current catalog, which is exact and costs nothing.
 
 use crate::cancel::Mark;
-use crate::connection::{Reader, current, one_batch};
 use crate::error::{Result, internal};
 use crate::nested::{self, lists, member, structs};
 use crate::pattern::passes;
+use crate::query::{Reader, current, one_batch};
 use crate::session::Session;
 use adbc_core::constants::ADBC_STATISTIC_ROW_COUNT_KEY;
 use adbc_core::error::Error;

@@ -1,9 +1,9 @@
 //! Connecting again to a session whose connection broke (docs/protocol.md §6.2).
 
 use crate::address::Address;
-use crate::connection::Options;
 use crate::link::{SharedHook, is_refused};
 use crate::login::{REFUSED, log_in};
+use crate::options::Options;
 use crate::progress::Meter;
 use hypostyle_transport::{Hook, Numbered, Reconnect, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};

@@ -9,7 +9,7 @@ use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, SchemaRef};
 use hypostyle_io::File;
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, Result, to_usize};
 use hypostyle_wire::{ChunkHeader, FileNode, Region, read_file_nodes};
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -53,7 +53,7 @@ impl MappedColumns {
         let name =
             |(index, descriptor)| File::from_descriptor(descriptor, &format!("file {index} of the result"));
         let files = descriptors.into_iter().enumerate().map(name).collect();
-        let (skip, rows) = (header.skip as usize, header.rows as usize);
+        let (skip, rows) = (to_usize(header.skip), to_usize(header.rows));
         let read = columns.iter().map(|_| OnceLock::new()).collect();
         Ok(Self { schema, files, columns, read, skip, rows })
     }
@@ -63,6 +63,7 @@ impl MappedColumns {
     ///
     /// # Errors
     /// `Corrupt`, naming the column.
+    #[expect(clippy::indexing_slicing, reason = "the caller names a column")]
     pub fn verify(&self, index: usize, rows: Range<usize>) -> Result<()> {
         let field = self.schema.field(index);
         let rows = self.skip + rows.start..self.skip + rows.end.min(self.rows);
@@ -93,6 +94,7 @@ impl MappedColumns {
     }
 
     /// A column over mappings of its own, which are copy-on-write when `private`. O(1) in the rows.
+    #[expect(clippy::indexing_slicing, reason = "the caller names a column")]
     pub fn column(&self, index: usize, private: bool) -> Result<ArrayRef> {
         let data_type = self.schema.field(index).data_type();
         if self.rows == 0 {
@@ -103,6 +105,7 @@ impl MappedColumns {
         Ok(make_array(data).slice(self.skip, self.rows))
     }
 
+    #[expect(clippy::indexing_slicing, reason = "`read_file_nodes` has seen that the file has come")]
     fn map(&self, region: &Region, private: bool) -> Result<Buffer> {
         if region.length == 0 {
             return Ok(Buffer::from(Vec::<u8>::new()));
@@ -112,15 +115,19 @@ impl MappedColumns {
         Ok(Buffer::from(bytes::Bytes::from_owner(mapping)))
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "`read_file_nodes` has counted the buffers and their elements"
+    )]
     fn read(&self, data_type: &DataType, nodes: &mut Iter<'_, FileNode>, private: bool) -> Result<ArrayData> {
         let node = nodes.next().ok_or_else(|| Error::protocol("an array has no files"))?;
-        let length = node.elements as usize;
+        let length = to_usize(node.elements);
         let mut builder = ArrayDataBuilder::new(data_type.clone()).len(length);
         if let Some(mask) = &node.validity {
             let bits = BooleanBuffer::new(self.map(mask, private)?, 0, length);
             // SAFETY: the count is the server's, which counted while it wrote the bits; a wrong one misleads but reads
             // no foreign memory.
-            let nulls = unsafe { NullBuffer::new_unchecked(bits, node.nulls as usize) };
+            let nulls = unsafe { NullBuffer::new_unchecked(bits, to_usize(node.nulls)) };
             builder = builder.nulls(Some(nulls));
         }
         let buffers =
@@ -145,7 +152,7 @@ impl MappedColumns {
                 let Some((count, offsets, heap)) = &node.dictionary else {
                     return Err(Error::protocol("a dictionary column has no dictionary"));
                 };
-                let (offsets, count) = (self.map(offsets, private)?, *count as usize);
+                let (offsets, count) = (self.map(offsets, private)?, to_usize(*count));
                 check_last_offset(offsets.typed_data::<i64>()[count].into(), heap.length)?;
                 let heap = self.map(heap, private)?;
                 let values = ArrayDataBuilder::new(values.as_ref().clone()).len(count);
@@ -176,6 +183,11 @@ impl MappedColumns {
 }
 
 /// Looks at some elements, and at those within them.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing,
+    reason = "the buffers are as long as the rows demand, and offsets ascend within what they point into"
+)]
 fn check(data: &ArrayData, rows: Range<usize>) -> std::result::Result<(), Flaw> {
     let buffer = |index: usize| &data.buffers()[index];
     match data.data_type() {

@@ -5,6 +5,17 @@
 //! view of them.
 
 #![deny(unsafe_op_in_unsafe_fn)]
+// Bytes come from outside: whatever they are is an error at worst.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::cast_possible_truncation,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
 
 mod address;
 mod again;
@@ -14,13 +25,15 @@ mod connection;
 mod files;
 mod link;
 mod login;
+mod options;
 mod progress;
 mod result;
 mod sending;
 
 pub use address::{Address, Tls};
-pub use connection::{AppendOptions, Connection, Hook, Options, Resolver, Table};
+pub use connection::Connection;
 pub use files::MappedColumns;
 pub use hypostyle_wire::{Chosen, Description, Gives, Role, TableEntry, Times, Transaction};
+pub use options::{AppendOptions, Hook, Options, Resolver, Table};
 pub use progress::{Meter, Progress, Running};
 pub use result::{QueryResult, Statistics};

@@ -1,7 +1,7 @@
 //! The socket of a connection, and waiting on it: progress, interrupts, and what the server asks meanwhile.
 
 use crate::asked::Named;
-use crate::connection::{Hook, Resolver};
+use crate::options::{Hook, Resolver};
 use crate::progress::Meter;
 use crate::sending::Sending;
 use arrow_buffer::Buffer;

@@ -1,7 +1,7 @@
 //! From an address to a connection that has been let in (protocol.md §1, §3).
 
 use crate::address::{Address, Place, Tls};
-use crate::connection::Options;
+use crate::options::Options;
 use hypostyle_transport::{Hook, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire as wire;

@@ -15,8 +15,8 @@ const HAS_NAN: u32 = 8;
 const OWN_CHECKSUM: usize = 60;
 
 /// The lower half of the hash, never 0: that is what releases before had there.
-fn own_checksum(record: &[u8]) -> u32 {
-    (xxh3_64(&record[..OWN_CHECKSUM]) as u32).max(1)
+fn own_checksum(record: &[u8; BLOCK_RECORD_BYTES]) -> u32 {
+    ((xxh3_64(&record[..OWN_CHECKSUM]) & 0xffff_ffff) as u32).max(1)
 }
 
 /// Checksum and synopsis of one block. The bounds' bytes are read according to the column's type.
@@ -63,9 +63,9 @@ impl BlockRecord {
     /// # Errors
     /// `Corrupt` when the length, a flag or the record's own checksum is not as §4 has it.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        if bytes.len() != BLOCK_RECORD_BYTES {
-            return Err(Error::corrupt(format!("a block record of {} bytes", bytes.len())));
-        }
+        let bytes: &[u8; BLOCK_RECORD_BYTES] = bytes
+            .try_into()
+            .map_err(|_| Error::corrupt(format!("a block record of {} bytes", bytes.len())))?;
         let flags = u32_at(bytes, 56);
         let elements = u32_at(bytes, 8);
         let nulls = u32_at(bytes, 12);
@@ -110,9 +110,10 @@ pub(crate) mod hexadecimal {
             return Err(D::Error::custom("a block record of the wrong length"));
         }
         let mut bytes = [0; BLOCK_RECORD_BYTES];
-        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digit = |c: u8| char::from(c).to_digit(16).ok_or_else(|| D::Error::custom("not hexadecimal"));
-            *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+        let wrong = || D::Error::custom("not hexadecimal");
+        let digit = |c: u8| char::from(c).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+        for (byte, [high, low]) in bytes.iter_mut().zip(text.as_bytes().as_chunks().0) {
+            *byte = digit(*high).ok_or_else(wrong)? * 16 + digit(*low).ok_or_else(wrong)?;
         }
         BlockRecord::decode(&bytes).map(Some).map_err(D::Error::custom)
     }

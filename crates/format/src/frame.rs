@@ -41,20 +41,21 @@ pub fn encode_frame(kind: FrameKind, version: Version, payload: &[u8]) -> Result
             payload.len()
         )));
     }
+    let mut header = [0; FRAME_HEADER_BYTES];
+    header[..KIND].copy_from_slice(&MAGIC);
+    header[KIND..KIND + 2].copy_from_slice(&(kind as u16).to_le_bytes());
+    header[PAYLOAD_BYTES..VERSION].copy_from_slice(&(payload.len() as u64).to_le_bytes());
+    header[VERSION..CHECKSUM].copy_from_slice(&version.0.to_le_bytes());
+    let checksum = checksum(&header, payload);
+    header[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
     let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + payload.len().next_multiple_of(ALIGNMENT));
-    bytes.extend_from_slice(&MAGIC);
-    bytes.extend_from_slice(&(kind as u16).to_le_bytes());
-    bytes.extend_from_slice(&[0; 2]);
-    bytes.extend_from_slice(&(payload.len() as u64).to_le_bytes());
-    bytes.extend_from_slice(&version.0.to_le_bytes());
-    let checksum = checksum(&bytes, payload);
-    bytes.extend_from_slice(&checksum.to_le_bytes());
+    bytes.extend_from_slice(&header);
     bytes.extend_from_slice(payload);
     bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
     Ok(bytes)
 }
 
-fn checksum(header: &[u8], payload: &[u8]) -> u64 {
+fn checksum(header: &[u8; FRAME_HEADER_BYTES], payload: &[u8]) -> u64 {
     let mut hash = Xxh3Default::new();
     hash.update(&header[..CHECKSUM]);
     hash.update(payload);
@@ -64,19 +65,16 @@ fn checksum(header: &[u8], payload: &[u8]) -> u64 {
 impl<'a> Frame<'a> {
     /// The frame at the start of `bytes`; `None` when there is no whole one.
     fn decode(bytes: &'a [u8]) -> Option<Result<Self>> {
-        if bytes.len() < FRAME_HEADER_BYTES || !bytes.starts_with(&MAGIC) {
+        let (header, rest) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>()?;
+        let payload_bytes = u64_at(header, PAYLOAD_BYTES);
+        if !header.starts_with(&MAGIC) || payload_bytes > FRAME_PAYLOAD_BYTES_MAX {
             return None;
         }
-        let payload_bytes = u64_at(bytes, PAYLOAD_BYTES);
-        if payload_bytes > FRAME_PAYLOAD_BYTES_MAX {
+        let payload = rest.get(..usize::try_from(payload_bytes).ok()?)?;
+        if checksum(header, payload) != u64_at(header, CHECKSUM) {
             return None;
         }
-        let end = FRAME_HEADER_BYTES + payload_bytes as usize;
-        let payload = bytes.get(FRAME_HEADER_BYTES..end)?;
-        if checksum(bytes, payload) != u64_at(bytes, CHECKSUM) {
-            return None;
-        }
-        let kind = match u16_at(bytes, KIND) {
+        let kind = match u16_at(header, KIND) {
             1 => FrameKind::Checkpoint,
             2 => FrameKind::Commit,
             3 => FrameKind::CommitWithAttachments,
@@ -87,7 +85,8 @@ impl<'a> Frame<'a> {
                 )));
             }
         };
-        let version = Version(u64_at(bytes, VERSION));
+        let version = Version(u64_at(header, VERSION));
+        let end = FRAME_HEADER_BYTES + payload.len();
         Some(Ok(Self { kind, version, payload, bytes: end.next_multiple_of(ALIGNMENT).min(bytes.len()) }))
     }
 }
@@ -147,11 +146,12 @@ impl Commit {
         let damaged = || Error::corrupt(format!("catalog version {}: a commit is damaged", frame.version));
         let (json, mut attached) = match frame.kind {
             FrameKind::Commit => (frame.payload, &[][..]),
-            FrameKind::CommitWithAttachments if frame.payload.len() >= 8 => {
-                let json_bytes = usize::try_from(u64_at(frame.payload, 0)).map_err(|_| damaged())?;
-                frame.payload[8..].split_at_checked(json_bytes).ok_or_else(damaged)?
+            FrameKind::CommitWithAttachments => {
+                let (json_bytes, rest) = frame.payload.split_first_chunk().ok_or_else(damaged)?;
+                let json_bytes = usize::try_from(u64::from_le_bytes(*json_bytes)).map_err(|_| damaged())?;
+                rest.split_at_checked(json_bytes).ok_or_else(damaged)?
             }
-            _ => return Err(damaged()),
+            FrameKind::Checkpoint => return Err(damaged()),
         };
         let mut commit: Self = from_json(json, frame.version)?;
         for bytes in commit.changes.iter().filter_map(Change::attachment_bytes) {
@@ -201,7 +201,7 @@ impl<'a> LogReader<'a> {
     /// # Errors
     /// `Corrupt` when a frame that was durable is missing, or a commit does not decode.
     pub fn next_commit(&mut self) -> Result<Option<Commit>> {
-        let rest = &self.bytes[self.offset..];
+        let rest = self.bytes.get(self.offset..).unwrap_or_default();
         let next = self.version.next();
         if let Some(frame) = Frame::decode(rest) {
             let frame = frame?;
@@ -218,7 +218,7 @@ impl<'a> LogReader<'a> {
     /// Whether what is missing here never was durable.
     fn check_end(&self, rest: &[u8]) -> Result<()> {
         for start in frame_starts(rest).filter(|start| start.is_multiple_of(ALIGNMENT)) {
-            if let Some(Ok(frame)) = Frame::decode(&rest[start..])
+            if let Some(Ok(frame)) = rest.get(start..).and_then(Frame::decode)
                 && frame.version > self.version
                 && frame.kind != FrameKind::Checkpoint
                 && Commit::decode(&frame).is_ok_and(|commit| commit.durable > self.version)
@@ -243,9 +243,9 @@ fn frame_starts(bytes: &[u8]) -> impl Iterator<Item = usize> {
 /// How many spaces go before attachments, which would begin at `offset` of a frame, so that a stored copy of a log is not taken
 /// for frames behind an unfinished commit (§6).
 fn spaces_before(attachments: &[u8], offset: usize) -> usize {
-    let mut is_taken = [false; ALIGNMENT];
-    frame_starts(attachments).for_each(|start| is_taken[(offset + start) % ALIGNMENT] = true);
-    let is_free = |spaces: &usize| !is_taken[(ALIGNMENT - spaces) % ALIGNMENT];
+    let bit = |place: usize| 1_u8 << (place % ALIGNMENT);
+    let taken = frame_starts(attachments).fold(0, |taken, start| taken | bit(offset + start));
+    let is_free = |spaces: &usize| taken & bit(ALIGNMENT - spaces) == 0;
     (0..ALIGNMENT).find(is_free).unwrap_or(0)
 }
 

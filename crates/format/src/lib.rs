@@ -4,6 +4,17 @@
 //! `Version`, never a panic.
 
 #![forbid(unsafe_code)]
+// Bytes come from outside: whatever they are is an error at worst.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::cast_possible_truncation,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
 
 mod block;
 mod catalog;
@@ -39,6 +50,7 @@ fn u64_at(bytes: &[u8], offset: usize) -> u64 {
 }
 
 /// The caller has checked that `bytes` reaches that far.
+#[expect(clippy::indexing_slicing, reason = "the places are those of structures whose length is checked")]
 fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[offset..offset + N]);

@@ -56,9 +56,8 @@ impl Shared {
 
     /// `None` when the bytes are not whole: another process is writing them, or never did.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let whole = bytes.len() == SHARED_BYTES
-            && bytes.starts_with(&MAGIC)
-            && xxh3_64(&bytes[..CHECKSUM]) == u64_at(bytes, CHECKSUM);
+        let bytes: &[u8; SHARED_BYTES] = bytes.try_into().ok()?;
+        let whole = bytes.starts_with(&MAGIC) && xxh3_64(&bytes[..CHECKSUM]) == u64_at(bytes, CHECKSUM);
         let shared = whole.then(|| Self {
             checkpoint: Version(u64_at(bytes, CHECKPOINT)),
             written: u64_at(bytes, WRITTEN),

@@ -30,13 +30,13 @@ impl Superblock {
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        bytes[..MAGIC.len()].copy_from_slice(&MAGIC);
+        let mut bytes = [0; SUPERBLOCK_BYTES];
+        bytes[..VERSION].copy_from_slice(&MAGIC);
         bytes[VERSION..VERSION + 4].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes[DATABASE_ID..DATABASE_ID + 16].copy_from_slice(self.database_id.as_bytes());
         let checksum = xxh3_64(&bytes[..CHECKSUM]);
         bytes[CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        bytes.to_vec()
     }
 
     /// # Errors
@@ -48,12 +48,12 @@ impl Superblock {
                 "not a Hypostyle database: the file HYPOSTYLE has a foreign start",
             ));
         }
-        if bytes.len() < SUPERBLOCK_BYTES {
-            return Err(Error::corrupt(format!(
+        let bytes: &[u8; SUPERBLOCK_BYTES] = bytes.first_chunk().ok_or_else(|| {
+            Error::corrupt(format!(
                 "the file HYPOSTYLE is truncated: {} of {SUPERBLOCK_BYTES} bytes",
                 bytes.len()
-            )));
-        }
+            ))
+        })?;
         let version = u32_at(bytes, VERSION);
         let incompatible = u64_at(bytes, INCOMPATIBLE_FLAGS);
         let intact = xxh3_64(&bytes[..CHECKSUM]) == u64_at(bytes, CHECKSUM);

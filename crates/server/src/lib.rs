@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod accept;
 mod arrivals;
 mod attempts;
+mod http;
 mod listen;
 mod metrics;
 mod pgwire;

@@ -1,7 +1,8 @@
 //! Sockets that clients come to, and the end of it all.
 
+use crate::accept::{ACCEPT_INTERVAL, STACK_BYTES};
 use crate::arrivals::Peer;
-use crate::metrics;
+use crate::http;
 use crate::server::Server;
 use crate::session;
 use crate::shown::Shown;
@@ -21,17 +22,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// Between two attempts to accept when the system has no descriptors left.
-const ACCEPT_INTERVAL: Duration = Duration::from_millis(100);
-
 /// Between two looks whether all sessions have ended.
 const STOP_INTERVAL: Duration = Duration::from_millis(2);
 
 /// What was interrupted has so long to say so.
 const END_TIME: Duration = Duration::from_secs(2);
-
-/// Stack of a session's thread: the parser recurses.
-pub(crate) const STACK_BYTES: usize = 8 << 20;
 
 /// Where to listen.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +96,7 @@ pub fn listen(server: &Arc<Server>, addresses: &Addresses) -> Result<Listening> 
             runtime.spawn(server.clone().serve_postgres(listener));
         }
         if let Some(listener) = http {
-            runtime.spawn(metrics::serve(server.clone(), listener));
+            runtime.spawn(http::serve(server.clone(), listener));
         }
         addresses
     };
@@ -271,22 +266,6 @@ fn cannot_listen(error: &std::io::Error, address: &str) -> Error {
         return Error::new(ErrorKind::Busy, format!("{address} is in use; another server may run"));
     }
     Error::from_io(error, format_args!("cannot listen on {address}"))
-}
-
-/// The next connection, also after some that could not be accepted.
-pub(crate) async fn next_connection(
-    listener: &tokio::net::TcpListener,
-) -> (tokio::net::TcpStream, SocketAddr) {
-    loop {
-        match listener.accept().await {
-            Ok(connection) => return connection,
-            Err(error) => {
-                // As in `accept`.
-                tracing::error!(%error, "a client could not be accepted");
-                tokio::time::sleep(ACCEPT_INTERVAL).await;
-            }
-        }
-    }
 }
 
 fn runtime() -> Result<Runtime> {

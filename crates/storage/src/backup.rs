@@ -6,15 +6,14 @@
 //! one before: no file that the old catalog names is changed before the new one is there, so that a backup that is
 //! interrupted leaves the one before.
 
-use crate::column::{ColumnData, GenerationFiles, committed_files_of_column, table_directory};
-use crate::database::{Database, SHARED, SUPERBLOCK, catalog_name, check_superblock, log_name};
-use crate::leftovers::remove_files;
+use crate::column::{ColumnData, GenerationFiles, committed_files_of_column};
+use crate::database::{Database, check_superblock, remove_files};
 use crate::names::{
-    is_reader, is_table_file, is_unfinished, table_of_directory, version_of_catalog, version_of_log,
+    MARKER, ORIGIN, SHARED, SUPERBLOCK, catalog_name, deleted_file_name, is_reader, is_table_file,
+    is_unfinished, log_name, table_directory, table_of_directory, version_of_catalog, version_of_log,
 };
-use crate::origin::ORIGIN;
 use crate::rows::{encode_deleted_file, encode_positions, encode_rows, positions_before};
-use crate::snapshot::{Snapshot, deleted_file_name};
+use crate::snapshot::Snapshot;
 use hypostyle_format::{Catalog, Change, ColumnEntry, Commit, DeletedEntry, TableEntry};
 use hypostyle_io::{Lock, Store};
 use hypostyle_types::{Error, ErrorKind, Generation, Result, TableId};
@@ -22,9 +21,6 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
-
-/// Tells that nobody but BACKUP has written to the directory: the checksum of the catalog and the log as they were left.
-pub(crate) const MARKER: &str = "backup";
 
 /// Bytes copied between two looks at the progress.
 const COPY_BYTES: u64 = 4 << 20;

@@ -1,7 +1,10 @@
 //! CHECK DATABASE: reads every block, the log, and what a checkpoint has written, and compares the checksums.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use crate::Snapshot;
-use crate::database::{OpenMode, check_log, check_superblock, checkpoint_in_use, lost, read_catalog};
+use crate::database::{OpenMode, check_log, check_superblock, checkpoint_in_use, read_catalog};
+use crate::names::lost;
 use crate::snapshot::read_deleted_file;
 use hypostyle_format::TableEntry;
 use hypostyle_types::{Error, Result, Version};

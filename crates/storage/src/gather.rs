@@ -4,8 +4,8 @@
 //! log or have deleted ones between them.
 
 use crate::column::{ColumnData, ColumnWriter, GenerationFiles};
+use crate::parallel::{PARALLEL_CELLS_MIN, in_parallel};
 use crate::table::TableData;
-use crate::transaction::{PARALLEL_CELLS_MIN, in_parallel};
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow_schema::ArrowError;

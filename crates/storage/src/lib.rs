@@ -7,14 +7,17 @@
 //! Knows neither SQL nor DataFusion. Bytes on disk are those of docs/format.md, what is promised is in
 //! docs/transactions.md.
 
+// Bytes come from outside: whatever they are is an error at worst.
+#![cfg_attr(not(test), deny(clippy::expect_used, clippy::panic, clippy::unwrap_used))]
+
 mod backup;
 mod check;
 mod column;
 mod database;
 mod gather;
-mod leftovers;
 mod names;
 mod origin;
+mod parallel;
 mod readers;
 mod rows;
 mod sequence;
@@ -38,7 +41,7 @@ pub use hypostyle_io::{Held as Patient, Patience};
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
 pub use snapshot::Snapshot;
-pub use table::{TableData, unknown_column};
+pub use table::{TableData, unknown_column, unknown_table};
 pub use text::check_text;
-pub use transaction::{Changed, NewColumn, Savepoint, Transaction, unknown_table};
+pub use transaction::{Changed, NewColumn, Savepoint, Transaction};
 pub use verify::Verify;

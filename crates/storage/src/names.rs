@@ -1,14 +1,93 @@
 //! The names of a database directory (format.md §1). Only what has one of them is ever removed.
 
-use crate::backup::MARKER;
-use crate::column::parse_file_name;
-use crate::database::{SUPERBLOCK, catalog_name, log_name};
-use crate::origin::ORIGIN;
-use hypostyle_types::{TableId, Version};
+use hypostyle_types::{ColumnId, Error, ErrorKind, Generation, TableId, Version};
 use uuid::Uuid;
+
+/// The superblock; with it, a database exists.
+pub(crate) const SUPERBLOCK: &str = "HYPOSTYLE";
+
+/// What the processes that have the database open tell each other.
+pub(crate) const SHARED: &str = "shared";
+
+/// Tells whether this machine has written the directory.
+pub(crate) const ORIGIN: &str = "origin";
+
+/// Tells that nobody but BACKUP has written to the directory: the checksum of the catalog and the log as they were left.
+pub(crate) const MARKER: &str = "backup";
 
 /// What is not complete has this behind its name.
 const TEMPORARY: &str = ".new";
+
+/// The catalog of a checkpoint.
+pub(crate) fn catalog_name(version: Version) -> String {
+    format!("catalog-{:020}", version.0)
+}
+
+/// The log of a checkpoint.
+pub(crate) fn log_name(version: Version) -> String {
+    format!("log-{:020}", version.0)
+}
+
+/// Where the deleted rows of a checkpoint are.
+pub(crate) fn deleted_file_name(table: TableId, version: Version) -> String {
+    format!("columns/{table}/deleted-{:020}", version.0)
+}
+
+/// The directory of a table's columns.
+pub(crate) fn table_directory(table: TableId) -> String {
+    format!("columns/{table}")
+}
+
+/// What a file of a column has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Validity,
+    Values,
+    Offsets,
+    Heap,
+    DictionaryOffsets,
+    DictionaryHeap,
+    Blocks,
+}
+
+impl Role {
+    const ALL: [Self; 7] = [
+        Self::Validity,
+        Self::Values,
+        Self::Offsets,
+        Self::Heap,
+        Self::DictionaryOffsets,
+        Self::DictionaryHeap,
+        Self::Blocks,
+    ];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Validity => "validity",
+            Self::Values => "values",
+            Self::Offsets => "offsets",
+            Self::Heap => "heap",
+            Self::DictionaryOffsets => "dictionary_offsets",
+            Self::DictionaryHeap => "dictionary_heap",
+            Self::Blocks => "blocks",
+        }
+    }
+}
+
+/// The name of a file within the table's directory.
+pub(crate) fn file_name(column: ColumnId, generation: Generation, node: usize, role: Role) -> String {
+    format!("{column}-{generation}-{node}.{}", role.suffix())
+}
+
+/// Whose file has a name that [`file_name`] gives.
+pub(crate) fn parse_file_name(name: &str) -> Option<(ColumnId, Generation)> {
+    let (numbers, suffix) = name.split_once('.')?;
+    let role = Role::ALL.into_iter().find(|role| role.suffix() == suffix)?;
+    let mut numbers = numbers.split('-');
+    let (column, generation, node) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let (column, generation) = (ColumnId(column.parse().ok()?), Generation(generation.parse().ok()?));
+    (file_name(column, generation, node.parse().ok()?, role) == name).then_some((column, generation))
+}
 
 /// The version of a checkpoint by the name of its catalog.
 pub(crate) fn version_of_catalog(name: &str) -> Option<Version> {
@@ -51,6 +130,14 @@ pub(crate) fn is_reader(name: &str) -> bool {
 
 fn version_behind(prefix: &str, name: &str) -> Option<Version> {
     name.strip_prefix(prefix)?.parse().ok().map(Version)
+}
+
+/// The error for a file that is missing although nobody may have removed it.
+pub(crate) fn lost(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::corrupt(format!("{}; restore it from a backup", error.message())),
+        _ => error,
+    }
 }
 
 #[cfg(test)]

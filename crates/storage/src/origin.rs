@@ -4,7 +4,9 @@
 //! What a machine has written itself is believed until a thread has looked (docs/decisions/0011);
 //! what was copied, unpacked or received is looked at before anything of it is handed out.
 
-use crate::database::SUPERBLOCK;
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
+use crate::names::{ORIGIN, SUPERBLOCK};
 use hypostyle_format::Superblock;
 use hypostyle_io::{Store, boot_id, machine_id};
 use hypostyle_types::Result;
@@ -12,9 +14,6 @@ use ring::hmac;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::UNIX_EPOCH;
-
-/// The file that tells it.
-pub(crate) const ORIGIN: &str = "origin";
 
 /// What the bytes of the file begin with.
 const MAGIC: &[u8; 8] = b"HYORIGIN";

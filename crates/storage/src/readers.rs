@@ -4,8 +4,10 @@
 //! `readers/`, on which the process holds a lock: a file without a lock is of a dead process. A process that
 //! cannot write such a file keeps the files of all versions, by a lock on `columns`.
 
-use crate::column::{GenerationFiles, table_directory};
-use crate::names::{is_reader, is_table_file};
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
+use crate::column::GenerationFiles;
+use crate::names::{is_reader, is_table_file, table_directory};
 use hypostyle_io::{File, Lock, Store};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use parking_lot::Mutex;

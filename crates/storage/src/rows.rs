@@ -1,6 +1,8 @@
 //! The rows of a table that its column files do not tell: those that only the log has, and those
 //! that are deleted (format.md §5, §6).
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use arrow_array::RecordBatch;
 use arrow_buffer::Buffer;
 use arrow_ipc::reader::read_record_batch;
@@ -11,7 +13,7 @@ use arrow_ipc::{MetadataVersion, root_as_message};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use arrow_select::concat::concat_batches;
 use hypostyle_format::{DeletedEntry, TableEntry};
-use hypostyle_types::{Error, Result, Version};
+use hypostyle_types::{Error, Result, Version, to_usize};
 use roaring::RoaringTreemap;
 use std::collections::HashMap;
 use std::io::Cursor;
@@ -67,7 +69,7 @@ impl Tail {
     pub(crate) fn skip(&self, mut rows: u64) -> Self {
         let mut kept = Vec::new();
         for batch in self.batches.iter() {
-            let skipped = (rows as usize).min(batch.num_rows());
+            let skipped = to_usize(rows).min(batch.num_rows());
             rows -= skipped as u64;
             if skipped < batch.num_rows() {
                 kept.push(batch.slice(skipped, batch.num_rows() - skipped));

@@ -1,6 +1,9 @@
 //! A state of the database: what a log leads to, and what readers hold.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use crate::column::{ColumnData, check_shape};
+use crate::names::deleted_file_name;
 use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
 use crate::sequence::OwnSequences;
@@ -23,11 +26,6 @@ pub(crate) struct State {
     pub rows: HashMap<TableId, Rows>,
     /// The last version that has not all files of the one before, as far as is known: it is no earlier.
     pub discarded: Version,
-}
-
-/// Where the deleted rows of a checkpoint are.
-pub(crate) fn deleted_file_name(table: TableId, version: Version) -> String {
-    format!("columns/{table}/deleted-{:020}", version.0)
 }
 
 /// The deleted rows of a table as of a checkpoint.

@@ -2,7 +2,7 @@
 
 use crate::column::{ColumnData, GenerationFiles, convert};
 use crate::rows::Rows;
-use hypostyle_format::TableEntry;
+use hypostyle_format::{Catalog, TableEntry};
 use hypostyle_io::Store;
 use hypostyle_types::{Error, ErrorKind, Result, Version, did_you_mean};
 use roaring::RoaringTreemap;
@@ -129,6 +129,19 @@ impl TableData {
         let found = self.columns.iter().find(|column| column.entry().name == name);
         found.ok_or_else(|| unknown_column(&self.entry, name))
     }
+}
+
+/// The error for a table that does not exist.
+pub fn unknown_table(catalog: &Catalog, name: &str) -> Error {
+    let tables = catalog.tables.iter().map(|table| (table.schema.as_str(), table.name.as_str()));
+    let all = tables.chain(catalog.views.iter().map(|view| (view.schema.as_str(), view.name.as_str())));
+    let elsewhere = all.clone().find(|(_, known)| *known == name);
+    let suggestion = match elsewhere {
+        Some((schema, known)) => format!("; did you mean \"{schema}\".\"{known}\"?"),
+        None => did_you_mean(name, all.map(|(_, known)| known)),
+    };
+    let last = name.rsplit('.').next().unwrap_or(name);
+    Error::new(ErrorKind::UnknownName, format!("no table or view \"{name}\"{suggestion}")).about(last)
 }
 
 /// The error for a column that a table has not, with the nearest that it has.

@@ -5,6 +5,8 @@
 //! machine has written itself is handed out at once, and a thread verifies it meanwhile; what came
 //! from elsewhere is verified before.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use crate::column::ColumnData;
 use crate::origin::Origin;
 use hypostyle_io::{Store, yield_to_others};

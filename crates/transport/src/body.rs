@@ -25,6 +25,7 @@ pub(crate) struct BodyMemory {
 
 impl BodyMemory {
     /// For a body of so many bytes, the first of which have come.
+    #[expect(clippy::indexing_slicing, reason = "the piece is as long as the body")]
     pub fn body(&mut self, length: usize, first: &[u8]) -> Body {
         let mut body = Body { length, bytes: self.bytes_of(length, first.len()) };
         match &mut body.bytes {
@@ -100,6 +101,7 @@ impl Body {
     }
 
     /// Has at most so many bytes put into their place.
+    #[expect(clippy::indexing_slicing, reason = "no more are read than are missing")]
     pub fn read_by(
         &mut self,
         at_most: usize,
@@ -117,6 +119,7 @@ impl Body {
 }
 
 /// Has at most `wanted` bytes put behind others.
+#[expect(clippy::indexing_slicing, reason = "there are at least as many as before")]
 pub(crate) fn append(
     bytes: &mut Vec<u8>,
     wanted: usize,

@@ -9,7 +9,7 @@ use crate::frames::{Frame, Transport};
 use crate::socket::{Socket, closed};
 use crate::streams::{Incoming, Numbered, Outgoing};
 use arrow_buffer::Buffer;
-use hypostyle_types::{Error, ErrorKind, Result};
+use hypostyle_types::{Error, ErrorKind, Result, to_usize};
 use hypostyle_wire::{Elsewhere, FRAME_HEADER_BYTES, FrameType, Full, Received};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -143,7 +143,10 @@ impl Channel {
 
     /// Connections that frames are sent over.
     pub fn connections(&self) -> u32 {
-        1 + self.resumption.as_ref().map_or(0, |resumption| resumption.outgoing.len() as u32)
+        1 + self
+            .resumption
+            .as_ref()
+            .map_or(0, |resumption| u32::try_from(resumption.outgoing.len()).unwrap_or(u32::MAX))
     }
 
     /// Receives over further connections, too, from now on.
@@ -390,10 +393,10 @@ impl Channel {
         let Some(resumption) = &mut self.resumption else { return Ok(()) };
         resumption.acknowledge(&received)?;
         let resumption = &*resumption;
-        let mut skip = (received.0 - resumption.kept_from) as usize;
+        let mut skip = to_usize(received.0 - resumption.kept_from);
         let mut pieces = Vec::with_capacity(resumption.kept.len());
         for buffer in &resumption.kept {
-            pieces.push(&buffer[skip.min(buffer.len())..]);
+            pieces.push(buffer.get(skip..).unwrap_or_default());
             skip = skip.saturating_sub(buffer.len());
         }
         self.transport.send_pieces(&pieces, &[], &mut watched(Some(resumption), hook))

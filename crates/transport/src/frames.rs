@@ -184,17 +184,18 @@ impl Transport {
 
     /// The client's preface.
     pub fn receive_preface(&mut self, hook: Hook<'_>) -> Result<Preface> {
-        while self.read.len() < PREFACE_BYTES {
+        loop {
+            if let Some(preface) = self.read.first_chunk() {
+                let preface = Preface::decode(preface);
+                self.read.drain(..PREFACE_BYTES);
+                return preface;
+            }
             match self.fill() {
                 Ok(()) => {}
                 Err(Stop::Wait) => self.wait(hook)?,
                 Err(stop) => return Err(self.stopped(stop)),
             }
         }
-        let mut preface = [0; PREFACE_BYTES];
-        preface.copy_from_slice(&self.read[..PREFACE_BYTES]);
-        self.read.drain(..PREFACE_BYTES);
-        Preface::decode(&preface)
     }
 
     /// The next frame.
@@ -219,15 +220,15 @@ impl Transport {
 
     fn take_frame(&mut self) -> Result<Option<Frame>> {
         loop {
-            if self.partial.is_none() && self.read.len() >= FRAME_HEADER_BYTES {
-                let mut header = [0; FRAME_HEADER_BYTES];
-                header.copy_from_slice(&self.read[..FRAME_HEADER_BYTES]);
-                let header = FrameHeader::decode(&header, self.body_bytes_max)?;
+            if self.partial.is_none()
+                && let Some((header, rest)) = self.read.split_first_chunk()
+            {
+                let header = FrameHeader::decode(header, self.body_bytes_max)?;
                 if header.descriptors > 0 && !self.takes_descriptors {
                     return Err(unasked());
                 }
-                let here = (self.read.len() - FRAME_HEADER_BYTES).min(header.length as usize);
-                let first = &self.read[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + here];
+                let first = rest.get(..header.length as usize).unwrap_or(rest);
+                let here = first.len();
                 let body = self.memory.body(header.length as usize, first);
                 self.read.drain(..FRAME_HEADER_BYTES + here);
                 self.partial = Some((header, body));
@@ -355,9 +356,11 @@ impl Transport {
         if self.tls.is_some() {
             return self.send_through_tls(pieces, hook);
         }
-        if !descriptors.is_empty() {
-            self.write_all(&pieces[..1], &mut &[][..], hook)?;
-            return self.write_all(&pieces[1..], &mut descriptors, hook);
+        if !descriptors.is_empty()
+            && let Some((first, rest)) = pieces.split_first()
+        {
+            self.write_all(&[first], &mut &[][..], hook)?;
+            return self.write_all(rest, &mut descriptors, hook);
         }
         self.write_all(pieces, &mut descriptors, hook)
     }
@@ -380,7 +383,7 @@ impl Transport {
         let mut left = slices.as_mut_slice();
         IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
-            match self.socket.write(&left[..left.len().min(SLICES_MAX)], descriptors) {
+            match self.socket.write(left.get(..SLICES_MAX).unwrap_or(left), descriptors) {
                 Ok(length) => {
                     self.wrote(length);
                     *descriptors = &[];
@@ -539,7 +542,9 @@ impl Read for Ready<'_> {
         let mut read = Vec::with_capacity(bytes.len());
         let length = Self::result(self.0.read(&mut read))?;
         let length = length.min(bytes.len());
-        bytes[..length].copy_from_slice(&read[..length]);
+        if let Some((bytes, read)) = bytes.get_mut(..length).zip(read.get(..length)) {
+            bytes.copy_from_slice(read);
+        }
         Ok(length)
     }
 }

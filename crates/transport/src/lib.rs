@@ -6,6 +6,17 @@
 //! write never wait for each other. A [`Channel`] goes on over a new socket when the old one breaks.
 
 #![forbid(unsafe_code)]
+// Bytes come from outside: whatever they are is an error at worst.
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::cast_possible_truncation,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
 
 mod body;
 mod channel;

@@ -30,3 +30,12 @@ pub const TABLE_COLUMNS_MAX: usize = 16_384;
 
 /// Bytes of the longest table, column, schema or view name.
 pub const NAME_BYTES_MAX: usize = 255;
+
+// Column files are mapped whole.
+const _: () = assert!(usize::BITS == 64, "Hypostyle needs addresses of 64 bits");
+
+/// Returns a number of a file or message as one that can be a length in memory.
+#[expect(clippy::cast_possible_truncation, reason = "the assertion above: both have 64 bits")]
+pub const fn to_usize(number: u64) -> usize {
+    number as usize
+}

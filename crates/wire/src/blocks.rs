@@ -99,6 +99,7 @@ pub(crate) fn bounds<T: Word>(values: impl Iterator<Item = T>, sign: T) -> (T, T
     (low ^ sign, high ^ sign)
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "no width is above 64")]
 fn round(width: usize, rounded: bool) -> u8 {
     (match (width, rounded) {
         (0, _) | (_, false) => width,

@@ -3,12 +3,14 @@
 //! Integers and strings, of which results mostly are, are decoded to where they will lie; other types are
 //! kept as arrays and put together in the end.
 
-use crate::decode::{decode_masked, refused};
+use crate::decode::decode_masked;
 use crate::dictionary::concatenate;
 use crate::encode::integer_type;
+use crate::error::refused;
 use crate::integers::{EarlierColumns, decode_integers, no_earlier_column};
 use crate::source::{Mask, Source};
 use crate::text_decode::{Decoded, Lengths, decode_text};
+use crate::values::Values;
 use crate::word::Word;
 use arrow_array::{
     Array, ArrayRef, LargeBinaryArray, LargeStringArray, make_array, new_empty_array, new_null_array,
@@ -24,28 +26,6 @@ pub struct ColumnBuilder {
     data_type: DataType,
     nulls: NullBufferBuilder,
     values: Values,
-}
-
-#[derive(Debug)]
-pub(crate) enum Values {
-    One(Vec<u8>),
-    Two(Vec<u16>),
-    Four(Vec<u32>),
-    Eight(Vec<u64>),
-    Text { offsets: Vec<i64>, bytes: Vec<u8> },
-    Pieces(Vec<ArrayRef>),
-}
-
-impl Values {
-    /// Bytes that an element takes beside those of its string.
-    fn width(&self) -> usize {
-        match self {
-            Self::One(_) => 1,
-            Self::Two(_) => 2,
-            Self::Four(_) => 4,
-            _ => 8,
-        }
-    }
 }
 
 impl ColumnBuilder {

@@ -5,6 +5,11 @@
 //! guessed from the nearest that is known, a little too well, so that they are tried once where they could pay. Bytes are
 //! weighed against time by a price; of several prices that one is taken whose choices make the fastest pipeline.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is encoded is the program's own, and has fewer than 2^32 rows"
+)]
+
 use crate::codec::{Codec, LZ4, ZSTD};
 use crate::compression::Compression;
 use crate::encode_job::Measured;
@@ -397,7 +402,7 @@ impl Chooser {
         let best_of = |steps: &mut dyn Iterator<Item = usize>| {
             let steps = steps.map(|step| (pipeline(step), step));
             let best = steps.min_by(|one, other| one.0.total_cmp(&other.0));
-            best.map(|(_, step)| step).expect("there are prices")
+            best.map_or(0, |(_, step)| step)
         };
         let near = best_of(&mut (0..PRICES).step_by(PRICES_APART));
         let mut around = near.saturating_sub(PRICES_APART - 1)..(near + PRICES_APART).min(PRICES);

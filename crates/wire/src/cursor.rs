@@ -108,6 +108,7 @@ impl Writer {
         self
     }
 
+    #[expect(clippy::expect_used, reason = "frames are far shorter")]
     pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
         self.u32(u32::try_from(bytes.len()).expect("a field is shorter than 4 GiB")).raw(bytes)
     }
@@ -116,6 +117,7 @@ impl Writer {
         self.bytes(text.as_bytes())
     }
 
+    #[expect(clippy::expect_used, reason = "frames are far shorter")]
     pub fn list<T>(
         &mut self,
         items: impl ExactSizeIterator<Item = T>,

@@ -1,6 +1,7 @@
 //! Heads and buffers into Arrow arrays (protocol.md §10.1), in place where a buffer is plain.
 
 use crate::encode::{fixed_bytes, integer_type};
+use crate::error::refused;
 use crate::floats::{DECIMAL, decode_decimals};
 use crate::integers::{EarlierColumns, NoColumns, PLAIN, decode_array, no_earlier_column};
 use crate::source::{Mask, Source};
@@ -15,14 +16,9 @@ use arrow_array::{
 };
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow_data::ArrayDataBuilder;
-use arrow_schema::{ArrowError, DataType, FieldRef, Fields, SchemaRef};
+use arrow_schema::{DataType, FieldRef, Fields, SchemaRef};
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
-
-/// What Arrow finds wrong with what came.
-pub(crate) fn refused(error: ArrowError) -> Error {
-    Error::protocol(format!("a column cannot be: {error}"))
-}
 
 /// Columns that were decoded before, of one chunk.
 pub(crate) struct ChunkColumns<'a>(pub &'a [ArrayRef]);
@@ -216,6 +212,7 @@ fn list_offsets(source: &mut Source<'_>, encoding: u8, count: usize) -> Result<(
     }
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "`decode_child` has seen that short offsets suffice")]
 fn decode_map(
     source: &mut Source<'_>,
     entries: &FieldRef,
@@ -225,7 +222,7 @@ fn decode_map(
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
     let pairs = decode_child(source, entries.data_type(), total)?;
-    // Maps have short offsets in Arrow; `decode_child` has seen that they suffice.
+    // Maps have short offsets in Arrow.
     let offsets = OffsetBuffer::new(offsets.iter().map(|offset| *offset as i32).collect());
     let pairs = StructArray::from(pairs.to_data());
     Ok(Arc::new(MapArray::try_new(entries.clone(), offsets, pairs, nulls, sorted).map_err(refused)?))

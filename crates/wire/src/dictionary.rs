@@ -3,8 +3,7 @@
 //! A stored column's dictionary is the same array in all batches, and is sent once. Where a batch has few rows of
 //! a large one, only the values that it uses are sent, until the rows together would have paid for all.
 
-use crate::decode::refused;
-use crate::encode::arrow_error;
+use crate::error::{arrow_error, refused};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ArrowDictionaryKeyType, Int8Type, Int16Type, Int32Type};
 use arrow_array::{Array, ArrayRef, DictionaryArray, PrimitiveArray, UInt64Array};
@@ -78,6 +77,7 @@ impl SentDictionaries {
 }
 
 /// The array with a dictionary of what it uses, and without NULLs in that.
+#[expect(clippy::cast_possible_truncation, reason = "a dictionary has fewer than 2^31 values")]
 pub(crate) fn keep_used(array: &ArrayRef) -> Result<ArrayRef> {
     let dictionary = array.as_any_dictionary();
     let (nulls, values) = (array.logical_nulls(), dictionary.values());
@@ -103,6 +103,7 @@ pub(crate) fn keep_used(array: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// An array of these codes, which are −1 under NULLs and fit `key`.
+#[expect(clippy::cast_possible_truncation, reason = "the caller's codes fit the key")]
 fn with_codes(
     key: &DataType,
     codes: Vec<i32>,
@@ -170,9 +171,9 @@ pub(crate) fn concatenate(key: &DataType, pieces: &[ArrayRef]) -> Result<ArrayRe
     with_codes(if fits { key } else { &DataType::Int32 }, codes, nulls.finish(), values)
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "codes have at most 4 bytes and a sign")]
 fn append<K: ArrowDictionaryKeyType>(piece: &ArrayRef, new: impl Fn(i32) -> i32, codes: &mut Vec<i32>) {
     let keys = piece.as_dictionary::<K>().keys();
-    // Codes have at most 4 bytes and a sign.
     codes.extend(keys.values().iter().map(|key| new(key.to_i64().unwrap_or(-1) as i32)));
 }
 
@@ -186,6 +187,7 @@ struct Merged {
 
 impl Merged {
     /// The new codes of a dictionary's values.
+    #[expect(clippy::cast_possible_truncation, reason = "a dictionary has fewer than 2^31 values")]
     fn add(&mut self, values: &ArrayRef) -> Result<Vec<i32>> {
         let bytes = |index: usize| -> Vec<u8> {
             match values.data_type() {

@@ -2,6 +2,12 @@
 //!
 //! Whatever has a canonical type goes as it is; strings are read from where they lie; the rest is cast.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is encoded is the program's own, and has fewer than 2^32 rows"
+)]
+
+use crate::error::arrow_error;
 use crate::floats::{Float, encode_decimals};
 use crate::integers::{Earlier, PLAIN, encode_inner, encode_integers, encode_narrower};
 use crate::sink::{Sink, too_long};
@@ -55,11 +61,6 @@ fn values_of(array: &dyn Array, bytes: usize) -> Buffer {
             data.buffers()[0].slice_with_length(data.offset() * bytes, data.len() * bytes)
         }
     )
-}
-
-/// Arrow's errors where an array is not what its type says.
-pub(crate) fn arrow_error(error: arrow_schema::ArrowError) -> Error {
-    Error::internal(format!("cannot encode a column: {error}"))
 }
 
 /// The array with the type of `field`, except for strings, which are read as they are.

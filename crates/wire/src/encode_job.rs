@@ -1,12 +1,17 @@
 //! The encoding of one chunk (protocol.md §10), which any thread may do.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is encoded is the program's own, and has fewer than 2^32 rows"
+)]
+
 use crate::cursor::Writer;
 use crate::dictionary::{DictionaryPlan, Send, keep_used};
 use crate::encode::{Columns, encode_alone, encode_array, encode_codes};
 use crate::frame::{FrameHeader, FrameType};
 use crate::message::{ChunkHeader, DictionaryHeader, Place};
 use crate::sink::{Settings, Sink, pad_head, too_long};
-use crate::text::Symbols;
+use crate::symbols::Symbols;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_buffer::Buffer;

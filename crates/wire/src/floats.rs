@@ -56,6 +56,7 @@ impl Float for f64 {
 impl Float for f32 {
     type Integer = u32;
 
+    #[expect(clippy::cast_possible_truncation, reason = "what does not fit is seen")]
     fn scaled(self, power: f64) -> (u32, bool) {
         let (integer, fits) = round(f64::from(self) * power);
         let narrow = integer as i32;
@@ -63,12 +64,17 @@ impl Float for f32 {
         (narrow as u32, fits && i64::from(narrow) == integer && same)
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "rounds to the nearest number, as the encoder did")]
     fn divided(integer: u32, power: f64) -> Self {
         (f64::from(integer as i32) / power) as Self
     }
 }
 
 /// Writes an array unless it is best plain, and says whether it did.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "chunks have fewer than 2^32 rows, and there are few exponents"
+)]
 pub(crate) fn encode_decimals<F: Float>(
     sink: &mut Sink,
     values: &[F],

@@ -145,6 +145,7 @@ impl FrameHeader {
     }
 
     /// The header and body of a frame without descriptors.
+    #[expect(clippy::expect_used, reason = "a message is made of what one statement says")]
     pub fn frame(frame_type: FrameType, body: Writer) -> Vec<u8> {
         let body = body.finish();
         let length = u32::try_from(body.len()).expect("a message is shorter than 4 GiB");

@@ -99,6 +99,7 @@ fn write_blocks<T: Word>(
 }
 
 /// Writes an array unless it is best plain, and its encoding.
+#[expect(clippy::cast_possible_truncation, reason = "chunks have fewer than 2^32 rows")]
 pub(crate) fn encode_narrower<T: Word>(
     sink: &mut Sink,
     values: &ScalarBuffer<T>,
@@ -213,6 +214,7 @@ fn choose<T: Word>(
 }
 
 /// How long runs are is hard to foresee for a branch, so there is none.
+#[expect(clippy::cast_possible_truncation, reason = "chunks have fewer than 2^32 rows")]
 fn to_runs<T: Word>(values: &[T], runs: usize) -> Shape<T> {
     let (mut found, mut ends) = (vec![values[0]; runs], vec![0u32; runs]);
     let (mut run, mut before) = (0, values[0]);
@@ -282,6 +284,7 @@ impl<T: Word> Table<T> {
         Self { slots: vec![0; (most * 2).next_power_of_two().max(2)], values: Vec::new(), most }
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "chunks have fewer than 2^32 rows")]
     fn code(&mut self, value: T) -> Option<u32> {
         let mask = self.slots.len() - 1;
         let mut slot = (value.pattern().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & mask;

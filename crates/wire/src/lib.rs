@@ -5,6 +5,11 @@
 //! receiver has said it accepts.
 
 #![forbid(unsafe_code)]
+// Bytes come from outside: whatever they are is an error at worst.
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
+)]
 
 // The tests' batches are shared with those outside of this crate, which know it by its name.
 #[cfg(test)]
@@ -25,6 +30,7 @@ mod decode;
 mod dictionary;
 mod encode;
 mod encode_job;
+mod error;
 mod floats;
 mod frame;
 mod integers;
@@ -37,8 +43,10 @@ mod size;
 mod source;
 mod stream_decoder;
 mod stream_encoder;
+mod symbols;
 mod text;
 mod text_decode;
+mod values;
 mod word;
 
 pub use builder::ColumnBuilder;

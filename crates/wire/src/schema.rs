@@ -105,6 +105,7 @@ fn write_field(to: &mut Writer, field: &Field) {
     write_type(to, field);
 }
 
+#[expect(clippy::panic, reason = "senders have made the schema canonical")]
 fn write_type(to: &mut Writer, field: &Field) {
     let unit = |unit: &TimeUnit| match unit {
         TimeUnit::Second => 0,
@@ -157,7 +158,11 @@ fn write_type(to: &mut Writer, field: &Field) {
             to.u8(u8::from(*sorted));
         }
         DataType::Dictionary(key, values) => {
-            to.u8(28).u8(key.primitive_width().expect("codes are integers") as u8);
+            to.u8(28).u8(match key.as_ref() {
+                DataType::Int8 => 1,
+                DataType::Int16 => 2,
+                _ => 4,
+            });
             write_type(to, &Field::new("", values.as_ref().clone(), true));
         }
         DataType::Null => _ = to.u8(29),

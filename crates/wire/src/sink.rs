@@ -1,8 +1,13 @@
 //! Where an encoder puts heads and buffers (protocol.md §10, §10.2).
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is encoded is the program's own, and has fewer than 2^32 rows"
+)]
+
 use crate::compression::{Compression, compress};
 use crate::cursor::Writer;
-use crate::text::Symbols;
+use crate::symbols::Symbols;
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use hypostyle_types::{Error, Result};
 use std::time::Duration;

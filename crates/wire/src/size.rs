@@ -1,5 +1,10 @@
 //! How long rows are before codecs, about, and how many of them make a chunk (protocol.md §10.4).
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is encoded is the program's own, and has fewer than 2^32 rows"
+)]
+
 use crate::word::BLOCK;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, OffsetSizeTrait, RecordBatch};

@@ -5,7 +5,8 @@
 
 use crate::builder::ColumnBuilder;
 use crate::decode::ChunkColumns;
-use crate::decode::{decode, decode_codes, refused, to_batch};
+use crate::decode::{decode, decode_codes, to_batch};
+use crate::error::refused;
 use crate::integers::NoColumns;
 use crate::message::{ChunkHeader, DictionaryHeader, Place};
 use crate::sink::{FRAME_ALIGNMENT, MEMORY_ALIGNMENT};

@@ -3,6 +3,11 @@
 //! What must be done in order is here: numbers, dictionaries, the choice of codecs. What takes time is in an
 //! [`EncodeJob`], which any thread may do.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is encoded is the program's own, and has fewer than 2^32 rows"
+)]
+
 use crate::choice::{Chooser, OnLink};
 use crate::codec::Codec;
 use crate::dictionary::{DictionaryPlan, SentDictionaries};
@@ -10,7 +15,7 @@ use crate::encode::canonical;
 use crate::encode_job::{ColumnPlan, EncodeJob, Encoded};
 use crate::message::Chosen;
 use crate::size::bytes_of;
-use crate::text::Symbols;
+use crate::symbols::Symbols;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use hypostyle_types::{Error, Result};

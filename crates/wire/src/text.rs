@@ -3,8 +3,14 @@
 //! They are read from where they lie, with short or long offsets or as views; what goes out are their
 //! lengths and their bytes.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "what is encoded is the program's own, and has fewer than 2^32 rows"
+)]
+
 use crate::integers::{DICTIONARY, PLAIN, encode_inner};
 use crate::sink::{Sink, too_long};
+use crate::symbols::Symbols;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{ByteArrayType, ByteViewType};
 use arrow_array::{Array, GenericByteArray, GenericByteViewArray};
@@ -12,7 +18,6 @@ use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 use fsst::Compressor;
 use hypostyle_types::Result;
-use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
@@ -31,16 +36,6 @@ const SYMBOLS_BYTES_MIN: usize = 8 << 10;
 
 /// Bytes that a table of symbols is made from.
 const TRAIN_BYTES: usize = 32 << 10;
-
-/// A table of symbols, which is good for more than the chunk that it was made from.
-#[derive(Clone)]
-pub(crate) struct Symbols(Arc<Compressor>);
-
-impl fmt::Debug for Symbols {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} symbols", self.0.n_symbols())
-    }
-}
 
 /// Strings one behind the other.
 pub(crate) struct Text {
@@ -155,7 +150,7 @@ struct Key {
 impl Key {
     fn new(bytes: &[u8], start: usize, length: u32) -> Self {
         let word = |at: usize| -> Option<u64> {
-            bytes.get(at..at + 8).map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes")))
+            bytes.get(at..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
         };
         if length >= 8 {
             let first = word(start).unwrap_or_default();

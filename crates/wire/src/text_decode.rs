@@ -5,7 +5,7 @@ use crate::source::{Mask, Source};
 use crate::text::{OFFSETS, SYMBOLS, offsets_of};
 use crate::word::words;
 use arrow_buffer::{Buffer, ScalarBuffer};
-use hypostyle_types::{Error, Result};
+use hypostyle_types::{Error, Result, to_usize};
 
 /// Strings of a dictionary that are not longer are copied with so many bytes.
 const PADDED: usize = 32;
@@ -47,7 +47,7 @@ pub(crate) fn decode_text(source: &mut Source<'_>, encoding: u8, count: usize) -
 pub(crate) fn decode_lengths(source: &mut Source<'_>, count: usize) -> Result<(Vec<u32>, usize)> {
     let lengths: Vec<u32> = decode_nested(source, count)?;
     let total = lengths.iter().map(|length| u64::from(*length)).sum::<u64>();
-    Ok((lengths, total as usize))
+    Ok((lengths, to_usize(total)))
 }
 
 /// Offsets that begin with 0 and do not decrease, and the last.
@@ -55,12 +55,20 @@ pub(crate) fn decode_offsets(source: &mut Source<'_>, count: usize) -> Result<(S
     let offsets: ScalarBuffer<i64> =
         words::<u64>(source.buffer((count + 1) * size_of::<i64>())?).into_inner().into();
     if offsets[0] != 0 || offsets.windows(2).any(|pair| pair[1] < pair[0]) {
-        return Err(Error::protocol("offsets do not begin with 0 and grow"));
+        return Err(descending());
     }
-    let total = offsets[count] as usize;
+    let total = usize::try_from(offsets[count]).map_err(|_| descending())?;
     Ok((offsets, total))
 }
 
+fn descending() -> Error {
+    Error::protocol("offsets do not begin with 0 and grow")
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "offsets are within the bytes, and no string has more than 4 GiB"
+)]
 fn decode_dictionary(source: &mut Source<'_>, count: usize) -> Result<Decoded> {
     let values = source.head().u32()? as usize;
     if values > count {
@@ -80,12 +88,15 @@ fn decode_dictionary(source: &mut Source<'_>, count: usize) -> Result<Decoded> {
         Lengths::Lengths(lengths) => offsets_of(lengths).into_inner(),
         Lengths::Offsets(offsets) => offsets.clone(),
     };
+    let longest = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
+    if u32::try_from(longest).is_err() {
+        return Err(Error::protocol(format!("a string of {longest} bytes is too long")));
+    }
     source.claim(count, size_of::<u32>())?;
     let lengths: Vec<u32> =
         codes.iter().map(|code| (offsets[*code as usize + 1] - offsets[*code as usize]) as u32).collect();
     let total: usize = lengths.iter().map(|length| *length as usize).sum();
     source.claim(total + PADDED, 1)?;
-    let longest = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0);
     let bytes = match longest {
         0..=8 => repeat_short::<8>(&offsets, &distinct.bytes, &codes, total),
         9..=PADDED => repeat_short::<PADDED>(&offsets, &distinct.bytes, &codes, total),
@@ -103,6 +114,7 @@ fn decode_dictionary(source: &mut Source<'_>, count: usize) -> Result<Decoded> {
 
 /// The strings of `codes`, none of which is longer than `N`. Each is written with as many bytes, which is faster than to
 /// look how many it has; the next one overwrites what was too much.
+#[expect(clippy::cast_possible_truncation, reason = "offsets are within the bytes")]
 fn repeat_short<const N: usize>(offsets: &[i64], distinct: &[u8], codes: &[u32], total: usize) -> Vec<u8> {
     let padded: Vec<([u8; N], usize)> = offsets
         .windows(2)

@@ -3,7 +3,7 @@
 //! Widths are only known when a chunk comes; the packing wants them when it is compiled. A `match` with an
 //! arm for each width stands between the two, and with it everything is safe.
 
-use crate::builder::Values;
+use crate::values::Values;
 use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 use fastlanes::BitPacking;
 use std::hash::Hash;
@@ -56,6 +56,7 @@ macro_rules! word {
             const BYTES: usize = $bytes;
             const SIGN: Self = 1 << (8 * $bytes - 1);
 
+            #[allow(clippy::cast_possible_truncation, reason = "the number is of a word of this width")]
             fn from_u64(number: u64) -> Self {
                 number as Self
             }

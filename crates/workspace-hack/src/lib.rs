@@ -1,1 +1,3 @@
+//! Nothing: this package exists for its features.
 
+#![forbid(unsafe_code)]

@@ -1,7 +1,6 @@
 //! Between a session, which blocks on a thread of its own, and its socket, which is served asynchronously: messages
 //! come in and bytes go out through channels of few places, so that neither side runs ahead of the other.
 
-use super::LOOK_INTERVAL;
 use super::message::Message;
 use super::presence::Presence;
 use super::reply::Replies;
@@ -16,6 +15,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::{Receiver, Sender};
+
+/// Between two looks whether a session has to end.
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Bytes of replies that are sent on before the client asks.
 const REPLY_BYTES: usize = 64 << 10;

@@ -1,5 +1,10 @@
 //! Values that come from the client: parameters and the fields of COPY, in text or in PostgreSQL's binary format.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
+)]
+
 use super::calendar::{EPOCH_DAYS, EPOCH_MICROSECONDS};
 use super::message::Body;
 use arrow::array::{
@@ -181,9 +186,10 @@ fn boolean(text: &str) -> Result<bool> {
 }
 
 fn hexadecimal(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> =
-        text.chars().map(|c| c.to_digit(16).map(|digit| digit as u8)).collect::<Option<_>>()?;
-    digits.len().is_multiple_of(2).then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+    let digit = |c: char| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digits: Vec<u8> = text.chars().map(digit).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }
 
 /// `\x…`, or the older form with `\ooo` for what is not printable.
@@ -254,17 +260,18 @@ fn interval(text: &str) -> Result<IntervalMonthDayNano> {
         months += more_months;
         days += more_days.trunc();
         let more = ((more_days.fract() * 86_400.0 + seconds) * 1e9).round();
-        nanoseconds = whole(more, i64::MAX as f64)
-            .and_then(|more| nanoseconds.checked_add(more as i64))
-            .ok_or_else(wrong)?;
+        nanoseconds = whole(more).and_then(|more| nanoseconds.checked_add(more)).ok_or_else(wrong)?;
     }
-    let count = |value| whole(value, i32::MAX.into()).map(|count| count as i32).ok_or_else(wrong);
+    let is_small = |count: &i32| count.unsigned_abs() < i32::MAX.unsigned_abs();
+    let small = |value| whole(value).and_then(|count| i32::try_from(count).ok()).filter(is_small);
+    let count = |value| small(value).ok_or_else(wrong);
     Ok(IntervalMonthDayNano::new(count(months)?, count(days)?, nanoseconds))
 }
 
-/// A number that is not too great, and is one.
-fn whole(value: f64, max: f64) -> Option<f64> {
-    (value.abs() < max).then_some(value)
+/// A number without what is behind its point, if it is one and not too great.
+#[expect(clippy::cast_possible_truncation, reason = "the bounds have been looked at")]
+fn whole(value: f64) -> Option<i64> {
+    (value.abs() < i64::MAX as f64).then_some(value as i64)
 }
 
 /// `[-]h:mm[:ss[.fraction]]`
@@ -277,8 +284,10 @@ fn time_nanoseconds(word: &str) -> Option<i64> {
     let hours: i64 = parts.next()?.parse().ok()?;
     let minutes: i64 = parts.next()?.parse().ok()?;
     let seconds: f64 = parts.next().map_or(Some(0.0), |seconds| seconds.parse().ok())?;
-    let whole = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_mul(1_000_000_000)?;
-    parts.next().is_none().then_some(sign * whole.checked_add((seconds * 1e9).round() as i64)?)
+    let nanoseconds = whole((seconds * 1e9).round())?;
+    let minutes = hours.checked_mul(60)?.checked_add(minutes)?;
+    let whole = minutes.checked_mul(60_000_000_000)?;
+    parts.next().is_none().then_some(sign * whole.checked_add(nanoseconds)?)
 }
 
 /// A number with exactly the digits that it is written with.

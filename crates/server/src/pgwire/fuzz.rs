@@ -2,7 +2,9 @@
 //! are made of good ones by changing a few bytes, the same in every run; `make fuzz` takes longer than the tests.
 //! (These parts need the engine's values: the fuzzer, which has a build of its own, would have to build the engine.)
 
-use super::copy::{Copy, csv_fields, text_fields};
+use super::copy::Copy;
+use super::copy::csv::csv_fields;
+use super::copy::text::text_fields;
 use super::decode::parameter;
 use super::message::{take, take_in_startup};
 use super::words::Words;

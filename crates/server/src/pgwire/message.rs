@@ -2,6 +2,17 @@
 //!
 //! All of it comes from somebody who may not have been let in: every length is checked before it is believed.
 
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::cast_possible_truncation,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::unwrap_used
+    )
+)]
+
 use bytes::{Buf, Bytes, BytesMut};
 use hypostyle_types::{Error, Result};
 
@@ -143,7 +154,7 @@ impl Body {
     }
 
     fn target(&mut self) -> Result<Target> {
-        let kind = self.bytes(1)?[0];
+        let kind = self.bytes(1)?.get_u8();
         let name = self.text()?;
         match kind {
             b'S' => Ok(Target::Statement(name)),

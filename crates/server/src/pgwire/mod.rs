@@ -26,13 +26,13 @@ mod startup;
 mod words;
 
 use crate::Server;
+use crate::accept::{STACK_BYTES, next_connection};
 use crate::arrivals::{Arrival, Peer};
-use crate::listen::{STACK_BYTES, next_connection};
 use crate::server::{FIRST_BYTE_TIME, Identity, LOGIN_TIME, Place, REFUSAL_TIME};
 use crate::shown::Shown;
 use bytes::{Bytes, BytesMut};
 use cancel::Registered;
-use channel::{Batch, Input, Output};
+use channel::{Batch, Input, LOOK_INTERVAL, Output};
 use hypostyle::Connection;
 use hypostyle_transport::keep_alive;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -54,9 +54,6 @@ const STALL_TIME: Duration = Duration::from_secs(120);
 
 /// For the last words to a client that may not listen.
 const GOODBYE_TIME: Duration = Duration::from_secs(1);
-
-/// Between two looks whether a session has to end.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Buffers that wait for the socket.
 const WRITES_IN_FLIGHT: usize = 4;

@@ -2,6 +2,11 @@
 //!
 //! Nothing is believed here: what comes is short, and there is little time for it.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
+)]
+
 use super::message::{Body, Message, STARTUP_BYTES_MAX, take_in_startup};
 use super::reply::Replies;
 use crate::Server;

@@ -1,6 +1,11 @@
 //! The words of a statement, as far as one must look at them here to know what kind of statement it is, and to read
 //! those that the engine does not have.
 
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::expect_used, clippy::panic, clippy::unwrap_used)
+)]
+
 use hypostyle_types::{Error, ErrorKind, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The distinct strings of a dictionary-encoded column, and the codes of new rows.
 
-use super::files::{GenerationFiles, Role};
+use super::files::GenerationFiles;
+use crate::names::Role;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int8Type, Int16Type, Int32Type};
 use arrow_array::{Array, ArrayRef, Int32Array, LargeStringArray};

@@ -1,64 +1,9 @@
-//! Names and descriptors of a column generation's files (format.md §1, §3).
+//! The files of a generation of a column (format.md §1, §3).
 
-use crate::database::lost;
+use crate::names::{Role, file_name, lost, parse_file_name, table_directory};
 use hypostyle_io::{File, Store};
 use hypostyle_types::{ColumnId, ErrorKind, Generation, Result, TableId};
 use std::sync::Arc;
-
-/// The directory of a table's columns.
-pub(crate) fn table_directory(table: TableId) -> String {
-    format!("columns/{table}")
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    Validity,
-    Values,
-    Offsets,
-    Heap,
-    DictionaryOffsets,
-    DictionaryHeap,
-    Blocks,
-}
-
-impl Role {
-    const ALL: [Self; 7] = [
-        Self::Validity,
-        Self::Values,
-        Self::Offsets,
-        Self::Heap,
-        Self::DictionaryOffsets,
-        Self::DictionaryHeap,
-        Self::Blocks,
-    ];
-
-    fn suffix(self) -> &'static str {
-        match self {
-            Self::Validity => "validity",
-            Self::Values => "values",
-            Self::Offsets => "offsets",
-            Self::Heap => "heap",
-            Self::DictionaryOffsets => "dictionary_offsets",
-            Self::DictionaryHeap => "dictionary_heap",
-            Self::Blocks => "blocks",
-        }
-    }
-}
-
-/// The name of a file within the table's directory.
-pub(crate) fn file_name(column: ColumnId, generation: Generation, node: usize, role: Role) -> String {
-    format!("{column}-{generation}-{node}.{}", role.suffix())
-}
-
-/// Whose file has a name that [`file_name`] gives.
-pub(crate) fn parse_file_name(name: &str) -> Option<(ColumnId, Generation)> {
-    let (numbers, suffix) = name.split_once('.')?;
-    let role = Role::ALL.into_iter().find(|role| role.suffix() == suffix)?;
-    let mut numbers = numbers.split('-');
-    let (column, generation, node) = (numbers.next()?, numbers.next()?, numbers.next()?);
-    let (column, generation) = (ColumnId(column.parse().ok()?), Generation(generation.parse().ok()?));
-    (file_name(column, generation, node.parse().ok()?, role) == name).then_some((column, generation))
-}
 
 /// The files of one generation of a column.
 #[derive(Debug)]

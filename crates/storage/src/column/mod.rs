@@ -13,6 +13,7 @@ mod structure;
 mod views;
 mod window;
 mod writer;
+mod writers;
 
 pub use bounds::{BlockSynopsis, Bound};
 pub use convert::convert;
@@ -20,7 +21,8 @@ pub use reader::{BufferFile, ColumnData, DictionaryFiles, NodeFiles};
 pub use views::view_rows;
 pub use window::in_window;
 
-pub(crate) use files::{GenerationFiles, parse_file_name, table_directory};
+pub(crate) use files::GenerationFiles;
 pub(crate) use layout::node_count;
 pub(crate) use shape::{check_shape, committed_files, committed_files_of_column};
 pub(crate) use writer::ColumnWriter;
+pub(crate) use writers::{files_of, finish_columns, open_columns, sync_columns};

@@ -2,8 +2,9 @@
 
 use super::bounds::BoundsBuilder;
 use super::checksum::{BlockHash, damaged_block, update_with_bits, update_with_file};
-use super::files::{GenerationFiles, Role};
+use super::files::GenerationFiles;
 use super::layout::{BoundsKind, Buffers, Node, sealed_blocks};
+use crate::names::Role;
 use arrow_array::{Array, ArrayRef};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, NodeEntry};

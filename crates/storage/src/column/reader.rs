@@ -3,19 +3,22 @@
 //! The `unsafe` of this crate is here and in `views`: assembling an Arrow array from mapped files without
 //! looking at every value, which is what makes a result cost O(columns) instead of O(rows).
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use super::bounds::BlockSynopsis;
 use super::checksum::{BlockHash, damaged_block, flawed_block, update_with_bits};
-use super::files::{GenerationFiles, Role};
+use super::files::GenerationFiles;
 use super::layout::{BoundsKind, Buffers, Node, arrow_type_at_rest, nodes, sealed_blocks};
 use super::shape::committed_roles;
 use super::structure::{BlockBytes, check_block, check_dictionary, hash_heap};
+use crate::names::Role;
 use arrow_array::{ArrayRef, make_array, new_empty_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{DataType, Field};
 use hypostyle_format::{BLOCK_RECORD_BYTES, BlockRecord, ColumnEntry, Encoding, GenerationEntry, NodeEntry};
 use hypostyle_io::{File, Mapping};
-use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, LogicalType, Result};
+use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, LogicalType, Result, to_usize};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -496,7 +499,7 @@ fn verify_block(
         return Err(damaged_block(block, rows));
     }
     let child_elements = shape.children.first().map_or(0, |child| entries[*child].length);
-    let count = (rows.end - rows.start) as usize;
+    let count = to_usize(rows.end - rows.start);
     check_block(shape, entry, child_elements, &record, count, &bytes)
         .and(read.text)
         .map_err(|flaw| flawed_block(block, rows, flaw))
@@ -576,7 +579,7 @@ fn read_block(
     let hash = &mut read_so_far.hash;
     let (from, to) = (elements.start, elements.end);
     let read = |role, start: u64, end: u64| -> Result<Vec<u8>> { files.open(node, role)?.read(start..end) };
-    let bits = (to - from) as usize;
+    let bits = to_usize(to - from);
     let mut bytes = BlockBytes { validity: None, values: Vec::new(), heap: 0..0 };
     if entry.validity {
         let validity = read(Role::Validity, from / 8, to.div_ceil(8))?;
@@ -652,13 +655,13 @@ fn read_node(
         return Ok(ArrayData::new_empty(&shape.data_type));
     }
     let file = |role, bytes| map(files, node, role, bytes, private);
-    let mut builder = ArrayDataBuilder::new(shape.data_type.clone()).len(length as usize);
+    let mut builder = ArrayDataBuilder::new(shape.data_type.clone()).len(to_usize(length));
     if entry.validity {
-        let bits = BooleanBuffer::new(file(Role::Validity, length.div_ceil(8))?, 0, length as usize);
+        let bits = BooleanBuffer::new(file(Role::Validity, length.div_ceil(8))?, 0, to_usize(length));
         // SAFETY: the count is what the writer counted while it wrote these very bits; another one
         // is found by `verify_counts` and with the blocks, and misleads but reads no foreign
         // memory.
-        let nulls = unsafe { NullBuffer::new_unchecked(bits, entry.nulls as usize) };
+        let nulls = unsafe { NullBuffer::new_unchecked(bits, to_usize(entry.nulls)) };
         builder = builder.nulls(Some(nulls));
     }
     match &shape.buffers {
@@ -669,14 +672,14 @@ fn read_node(
         Buffers::Bitmap => builder = builder.add_buffer(file(Role::Values, length.div_ceil(8))?),
         Buffers::Variable => {
             let offsets = file(Role::Offsets, (length + 1) * 8)?;
-            check_last_offset(i128::from(offsets.typed_data::<i64>()[length as usize]), entry.heap_bytes)?;
+            check_last_offset(i128::from(offsets.typed_data::<i64>()[to_usize(length)]), entry.heap_bytes)?;
             builder = builder.add_buffer(offsets).add_buffer(file(Role::Heap, entry.heap_bytes)?);
         }
         Buffers::Offsets { width } => {
             let offsets = file(Role::Offsets, (length + 1) * *width as u64)?;
             let last = match width {
-                8 => i128::from(offsets.typed_data::<i64>()[length as usize]),
-                _ => i128::from(offsets.typed_data::<i32>()[length as usize]),
+                8 => i128::from(offsets.typed_data::<i64>()[to_usize(length)]),
+                _ => i128::from(offsets.typed_data::<i32>()[to_usize(length)]),
             };
             check_last_offset(last, shape.children.first().map_or(0, |child| entries[*child].length))?;
             builder = builder.add_buffer(offsets);
@@ -687,10 +690,10 @@ fn read_node(
     }
     if let DataType::Dictionary(_, value) = &shape.data_type {
         let offsets = file(Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8)?;
-        let last = offsets.typed_data::<i64>()[entry.dictionary_length as usize];
+        let last = offsets.typed_data::<i64>()[to_usize(entry.dictionary_length)];
         check_last_offset(i128::from(last), entry.dictionary_heap_bytes)?;
         let values = ArrayDataBuilder::new(value.as_ref().clone())
-            .len(entry.dictionary_length as usize)
+            .len(to_usize(entry.dictionary_length))
             .add_buffer(offsets)
             .add_buffer(file(Role::DictionaryHeap, entry.dictionary_heap_bytes)?);
         // SAFETY: as below.

@@ -4,8 +4,10 @@
 //! has, parents and children agree in length, what cannot be NULL has no NULLs, every block has its record, and no length overflows
 //! when it is turned into bytes or bits.
 
-use super::files::{Role, file_name};
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use super::layout::{Buffers, Node, arrow_type_at_rest, nodes, sealed_blocks};
+use crate::names::{Role, file_name};
 use arrow_schema::DataType;
 use hypostyle_format::{BLOCK_RECORD_BYTES, ColumnEntry, Encoding, NodeEntry, TableEntry};
 use hypostyle_types::{BLOCK_ROWS, Error, LogicalType, Result};

@@ -2,11 +2,13 @@
 //! bytes are those that somebody wrote; this tells that who reads them, here or elsewhere, stays
 //! within them.
 
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
 use super::layout::{Buffers, Node};
 use arrow_schema::DataType;
 use hypostyle_format::{BlockRecord, NodeEntry};
 use hypostyle_io::File;
-use hypostyle_types::Result;
+use hypostyle_types::{Result, to_usize};
 use std::collections::HashSet;
 use std::ops::Range;
 use xxhash_rust::xxh3::Xxh3Default;
@@ -174,7 +176,7 @@ pub(super) fn hash_heap(
         let end = range.end.min(start + PIECE_BYTES);
         // The beginning of a character whose end comes with this piece.
         let kept = buffer.len();
-        buffer.resize(kept + (end - start) as usize, 0);
+        buffer.resize(kept + to_usize(end - start), 0);
         file.read_at(start, &mut buffer[kept..])?;
         hash.update(&buffer[kept..]);
         let Some(offsets) = &mut offsets else {
@@ -191,7 +193,7 @@ pub(super) fn hash_heap(
             }
         };
         while let Some(offset) = next.filter(|offset| *offset < end) {
-            let byte = offset.checked_sub(start).and_then(|at| buffer.get(kept + at as usize));
+            let byte = offset.checked_sub(start).and_then(|at| buffer.get(kept + to_usize(at)));
             if byte.is_none_or(|byte| byte & 0xC0 == 0x80) {
                 flaw = Err(NOT_TEXT);
             }
@@ -207,7 +209,7 @@ pub(super) fn hash_heap(
 pub(super) fn check_dictionary(offsets: &[u8], heap: &[u8]) -> std::result::Result<(), Flaw> {
     check_offsets::<8>(offsets, heap.len() as u64)?;
     let offsets = offsets.as_chunks::<8>().0;
-    let place = |offset: &[u8; 8]| u64::from_le_bytes(*offset) as usize;
+    let place = |offset: &[u8; 8]| to_usize(u64::from_le_bytes(*offset));
     let text = offsets.first().zip(offsets.last()).and_then(|(first, last)| {
         let used = heap.get(place(first)..place(last))?;
         std::str::from_utf8(used).ok()

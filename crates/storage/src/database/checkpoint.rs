@@ -2,16 +2,15 @@
 
 use super::Database;
 use super::commit::{LOG_RESERVE, Visible};
-use super::view::{Position, View, catalog_name, log_name};
-use crate::column::table_directory;
-use crate::names::{version_of_catalog, version_of_log};
+use super::leftovers::remove_old_checkpoints;
+use super::view::{Position, View};
+use crate::column::{finish_columns, open_columns, sync_columns};
+use crate::names::{catalog_name, deleted_file_name, log_name, table_directory};
 use crate::rows::encode_deleted_file;
-use crate::snapshot::Snapshot;
-use crate::snapshot::{State, deleted_file_name};
+use crate::snapshot::{Snapshot, State};
 use crate::table::TableData;
-use crate::transaction::{finish_columns, open_columns, sync_columns};
 use hypostyle_format::{Change, Commit, DeletedEntry, Shared};
-use hypostyle_io::{Store, Waiting};
+use hypostyle_io::Waiting;
 use hypostyle_types::{Result, Version};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -163,14 +162,4 @@ impl Database {
         }
         Ok((state, stale))
     }
-}
-
-pub(crate) fn remove_old_checkpoints(store: &Store, newest: Version) -> Result<()> {
-    for name in store.list("")? {
-        let version = version_of_catalog(&name).or_else(|| version_of_log(&name));
-        if version.is_some_and(|version| version != newest) {
-            store.remove(&name)?;
-        }
-    }
-    Ok(())
 }

@@ -1,17 +1,19 @@
 //! An open database: opening, and what all its parts share (format.md §1). `commit` writes and syncs the log,
-//! `checkpoint` folds it into the column files, `view` reads both.
+//! `checkpoint` folds it into the column files, `view` reads both, `leftovers` removes what no version has.
 
 mod checkpoint;
 mod commit;
+mod leftovers;
+mod sequence;
 mod view;
 
-use crate::backup::MARKER;
-use crate::column::{GenerationFiles, table_directory};
-use crate::names::{is_table_file, is_unfinished};
+use crate::column::GenerationFiles;
+use crate::names::{
+    MARKER, SHARED, SUPERBLOCK, catalog_name, is_table_file, is_unfinished, log_name, lost, table_directory,
+};
 use crate::origin::record_new;
 use crate::readers::{Garbage, Readers};
 use crate::snapshot::Snapshot;
-use crate::transaction::Transaction;
 use crate::verify::{Verifier, Verify};
 use commit::Syncing;
 use hypostyle_format::{Catalog, SUPERBLOCK_BYTES, Shared, Superblock};
@@ -25,11 +27,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use uuid::Uuid;
 use view::{Position, View, advance, read_shared, recover_as_writer, view_of_reader};
 
-pub(crate) use checkpoint::remove_old_checkpoints;
-pub(crate) use view::{catalog_name, check_log, checkpoint_in_use, log_name, lost, read_catalog};
-
-pub(crate) const SUPERBLOCK: &str = "HYPOSTYLE";
-pub(crate) const SHARED: &str = "shared";
+pub(crate) use leftovers::remove_files;
+pub(crate) use view::{check_log, checkpoint_in_use, read_catalog};
 
 /// Times to try again what another process has changed meanwhile.
 const ATTEMPTS: usize = 1000;
@@ -368,23 +367,13 @@ impl Database {
         self.shared.get().ok_or_else(|| Error::internal("a writer without shared state"))
     }
 
-    /// Begins a transaction that reads what is committed now.
-    ///
-    /// # Errors
-    /// As [`Self::snapshot`]; `Closed` after [`Self::close`].
-    pub fn begin(self: &Arc<Self>, threads: usize) -> Result<Transaction> {
-        self.begin_at(self.snapshot()?, threads)
-    }
-
-    /// Begins a transaction that reads a snapshot of this database.
-    ///
     /// # Errors
     /// `Closed` after [`Self::close`].
-    pub fn begin_at(self: &Arc<Self>, snapshot: Arc<Snapshot>, threads: usize) -> Result<Transaction> {
+    pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the database is closed; open it again"));
         }
-        Ok(Transaction::new(self.clone(), snapshot, threads))
+        Ok(())
     }
 
     /// # Errors

@@ -1,13 +1,14 @@
 //! States as the catalog file and the log have them, for readers and for recovery (format.md §7, §8).
 
-use super::{ATTEMPTS, SHARED};
-use crate::leftovers;
-use crate::names::version_of_catalog;
+#![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
+
+use super::{ATTEMPTS, leftovers};
+use crate::names::{SHARED, catalog_name, log_name, lost, version_of_catalog};
 use crate::readers::Readers;
 use crate::snapshot::{Snapshot, State};
 use hypostyle_format::{Catalog, LogReader, SHARED_BYTES, Shared};
 use hypostyle_io::{File, Store, boot_id};
-use hypostyle_types::{Error, ErrorKind, Result, Version};
+use hypostyle_types::{Error, ErrorKind, Result, Version, to_usize};
 use std::cmp::Ordering;
 use std::sync::{Arc, OnceLock};
 
@@ -73,7 +74,7 @@ pub(crate) fn checkpoint_in_use(store: &Store) -> Result<(Version, Option<u64>)>
 /// Looks whether all frames of a log are whole.
 pub(crate) fn check_log(store: &Store, checkpoint: Version, end: Option<u64>) -> Result<()> {
     let mut bytes = store.open(&log_name(checkpoint)).map_err(lost)?.read_all()?;
-    bytes.truncate(end.unwrap_or(u64::MAX) as usize);
+    bytes.truncate(to_usize(end.unwrap_or(u64::MAX)));
     let mut reader = LogReader::new(&bytes, checkpoint);
     while reader.next_commit()?.is_some() {}
     match end {
@@ -281,24 +282,8 @@ fn load_newest(store: &Arc<Store>) -> Result<View> {
     newest.ok_or(missing)
 }
 
-/// The error for a file that is missing although nobody may have removed it.
-pub(crate) fn lost(error: Error) -> Error {
-    match error.kind() {
-        ErrorKind::NotFound => Error::corrupt(format!("{}; restore it from a backup", error.message())),
-        _ => error,
-    }
-}
-
 pub(super) fn shared_is_damaged() -> Error {
     Error::corrupt(
         "the file \"shared\" was damaged while the database is open; close the database everywhere",
     )
-}
-
-pub(crate) fn catalog_name(version: Version) -> String {
-    format!("catalog-{:020}", version.0)
-}
-
-pub(crate) fn log_name(version: Version) -> String {
-    format!("log-{:020}", version.0)
 }

@@ -1,51 +1,217 @@
-//! Decides whether a transaction may commit beside others that touched keys of the same constraints.
+//! Which changes of two transactions cannot both be: functions over catalogs, rows and keys.
 //!
-//! Each side has checked its rows against what it saw. What is left is to compare the keys that it has
-//! touched with those that others have touched since: functions over keys and states of tables.
+//! Each side has checked its changes against what it saw. What one of them has committed is compared
+//! here with what the other is about to; nothing here reads files or takes locks.
 
-use super::keys::{Form, keys_of};
-use super::{Staged, StagedTable, conflict};
-use crate::rows::{Rows, positions_before};
-use crate::snapshot::Snapshot;
+use crate::rows::Shift;
 use crate::table::TableData;
 use arrow_array::UInt64Array;
-use arrow_select::take::take;
-use hypostyle_format::{Catalog, ConstraintRule, TableEntry};
-use hypostyle_io::Store;
-use hypostyle_types::{ColumnId, Error, LogicalType, Result, TableId, Version};
+use hypostyle_format::{
+    Catalog, Change, ColumnEntry, ConstraintEntry, ConstraintRule, SequenceEntry, TableEntry,
+};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
 use roaring::RoaringTreemap;
 use std::borrow::Cow;
-use std::cell::OnceCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-
-/// More rows than this are not compared by their keys: any change of the table is then a conflict.
-const ROWS_MAX: u64 = 1 << 20;
-
-/// More rows than this are compared before the commit lock is taken, so that others need not wait.
-const ROWS_UNDER_LOCK: u64 = 4096;
 
 /// Why, where keys are not looked at.
 pub(super) const CHANGED: &str = "was changed by a transaction that committed first";
 
-/// How many rows are worth a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Effort {
-    /// So few that others can wait for it.
-    Short,
-    Long,
+/// The error for a table that another transaction has changed.
+pub(super) fn conflict(table: &str, why: &str) -> Error {
+    Error::new(ErrorKind::Conflict, format!("table \"{table}\" {why}; roll back and try again"))
+}
+
+/// What has become of a table since an earlier version, from the least to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Fate {
+    Unchanged,
+    /// Rows were appended or deleted.
+    RowsChanged,
+    /// Its definition is another, or its rows are at other places of its files.
+    Moved,
+    Dropped,
+}
+
+impl Fate {
+    /// The fate of a table since a version, from its states then and now.
+    pub fn of(before: &TableData, now: Option<&TableData>, version: Version) -> Self {
+        match now {
+            None => Self::Dropped,
+            Some(now) if now.beyond_files().moved > version => Self::Moved,
+            Some(now) if !now.is_unchanged_since(before, version) => Self::RowsChanged,
+            Some(_) => Self::Unchanged,
+        }
+    }
+}
+
+/// Checks that nobody has changed a table that was read as a whole.
+///
+/// # Errors
+/// `Conflict`.
+pub(super) fn check_unchanged(table: &str, fate: Fate) -> Result<()> {
+    match fate {
+        Fate::Unchanged => Ok(()),
+        _ => Err(conflict(table, CHANGED)),
+    }
+}
+
+/// Checks that what a change drops, alters or replaces is as the transaction has found it. `fate` tells
+/// what has become of a table of the earlier catalog.
+///
+/// # Errors
+/// `Conflict`.
+pub(super) fn check_definition(
+    change: &Change,
+    before: &Catalog,
+    now: &Catalog,
+    fate: impl Fn(TableId) -> Fate,
+) -> Result<()> {
+    let id = match change {
+        Change::DropTable { id } => *id,
+        Change::ReplaceTable { table, .. } => table.id,
+        Change::DropView { schema, name } => {
+            return check_same("view", name, before.view(schema, name), now.view(schema, name));
+        }
+        Change::AlterSequence { sequence: SequenceEntry { schema, name, .. } }
+        | Change::DropSequence { schema, name } => {
+            let now = now.sequence(schema, name);
+            // How far it is changes with every value that is taken.
+            let before = before.sequence(schema, name).map(|before| match now {
+                Some(now) => SequenceEntry { state: now.state, ..before.clone() },
+                None => before.clone(),
+            });
+            return check_same("sequence", name, before.as_ref(), now);
+        }
+        _ => return Ok(()),
+    };
+    let Some(table) = before.table_by_id(id) else { return Ok(()) };
+    match (change, fate(id)) {
+        (_, Fate::Dropped) => Err(conflict(&table.name, "was dropped")),
+        (Change::ReplaceTable { .. }, Fate::RowsChanged | Fate::Moved) => {
+            Err(conflict(&table.name, "was changed"))
+        }
+        (_, Fate::Moved) => Err(conflict(&table.name, "was altered or compacted")),
+        (_, Fate::Unchanged | Fate::RowsChanged) => Ok(()),
+    }
+}
+
+/// Checks that what a transaction has found is what there is now; of its own it has found nothing.
+fn check_same<T: PartialEq>(what: &str, name: &str, before: Option<&T>, now: Option<&T>) -> Result<()> {
+    if before.is_none() || before == now {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Conflict,
+        format!(
+            "{what} \"{name}\" was changed by a transaction that committed first; roll back and try again"
+        ),
+    ))
+}
+
+/// Checks that a table that was altered or compacted meanwhile takes what was staged for it. Rows may
+/// be put behind any others, as long as they still fit.
+///
+/// # Errors
+/// `Conflict`.
+pub(super) fn check_altered(before: &TableEntry, now: &TableEntry, deletes: bool) -> Result<()> {
+    match !deletes && takes_the_same_rows(before, now) {
+        true => Ok(()),
+        false => Err(conflict(&before.name, "was altered or compacted")),
+    }
+}
+
+/// Whether rows that were checked for a table are what it may have now, too: no constraint has come.
+fn takes_the_same_rows(before: &TableEntry, now: &TableEntry) -> bool {
+    let definition = |column: &ColumnEntry| {
+        (column.id, column.logical_type.clone(), column.nullable, column.generated.clone())
+    };
+    before.columns.iter().map(definition).eq(now.columns.iter().map(definition))
+        && now.constraints.iter().all(|constraint| before.constraints.contains(constraint))
+}
+
+/// The positions now of rows that a transaction deletes. `shifts` tells how rows behind the `in_files`
+/// first ones have moved, if that is known; `gone` has the rows that others have deleted.
+///
+/// # Errors
+/// `Conflict` when others have deleted one of them, or it is not known where one is.
+pub(super) fn moved_deletions(
+    table: &str,
+    mut deleted: RoaringTreemap,
+    in_files: u64,
+    shifts: Option<&[Shift]>,
+    gone: &RoaringTreemap,
+) -> Result<RoaringTreemap> {
+    if deleted.max().is_some_and(|last| last >= in_files) {
+        let Some(shifts) = shifts else {
+            return Err(conflict(table, "had the row to be deleted or updated moved"));
+        };
+        deleted = shifts.iter().fold(deleted, |deleted, shift| shift.moved(&deleted));
+    }
+    match deleted.is_disjoint(gone) {
+        true => Ok(deleted),
+        false => Err(conflict(table, "had the same row deleted or updated")),
+    }
+}
+
+/// A foreign key that refers to a table, and that was not there in an earlier catalog.
+pub(super) fn new_reference<'a>(id: TableId, before: &Catalog, now: &'a Catalog) -> Option<&'a str> {
+    let refers = |constraint: &&ConstraintEntry| matches!(&constraint.rule, ConstraintRule::ForeignKey { table, .. } if *table == id);
+    let is_new = |table: &TableEntry, constraint: &ConstraintEntry| {
+        let earlier = before.table_by_id(table.id);
+        !earlier.is_some_and(|earlier| earlier.constraints.contains(constraint))
+    };
+    let all = now
+        .tables
+        .iter()
+        .flat_map(|table| table.constraints.iter().filter(refers).map(move |constraint| (table, constraint)));
+    let mut found = all.filter(|(table, constraint)| is_new(table, constraint));
+    found.next().map(|(_, constraint)| constraint.name.as_str())
+}
+
+/// A foreign key, as table and constraint, that refers to no key in a catalog and did so in an earlier
+/// one, if it was there.
+pub(super) fn lost_key<'a>(before: &'a Catalog, now: &'a Catalog) -> Option<(&'a str, &'a str)> {
+    broken_references(now).difference(&broken_references(before)).next().copied()
+}
+
+/// The foreign keys that refer to no key, as tables and constraints.
+fn broken_references(catalog: &Catalog) -> BTreeSet<(&str, &str)> {
+    let all = catalog
+        .tables
+        .iter()
+        .flat_map(|table| table.constraints.iter().map(|constraint| (table.name.as_str(), constraint)));
+    let is_broken = |rule: &ConstraintRule| {
+        let ConstraintRule::ForeignKey { table, referred, .. } = rule else { return false };
+        let other = catalog.table_by_id(*table);
+        let has_key = |other: &Arc<TableEntry>| {
+            other.constraints.iter().any(|key| key.rule.key() == Some(referred.as_slice()))
+        };
+        !other.is_some_and(has_key)
+    };
+    let broken = all.filter(|(_, constraint)| is_broken(&constraint.rule));
+    broken.map(|(table, constraint)| (table, constraint.name.as_str())).collect()
 }
 
 /// The keys of a constraint that one side has touched, sorted: those that it gave to rows, or referred
 /// to, and, for a foreign key, those that it took away from the rows that are referred to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Touched {
-    added: Vec<u64>,
-    removed: Vec<u64>,
+pub(super) struct Touched {
+    pub added: Vec<u64>,
+    pub removed: Vec<u64>,
+}
+
+/// What a constraint says of keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Unique,
+    Reference,
 }
 
 /// Tells whether a constraint that each of two sides has seen hold may be broken when both commit.
-fn is_broken_by_both(own: &Touched, others: &Touched, rule: Kind) -> bool {
+pub(super) fn is_broken_by_both(own: &Touched, others: &Touched, rule: Kind) -> bool {
     match rule {
         Kind::Unique => have_common(&own.added, &others.added),
         Kind::Reference => {
@@ -61,341 +227,52 @@ fn have_common(one: &[u64], other: &[u64]) -> bool {
 }
 
 /// The keys that rows had which are gone, and no row has that has come: both as they were read.
-fn no_more(removed: Vec<u64>, added: Vec<u64>) -> Vec<u64> {
+pub(super) fn no_more(removed: Vec<u64>, added: Vec<u64>) -> Vec<u64> {
     let added = sorted(added);
     let mut gone = sorted(removed);
     gone.retain(|key| added.binary_search(key).is_err());
     gone
 }
 
-fn sorted(mut keys: Vec<u64>) -> Vec<u64> {
+/// Keys in order, each of them once.
+pub(super) fn sorted(mut keys: Vec<u64>) -> Vec<u64> {
     keys.sort_unstable();
     keys.dedup();
     keys
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Unique,
-    Reference,
-}
-
-/// Columns of a table that have keys, and how their values are compared.
-#[derive(Clone, Debug)]
-struct KeyColumns {
-    table: TableId,
-    columns: Vec<ColumnId>,
-    forms: Vec<Form>,
-}
-
-/// A constraint between rows.
-struct Rule {
-    name: String,
-    kind: Kind,
-    /// What has the key, or refers to it.
-    own: KeyColumns,
-    /// What a foreign key refers to.
-    referred: Option<KeyColumns>,
-    /// What the transaction has done.
-    touched: OnceCell<Touched>,
-}
-
-/// A table that has changed between two versions.
-struct TableChange<'a> {
-    before: &'a TableData,
-    now: &'a TableData,
-    /// The earlier version.
-    version: Version,
-}
-
-/// Where the rows are that came to a table or left it, by their positions in the later version.
-struct RowsBetween<'a> {
-    now: &'a TableData,
+/// The rows that came to a table or left it between two versions, by their positions in the later one.
+pub(super) struct RowsBetween<'a> {
     /// Positions of rows that were not there before, the deleted ones included.
     new: Vec<Range<u64>>,
     deleted_before: Cow<'a, RoaringTreemap>,
+    deleted: &'a RoaringTreemap,
 }
 
-/// The keys that a transaction has touched, to be compared with those of others.
-pub(super) struct OwnKeys<'a> {
-    base: &'a Snapshot,
-    staged: &'a Staged,
-    store: &'a Arc<Store>,
-    rules: Vec<Rule>,
-}
-
-impl<'a> OwnKeys<'a> {
-    pub fn new(staged: &'a Staged, base: &'a Snapshot, store: &'a Arc<Store>) -> Self {
-        let catalog = staged.catalog.as_ref();
-        let all = catalog.tables.iter();
-        let all = all.flat_map(|table| table.constraints.iter().map(move |constraint| (table, constraint)));
-        let concerned = all.filter(|(table, constraint)| {
-            let of_other = match &constraint.rule {
-                ConstraintRule::ForeignKey { table, .. } => staged.tables.contains_key(table),
-                _ => false,
-            };
-            of_other || staged.tables.contains_key(&table.id)
-        });
-        let rules = concerned
-            .filter_map(|(table, constraint)| rule_of(catalog, table, &constraint.name, &constraint.rule));
-        Self { base, staged, store, rules: rules.collect() }
-    }
-
-    /// Compares with what others have committed between two versions; all before the earlier one
-    /// must have been compared already. False when that takes more than the effort.
-    ///
-    /// # Errors
-    /// `Conflict`, naming the table and the constraint; those of reading rows.
-    pub fn compare(&self, before: &Snapshot, now: &Snapshot, effort: Effort) -> Result<bool> {
-        if before.version() == now.version() {
-            return Ok(true);
-        }
-        for rule in &self.rules {
-            let is_compared = match rule.kind {
-                Kind::Unique => self.compare_unique(rule, before, now, effort)?,
-                Kind::Reference => self.compare_reference(rule, before, now, effort)?,
-            };
-            if !is_compared {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn compare_unique(&self, rule: &Rule, before: &Snapshot, now: &Snapshot, effort: Effort) -> Result<bool> {
-        let own = self.staged.tables.get(&rule.own.table);
-        let Some(own) = own.filter(|own| own.own_rows() > 0) else { return Ok(true) };
-        let Some(change) = TableChange::of(rule.own.table, before, now) else { return Ok(true) };
-        if !is_worth(self.rows_to_hash(rule, own.own_rows()) + change.rows_added(), &change, effort)? {
-            return Ok(false);
-        }
-        self.check_added(
-            rule,
-            &change,
-            "was given a row with the same key by a transaction that committed first",
-        )?;
-        Ok(true)
-    }
-
-    fn compare_reference(
-        &self,
-        rule: &Rule,
-        before: &Snapshot,
-        now: &Snapshot,
-        effort: Effort,
-    ) -> Result<bool> {
-        let Some(referred) = &rule.referred else { return Ok(true) };
-        let refers = self.staged.tables.get(&rule.own.table).filter(|own| own.own_rows() > 0);
-        let removes = self.staged.tables.get(&referred.table).filter(|own| !own.deleted.is_empty());
-        let own_rows = refers.map_or(0, StagedTable::own_rows) + removes.map_or(0, |own| own.deleted.len());
-        let removed = refers.and_then(|_| TableChange::of(referred.table, before, now));
-        let removed = removed.filter(|change| change.before.deleted() != change.now.deleted());
-        let added = removes.and_then(|_| TableChange::of(rule.own.table, before, now));
-        let others = removed.iter().chain(&added).map(|change| change.rows_added() + change.rows_removed());
-        let rows = self.rows_to_hash(rule, own_rows) + others.sum::<u64>();
-        for change in removed.iter().chain(&added) {
-            if !is_worth(rows, change, effort)? {
-                return Ok(false);
-            }
-        }
-        if let Some(change) = removed {
-            let between = change.rows()?;
-            let gone = self.keys_at(change.now, referred, &between.removed())?;
-            let removed = no_more(gone, self.keys_at(change.now, referred, &between.added())?);
-            let others = Touched { added: Vec::new(), removed };
-            self.check(rule, &change, &others, "lost a row that new ones refer to")?;
-        }
-        if let Some(change) = added {
-            self.check_added(rule, &change, "was given a row that refers to a deleted one")?;
-        }
-        Ok(true)
-    }
-
-    /// Compares with the rows that others have added to the table that has the key or refers to it.
-    fn check_added(&self, rule: &Rule, change: &TableChange<'_>, why: &str) -> Result<()> {
-        let added = sorted(self.keys_at(change.now, &rule.own, &change.rows()?.added())?);
-        self.check(rule, change, &Touched { added, removed: Vec::new() }, why)
-    }
-
-    fn check(&self, rule: &Rule, change: &TableChange<'_>, others: &Touched, why: &str) -> Result<()> {
-        match is_broken_by_both(self.touched(rule)?, others, rule.kind) {
-            true => Err(conflict(change.name(), &format!("{why} (constraint \"{}\")", rule.name))),
-            false => Ok(()),
-        }
-    }
-
-    fn rows_to_hash(&self, rule: &Rule, rows: u64) -> u64 {
-        if rule.touched.get().is_some() { 0 } else { rows }
-    }
-
-    /// What the transaction has done to the keys of a constraint; found out once.
-    fn touched<'r>(&self, rule: &'r Rule) -> Result<&'r Touched> {
-        if let Some(touched) = rule.touched.get() {
-            return Ok(touched);
-        }
-        let removed = match &rule.referred {
-            Some(referred) => no_more(self.own_removed(referred)?, self.own_added(referred)?),
-            None => Vec::new(),
-        };
-        let touched = Touched { added: sorted(self.own_added(&rule.own)?), removed };
-        Ok(rule.touched.get_or_init(|| touched))
-    }
-
-    /// The keys of own rows.
-    fn own_added(&self, key: &KeyColumns) -> Result<Vec<u64>> {
-        let Some(staged) = self.staged.tables.get(&key.table) else { return Ok(Vec::new()) };
-        let start = self.base.table_by_id(key.table).map_or(0, |before| before.positions());
-        let mut keys = Vec::new();
-        let mut first = start;
-        if let Some(in_files) = &staged.in_files {
-            let stored = in_files.before + in_files.absorbed;
-            let positions = live(start..start + in_files.rows, &staged.deleted);
-            let positions =
-                UInt64Array::from_iter_values(positions.map(|position| position - start + stored));
-            let data = TableData::new(self.store, &in_files.entry, &Rows::default(), None);
-            keys.extend(self.keys_at(&data, key, &positions)?);
-            first += in_files.rows;
-        }
-        if staged.rows.rows() > 0 {
-            let entry = self.staged.catalog.table_by_id(key.table);
-            let entry = entry.ok_or_else(|| Error::internal("rows of an unknown table are staged"))?;
-            let places = places(entry, key)?;
-            for batch in staged.rows.batches() {
-                let positions = live(first..first + batch.num_rows() as u64, &staged.deleted);
-                let rows = UInt64Array::from_iter_values(positions.map(|position| position - first));
-                let columns = places.iter().map(|place| take(batch.column(*place), &rows, None));
-                let columns = columns.collect::<Result<Vec<_>, _>>();
-                let columns =
-                    columns.map_err(|error| Error::internal(format!("cannot read keys: {error}")))?;
-                keys.extend(keys_of(&columns, &key.forms));
-                first += batch.num_rows() as u64;
-            }
-        }
-        Ok(keys)
-    }
-
-    /// The keys of rows of others that are deleted or updated.
-    fn own_removed(&self, key: &KeyColumns) -> Result<Vec<u64>> {
-        let staged = self.staged.tables.get(&key.table);
-        let (Some(staged), Some(before)) = (staged, self.base.table_by_id(key.table)) else {
-            return Ok(Vec::new());
-        };
-        let deleted = positions_before(&staged.deleted, before.positions());
-        self.keys_at(before, key, &UInt64Array::from_iter_values(deleted.iter()))
-    }
-
-    fn keys_at(&self, table: &TableData, key: &KeyColumns, positions: &UInt64Array) -> Result<Vec<u64>> {
-        if positions.is_empty() {
-            return Ok(Vec::new());
-        }
-        let columns = table.rows_at(&places(table.entry(), key)?, positions, 1)?;
-        Ok(keys_of(&columns, &key.forms))
-    }
-}
-
-fn places(table: &TableEntry, key: &KeyColumns) -> Result<Vec<usize>> {
-    let place = |id: &ColumnId| {
-        let place = table.columns.iter().position(|column| column.id == *id);
-        // Declared by this transaction.
-        place.ok_or_else(|| conflict(&table.name, CHANGED))
-    };
-    key.columns.iter().map(place).collect()
-}
-
-/// The rule of a constraint that compares rows with others; `None` for any other.
-fn rule_of(catalog: &Catalog, table: &TableEntry, name: &str, rule: &ConstraintRule) -> Option<Rule> {
-    let (kind, own, referred) = match rule {
-        ConstraintRule::Check { .. } => return None,
-        ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
-            let forms = vec![Form::Same; columns.len()];
-            (Kind::Unique, KeyColumns { table: table.id, columns: columns.clone(), forms }, None)
-        }
-        ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
-            let types = |table: &TableEntry, columns: &[ColumnId]| -> Option<Vec<LogicalType>> {
-                columns.iter().map(|id| Some(table.column_by_id(*id)?.logical_type.clone())).collect()
-            };
-            let (ours, theirs) = (types(table, columns)?, types(catalog.table_by_id(*other)?, referred)?);
-            let forms: Vec<Form> =
-                ours.iter().zip(&theirs).map(|(our, their)| Form::of(our, their)).collect();
-            let key = |table, columns: &[ColumnId]| KeyColumns {
-                table,
-                columns: columns.to_vec(),
-                forms: forms.clone(),
-            };
-            (Kind::Reference, key(table.id, columns), Some(key(*other, referred)))
-        }
-    };
-    Some(Rule { name: name.into(), kind, own, referred, touched: OnceCell::new() })
-}
-
-impl<'a> TableChange<'a> {
-    /// `None` for a table that has not changed, or is not in both versions.
-    fn of(id: TableId, before: &'a Snapshot, now: &'a Snapshot) -> Option<Self> {
-        let version = before.version();
-        let (before, now) = (before.table_by_id(id)?, now.table_by_id(id)?);
-        (!now.is_unchanged_since(before, version)).then_some(Self { before, now, version })
-    }
-
-    fn name(&self) -> &str {
-        &self.before.entry().name
-    }
-
-    /// How many rows have come, and more if some of them are deleted.
-    fn rows_added(&self) -> u64 {
-        self.now.positions().saturating_sub(self.before.positions())
-    }
-
-    fn rows_removed(&self) -> u64 {
-        self.now.deleted().len().saturating_sub(self.before.deleted().len())
-    }
-
-    /// # Errors
-    /// `Conflict` when it is not known which rows those are.
-    fn rows(&self) -> Result<RowsBetween<'a>> {
-        let rows = self.now.beyond_files();
-        if rows.moved > self.version {
-            return Err(conflict(self.name(), "was altered or compacted"));
-        }
-        let shifts = match rows.shifts.since(self.version) {
-            Some(shifts) => shifts,
-            // No others change their positions.
-            None if self.before.beyond_files().tail.rows() == 0 => &[],
-            None => return Err(conflict(self.name(), "had rows moved")),
-        };
-        let mut old: Vec<_> = std::iter::once(0..self.before.positions()).collect();
-        let mut deleted_before = Cow::Borrowed(self.before.deleted());
+impl<'a> RowsBetween<'a> {
+    /// Compares two versions of a table, each with its number of positions and the deleted ones.
+    pub fn new(before: (u64, &'a RoaringTreemap), shifts: &[Shift], now: (u64, &'a RoaringTreemap)) -> Self {
+        let mut old: Vec<_> = std::iter::once(0..before.0).collect();
+        let mut deleted_before = Cow::Borrowed(before.1);
         for shift in shifts {
             old = shift.moved_runs(old);
             deleted_before = Cow::Owned(shift.moved(&deleted_before));
         }
-        Ok(RowsBetween { now: self.now, new: outside(&old, self.now.positions()), deleted_before })
+        Self { new: outside(&old, now.0), deleted_before, deleted: now.1 }
     }
-}
 
-impl RowsBetween<'_> {
-    fn added(&self) -> UInt64Array {
+    pub fn added(&self) -> UInt64Array {
         let new = self.new.iter().cloned();
-        UInt64Array::from_iter_values(new.flat_map(|run| live(run, self.now.deleted())))
+        UInt64Array::from_iter_values(new.flat_map(|run| live(run, self.deleted)))
     }
 
-    fn removed(&self) -> UInt64Array {
-        let mut gone = self.now.deleted() - self.deleted_before.as_ref();
+    pub fn removed(&self) -> UInt64Array {
+        let mut gone = self.deleted - self.deleted_before.as_ref();
         for run in self.new.iter().cloned() {
             gone.remove_range(run);
         }
         UInt64Array::from_iter_values(gone.iter())
     }
-}
-
-/// Whether so many rows are compared with this effort.
-///
-/// # Errors
-/// `Conflict` when they are too many for any.
-fn is_worth(rows: u64, change: &TableChange<'_>, effort: Effort) -> Result<bool> {
-    if rows > ROWS_MAX {
-        return Err(conflict(change.name(), CHANGED));
-    }
-    Ok(effort == Effort::Long || rows <= ROWS_UNDER_LOCK)
 }
 
 /// The positions before `end` that are in none of some runs, which are in order.
@@ -405,16 +282,250 @@ fn outside(runs: &[Range<u64>], end: u64) -> Vec<Range<u64>> {
     starts.zip(ends).map(|(start, end)| start..end).filter(|run| !run.is_empty()).collect()
 }
 
-fn live(positions: Range<u64>, deleted: &RoaringTreemap) -> impl Iterator<Item = u64> {
+/// The positions that are not deleted.
+pub(super) fn live(positions: Range<u64>, deleted: &RoaringTreemap) -> impl Iterator<Item = u64> {
     positions.filter(|position| !deleted.contains(*position))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows::Rows;
+    use hypostyle_format::{Encoding, GenerationEntry, SequenceState, ViewEntry};
+    use hypostyle_io::Store;
+    use hypostyle_types::{ColumnId, Generation, LogicalType};
     use proptest::collection::{btree_set, vec};
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
+    use proptest::sample::Index;
+
+    const KEY: ColumnId = ColumnId(0);
+
+    fn table(id: u64, constraints: Vec<ConstraintEntry>) -> TableEntry {
+        TableEntry {
+            id: TableId(id),
+            schema: "main".into(),
+            name: format!("t{id}"),
+            rows: 0,
+            next_column_id: ColumnId(1),
+            columns: Vec::new(),
+            constraints,
+            comment: None,
+            deleted: None,
+        }
+    }
+
+    fn column(id: u32, logical_type: LogicalType) -> ColumnEntry {
+        let generation =
+            GenerationEntry { number: Generation(0), encoding: Encoding::Plain, nodes: Vec::new() };
+        ColumnEntry {
+            id: ColumnId(id),
+            name: format!("c{id}"),
+            logical_type,
+            nullable: true,
+            default: None,
+            identity: None,
+            generated: None,
+            comment: None,
+            generation,
+        }
+    }
+
+    fn catalog(tables: Vec<TableEntry>) -> Catalog {
+        Catalog { tables: tables.into_iter().map(Arc::new).collect(), ..Catalog::default() }
+    }
+
+    fn key() -> ConstraintEntry {
+        ConstraintEntry::new("key", ConstraintRule::PrimaryKey { columns: vec![KEY] })
+    }
+
+    fn reference(name: &str, to: u64) -> ConstraintEntry {
+        let rule = ConstraintRule::ForeignKey {
+            columns: vec![KEY],
+            table: TableId(to),
+            referred: vec![KEY],
+            on_delete: Default::default(),
+            on_update: Default::default(),
+        };
+        ConstraintEntry::new(name, rule)
+    }
+
+    fn is_conflict<T>(result: Result<T>) -> bool {
+        match result {
+            Ok(_) => false,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Conflict);
+                assert!(error.message().contains("roll back and try again"), "{error}");
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn the_fate_of_a_table_is_the_greatest_change() {
+        let store = Arc::new(Store::memory());
+        let entry = Arc::new(TableEntry { rows: 10, ..table(0, Vec::new()) });
+        let deleted = |rows: &[u64]| Arc::new(rows.iter().copied().collect::<RoaringTreemap>());
+        let data = |entry: &Arc<TableEntry>, moved, rows: &[u64]| {
+            let rows = Rows { moved: Version(moved), deleted: deleted(rows), ..Rows::default() };
+            TableData::new(&store, entry, &rows, None)
+        };
+        let grown = Arc::new(TableEntry { rows: 11, ..entry.as_ref().clone() });
+        let before = data(&entry, 3, &[1]);
+        for (now, expected) in [
+            (None, Fate::Dropped),
+            (Some(data(&entry, 3, &[1])), Fate::Unchanged),
+            (Some(data(&entry, 5, &[1])), Fate::Unchanged),
+            (Some(data(&entry, 3, &[1, 2])), Fate::RowsChanged),
+            (Some(data(&grown, 3, &[1])), Fate::RowsChanged),
+            (Some(data(&entry, 6, &[1])), Fate::Moved),
+            (Some(data(&grown, 6, &[])), Fate::Moved),
+        ] {
+            let fate = Fate::of(&before, now.as_ref(), Version(5));
+            assert_eq!(fate, expected, "{now:?}");
+            assert_eq!(is_conflict(check_unchanged("t", fate)), fate != Fate::Unchanged);
+        }
+    }
+
+    #[test]
+    fn a_table_is_altered_only_as_it_was_found_and_dropped_with_the_rows_of_others() {
+        let before = catalog(vec![table(1, Vec::new())]);
+        let replace =
+            |id| Change::ReplaceTable { table: table(id, Vec::new()), absorbed: 0, compacted: false };
+        let drop = |id| Change::DropTable { id: TableId(id) };
+        let schema = Change::CreateSchema(hypostyle_format::SchemaEntry::new("s"));
+        for (change, fate, expected) in [
+            (drop(1), Fate::Unchanged, false),
+            (drop(1), Fate::RowsChanged, false),
+            (drop(1), Fate::Moved, true),
+            (drop(1), Fate::Dropped, true),
+            (replace(1), Fate::Unchanged, false),
+            (replace(1), Fate::RowsChanged, true),
+            (replace(1), Fate::Moved, true),
+            (replace(1), Fate::Dropped, true),
+            // Its own, which nobody else knows.
+            (drop(2), Fate::Dropped, false),
+            (replace(2), Fate::Dropped, false),
+            (schema, Fate::Dropped, false),
+        ] {
+            let checked = check_definition(&change, &before, &before, |_| fate);
+            assert_eq!(is_conflict(checked), expected, "{change:?} {fate:?}");
+        }
+    }
+
+    #[test]
+    fn views_and_sequences_are_dropped_only_as_they_were_found() {
+        let view =
+            |sql: &str| ViewEntry { schema: "main".into(), name: "v".into(), sql: sql.into(), comment: None };
+        let of_view =
+            |view: Option<ViewEntry>| Catalog { views: view.into_iter().collect(), ..Catalog::default() };
+        let sequence = |increment, last| SequenceEntry {
+            schema: "main".into(),
+            name: "s".into(),
+            increment,
+            min: 1,
+            max: 100,
+            start: 1,
+            cycle: false,
+            owner: None,
+            state: SequenceState { last, is_called: true },
+            comment: None,
+        };
+        let of_sequence = |sequence: Option<SequenceEntry>| Catalog {
+            sequences: sequence.into_iter().collect(),
+            ..Catalog::default()
+        };
+        let drop_view = Change::DropView { schema: "main".into(), name: "v".into() };
+        let drop_sequence = Change::DropSequence { schema: "main".into(), name: "s".into() };
+        let alter_sequence = Change::AlterSequence { sequence: sequence(7, 1) };
+        for (change, before, now, expected) in [
+            (&drop_view, of_view(Some(view("a"))), of_view(Some(view("a"))), false),
+            (&drop_view, of_view(Some(view("a"))), of_view(Some(view("b"))), true),
+            (&drop_view, of_view(Some(view("a"))), of_view(None), true),
+            (&drop_view, of_view(None), of_view(Some(view("b"))), false),
+            // Taking values changes no definition.
+            (&drop_sequence, of_sequence(Some(sequence(1, 5))), of_sequence(Some(sequence(1, 9))), false),
+            (&drop_sequence, of_sequence(Some(sequence(1, 5))), of_sequence(Some(sequence(2, 5))), true),
+            (&drop_sequence, of_sequence(Some(sequence(1, 5))), of_sequence(None), true),
+            (&alter_sequence, of_sequence(Some(sequence(1, 5))), of_sequence(Some(sequence(1, 6))), false),
+            (&alter_sequence, of_sequence(Some(sequence(1, 5))), of_sequence(Some(sequence(3, 5))), true),
+            (&alter_sequence, of_sequence(None), of_sequence(Some(sequence(3, 5))), false),
+        ] {
+            let checked = check_definition(change, &before, &now, |_| Fate::Unchanged);
+            assert_eq!(is_conflict(checked), expected, "{change:?} {before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn an_altered_table_takes_rows_only_if_they_still_fit() {
+        let columns =
+            |columns: Vec<ColumnEntry>, constraints| TableEntry { columns, ..table(1, constraints) };
+        let integer = column(0, LogicalType::Integer);
+        let before = columns(vec![integer.clone()], vec![key()]);
+        let renamed = ColumnEntry { name: "other".into(), ..integer.clone() };
+        let compacted = GenerationEntry { number: Generation(1), ..integer.generation.clone() };
+        let compacted = ColumnEntry { generation: compacted, ..integer.clone() };
+        for (now, fits) in [
+            (columns(vec![integer.clone()], vec![key()]), true),
+            (columns(vec![renamed], vec![key()]), true),
+            (columns(vec![compacted], vec![key()]), true),
+            (columns(vec![integer.clone()], Vec::new()), true),
+            (columns(vec![integer.clone()], vec![key(), reference("new", 2)]), false),
+            (columns(vec![column(0, LogicalType::BigInt)], vec![key()]), false),
+            (columns(vec![ColumnEntry { nullable: false, ..integer.clone() }], vec![key()]), false),
+            (columns(vec![integer.clone(), column(1, LogicalType::Integer)], vec![key()]), false),
+            (columns(Vec::new(), vec![key()]), false),
+        ] {
+            assert_eq!(!is_conflict(check_altered(&before, &now, false)), fits, "{now:?}");
+            assert!(is_conflict(check_altered(&before, &now, true)), "{now:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_reference_is_one_to_the_table_that_was_not_there() {
+        let before = catalog(vec![table(1, vec![key()]), table(2, vec![reference("old", 1)])]);
+        let with = |constraints| catalog(vec![table(1, vec![key()]), table(2, constraints)]);
+        assert_eq!(new_reference(TableId(1), &before, &before), None);
+        assert_eq!(new_reference(TableId(1), &before, &with(Vec::new())), None);
+        assert_eq!(new_reference(TableId(1), &before, &with(vec![reference("other", 3)])), None);
+        let now = with(vec![reference("old", 1), reference("new", 1)]);
+        assert_eq!(new_reference(TableId(1), &before, &now), Some("new"));
+        let created = catalog(vec![table(1, vec![key()]), table(3, vec![reference("of_new_table", 1)])]);
+        assert_eq!(new_reference(TableId(1), &before, &created), Some("of_new_table"));
+    }
+
+    #[test]
+    fn a_reference_whose_key_or_table_is_gone_has_lost_it() {
+        let refers = table(2, vec![reference("refers", 1)]);
+        let whole = catalog(vec![table(1, vec![key()]), refers.clone()]);
+        let without_key = catalog(vec![table(1, Vec::new()), refers.clone()]);
+        let without_table = catalog(vec![refers]);
+        let lost = Some(("t2", "refers"));
+        for (before, now, expected) in [
+            (&whole, &whole, None),
+            (&whole, &without_key, lost),
+            (&whole, &without_table, lost),
+            (&Catalog::default(), &without_table, lost),
+            // It was so before: whoever did it has been told.
+            (&without_key, &without_table, None),
+            (&without_table, &whole, None),
+        ] {
+            assert_eq!(lost_key(before, now), expected, "{before:?} {now:?}");
+        }
+    }
+
+    #[test]
+    fn rows_that_are_deleted_are_followed_only_where_it_is_known() {
+        let rows = |rows: &[u64]| rows.iter().copied().collect::<RoaringTreemap>();
+        let moved = |deleted: &[u64], shifts: Option<&[Shift]>, gone: &[u64]| {
+            moved_deletions("t", rows(deleted), 10, shifts, &rows(gone))
+        };
+        let shift = [Shift::new(Version(1), 10, 5)];
+        assert_eq!(moved(&[3, 9], None, &[4]).unwrap(), rows(&[3, 9]));
+        assert_eq!(moved(&[3, 10], Some(&shift), &[10]).unwrap(), rows(&[3, 15]));
+        assert!(is_conflict(moved(&[10], None, &[])));
+        assert!(is_conflict(moved(&[3, 9], None, &[9])));
+        assert!(is_conflict(moved(&[10], Some(&shift), &[15])));
+    }
 
     fn touched(added: &[u64], removed: &[u64]) -> Touched {
         Touched { added: added.to_vec(), removed: removed.to_vec() }
@@ -490,7 +601,135 @@ mod tests {
         }
     }
 
+    /// A table whose rows have names, and what others do to it.
+    #[derive(Clone, Debug)]
+    struct Model {
+        rows: Vec<u64>,
+        in_files: usize,
+        next: u64,
+        deleted: BTreeSet<u64>,
+        shifts: Vec<Shift>,
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// Rows into the log.
+        Insert(u64),
+        /// Rows of the log into the files, and as many behind them as are given.
+        Append {
+            absorbed: Index,
+            new: u64,
+        },
+        Delete(Index),
+    }
+
+    impl Model {
+        fn new(in_files: u64, in_log: u64) -> Self {
+            let next = in_files + in_log;
+            let (deleted, shifts) = (BTreeSet::new(), Vec::new());
+            Self { rows: (0..next).collect(), in_files: in_files as usize, next, deleted, shifts }
+        }
+
+        fn apply(&mut self, step: &Step) {
+            match step {
+                Step::Insert(rows) => self.rows.extend(self.next..self.next + rows),
+                Step::Append { absorbed, new } => {
+                    self.in_files += absorbed.index(self.rows.len() - self.in_files + 1);
+                    if *new > 0 && self.in_files < self.rows.len() {
+                        self.shifts.push(Shift::new(Version(1), self.in_files as u64, *new));
+                    }
+                    self.rows.splice(self.in_files..self.in_files, self.next..self.next + new);
+                    self.in_files += *new as usize;
+                }
+                Step::Delete(row) if !self.rows.is_empty() => {
+                    self.deleted.insert(self.rows[row.index(self.rows.len())]);
+                }
+                Step::Delete(_) => {}
+            }
+            self.next = self.rows.iter().max().map_or(0, |last| last + 1);
+        }
+
+        fn positions(&self, names: &BTreeSet<u64>) -> RoaringTreemap {
+            let places = self.rows.iter().enumerate().filter(|(_, name)| names.contains(name));
+            places.map(|(place, _)| place as u64).collect()
+        }
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        prop_oneof![
+            (1u64..5).prop_map(Step::Insert),
+            (any::<Index>(), 0u64..5).prop_map(|(absorbed, new)| Step::Append { absorbed, new }),
+            any::<Index>().prop_map(Step::Delete),
+        ]
+    }
+
     proptest! {
+        #[test]
+        fn rows_are_followed_through_what_others_do(
+            (in_files, in_log) in (0u64..8, 0u64..8),
+            deleted_before in vec(any::<Index>(), 0..4),
+            steps in vec(step(), 0..8),
+            own in vec(any::<Index>(), 0..4),
+        ) {
+            let mut before = Model::new(in_files, in_log);
+            deleted_before.into_iter().for_each(|row| before.apply(&Step::Delete(row)));
+            let mut now = before.clone();
+            steps.iter().for_each(|step| now.apply(step));
+            let all: Vec<u64> = before.rows.clone();
+            let own: BTreeSet<u64> = if all.is_empty() {
+                BTreeSet::new()
+            } else {
+                own.into_iter().map(|row| all[row.index(all.len())]).collect()
+            };
+            let own = &own - &before.deleted;
+            let (gone_before, gone) = (before.positions(&before.deleted), now.positions(&now.deleted));
+
+            let moved = moved_deletions("t", before.positions(&own), in_files, Some(&now.shifts), &gone);
+            let is_free = own.is_disjoint(&now.deleted);
+            prop_assert_eq!(moved.is_ok(), is_free);
+            if let Ok(moved) = moved {
+                prop_assert_eq!(moved, now.positions(&own));
+            }
+
+            let size = |model: &Model| model.rows.len() as u64;
+            let between =
+                RowsBetween::new((size(&before), &gone_before), &now.shifts, (size(&now), &gone));
+            let list = |positions: RoaringTreemap| positions.iter().collect::<Vec<_>>();
+            let old: BTreeSet<u64> = all.into_iter().collect();
+            let new: BTreeSet<u64> = now.rows.iter().copied().collect();
+            let added = &(&new - &old) - &now.deleted;
+            let removed = &(&now.deleted - &before.deleted) & &old;
+            prop_assert_eq!(between.added().values().to_vec(), list(now.positions(&added)));
+            prop_assert_eq!(between.removed().values().to_vec(), list(now.positions(&removed)));
+        }
+
+        #[test]
+        fn no_reference_is_left_without_its_key(
+            keys in vec(any::<bool>(), 4),
+            kept in vec(any::<bool>(), 4),
+            references in vec((0u64..4, 0u64..4), 0..5),
+            later in vec((0u64..4, 0u64..4), 0..5),
+        ) {
+            let with = |keys: &[bool], references: &[(u64, u64)]| {
+                let table = |(id, has_key): (usize, &bool)| {
+                    let id = id as u64;
+                    let own = references.iter().enumerate().filter(|(_, (from, _))| *from == id);
+                    let own = own.map(|(number, (_, to))| reference(&format!("r{number}"), *to));
+                    table(id, has_key.then(key).into_iter().chain(own).collect())
+                };
+                catalog(keys.iter().enumerate().map(table).collect())
+            };
+            // One side drops keys, the other declares references; both have checked what they saw.
+            let has = |keys: &[bool], to: u64| keys[to as usize];
+            let old: Vec<_> = references.into_iter().filter(|(_, to)| has(&keys, *to)).collect();
+            let left: Vec<_> = keys.iter().zip(&kept).map(|(key, kept)| *key && *kept).collect();
+            let new: Vec<_> = later.into_iter().filter(|(_, to)| has(&keys, *to)).collect();
+            let all: Vec<_> = old.into_iter().chain(new).collect();
+            let (committed, merged) = (with(&keys, &all), with(&left, &all));
+            let is_whole = all.iter().all(|(_, to)| has(&left, *to));
+            prop_assert_eq!(lost_key(&committed, &merged).is_none(), is_whole);
+        }
+
         #[test]
         fn what_is_no_conflict_breaks_nothing_and_disjoint_keys_never_conflict(
             base in btree_set(0u64..12, 0..8),

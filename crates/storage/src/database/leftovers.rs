@@ -1,12 +1,15 @@
 //! Files in `columns/` that no version has, and what others have behind their committed bytes: removed when nobody can read or write it any
 //! more (format.md §7).
 
-use crate::column::{GenerationFiles, committed_files, parse_file_name, table_directory};
-use crate::database::{Database, remove_old_checkpoints};
-use crate::names::{is_table_file, is_unfinished, table_of_directory};
+use super::Database;
+use crate::column::{GenerationFiles, committed_files};
+use crate::names::{
+    deleted_file_name, is_table_file, is_unfinished, parse_file_name, table_directory, table_of_directory,
+    version_of_catalog, version_of_log,
+};
 use crate::readers::Garbage;
 use crate::rows::Uncommitted;
-use crate::snapshot::{Snapshot, deleted_file_name};
+use crate::snapshot::Snapshot;
 use hypostyle_format::Catalog;
 use hypostyle_io::{File, Store};
 use hypostyle_types::{ErrorKind, Result, TableId, Version};
@@ -15,7 +18,7 @@ use std::sync::Arc;
 
 /// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else has the
 /// database open.
-pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) -> Result<()> {
+pub(super) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) -> Result<()> {
     for name in store.list("")? {
         if is_unfinished(&name) {
             store.remove(&name)?;
@@ -28,6 +31,17 @@ pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
         let file = store.open(file)?;
         if file.length()? > length { file.truncate(length) } else { Ok(()) }
     })
+}
+
+/// Removes the catalogs and logs of all checkpoints but the newest.
+pub(super) fn remove_old_checkpoints(store: &Store, newest: Version) -> Result<()> {
+    for name in store.list("")? {
+        let version = version_of_catalog(&name).or_else(|| version_of_log(&name));
+        if version.is_some_and(|version| version != newest) {
+            store.remove(&name)?;
+        }
+    }
+    Ok(())
 }
 
 /// Removes what a catalog does not name in `columns/`, of what has a name of the format; `kept`

@@ -1,0 +1,45 @@
+//! What a program says of its connections, appends and waits.
+
+use crate::progress::Progress;
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use hypostyle_types::Result;
+use std::sync::Arc;
+
+/// Asked about every 50 ms during a wait; `false` interrupts the statement.
+pub type Hook = Arc<dyn Fn(&Progress) -> bool + Send + Sync>;
+
+/// Rows that the program has under a name.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub schema: SchemaRef,
+    pub batches: Vec<RecordBatch>,
+}
+
+/// Asked for names that no table of the server has.
+pub type Resolver = Arc<dyn Fn(&str) -> Option<Result<Table>> + Send + Sync>;
+
+/// How to connect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Name and version of the program, for the server's lists and logs.
+    pub client: String,
+    /// Take descriptors where the server is on this machine.
+    pub descriptors: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let client = format!("hypostyle {}", env!("CARGO_PKG_VERSION"));
+        Self { client, descriptors: true }
+    }
+}
+
+/// How an append treats its table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AppendOptions {
+    /// Create the table from the data's schema when it does not exist.
+    pub create: bool,
+    /// Match columns by name, and give missing ones their default; else by position.
+    pub by_name: bool,
+}

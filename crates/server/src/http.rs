@@ -1,0 +1,84 @@
+//! What a server tells of itself over HTTP: its metrics, and whether it is well.
+
+use crate::accept::next_connection;
+use crate::arrivals::Peer;
+use crate::server::Server;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::CONTENT_TYPE;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use hypostyle_types::{Error, Result};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+
+/// A connection that says nothing for so long is closed.
+const SILENCE_TIME: Duration = Duration::from_secs(5);
+
+/// The database is asked no more often.
+const HEALTH_TIME: Duration = Duration::from_secs(1);
+
+const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Answers `GET /metrics` and `GET /health` until the server stops.
+pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
+    loop {
+        let (stream, peer) = next_connection(&listener).await;
+        let Some(arrival) = server.arrive(&server.http_arriving, Peer::of_address(peer.ip())) else {
+            continue;
+        };
+        let server = server.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| {
+                let server = server.clone();
+                async move { Ok::<_, Infallible>(answer(server, &request).await) }
+            });
+            let connection = hyper::server::conn::http1::Builder::new()
+                .timer(hyper_util::rt::TokioTimer::new())
+                .header_read_timeout(SILENCE_TIME)
+                .serve_connection(TokioIo::new(stream), service);
+            // A client that breaks off is no matter of ours; one of many of its address goes when others come.
+            tokio::select! {
+                _broken = connection => {}
+                () = arrival.given_up() => {}
+            }
+        });
+    }
+}
+
+async fn answer(server: Arc<Server>, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match (request.method(), request.uri().path()) {
+        (&Method::GET, "/metrics") => (StatusCode::OK, TEXT, server.metrics.text()),
+        (&Method::GET, "/health") => match health(server).await {
+            Ok(()) => (StatusCode::OK, "text/plain", "ok\n".into()),
+            Err(error) => (StatusCode::SERVICE_UNAVAILABLE, "text/plain", format!("{error}\n")),
+        },
+        (_, "/metrics" | "/health") => (StatusCode::METHOD_NOT_ALLOWED, "text/plain", "GET only\n".into()),
+        _ => (StatusCode::NOT_FOUND, "text/plain", "there are /metrics and /health\n".into()),
+    };
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response
+}
+
+/// Whether the database answers; where it has to wait for a disk, nothing else of the server does.
+async fn health(server: Arc<Server>) -> Result<()> {
+    if server.is_stopping() {
+        return Err(Error::internal("the server is stopping"));
+    }
+    let mut known = server.health.0.lock().await;
+    if let Some((_, found)) = known.as_ref().filter(|(since, _)| since.elapsed() < HEALTH_TIME) {
+        return found.clone();
+    }
+    let asking = server.clone();
+    let asked = move || asking.database.connect()?.execute("SELECT 1").map(drop);
+    let answered = tokio::task::spawn_blocking(asked).await;
+    let found =
+        answered.unwrap_or_else(|error| Err(Error::internal(format!("the database was not asked: {error}"))));
+    *known = Some((Instant::now(), found.clone()));
+    found
+}

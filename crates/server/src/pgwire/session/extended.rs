@@ -1,0 +1,203 @@
+//! Statements that are prepared, given values and run in messages of their own: the extended protocol.
+
+use super::perform::Performed;
+use super::{Session, no_portal};
+use crate::pgwire::channel::Failure;
+use crate::pgwire::column::Column;
+use crate::pgwire::command::Command;
+use crate::pgwire::decode::parameter;
+use crate::pgwire::message::Target;
+use crate::pgwire::prepared::{Portal, State, Statement};
+use crate::pgwire::reply::format_of;
+use bytes::Bytes;
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::rc::Rc;
+
+impl Session {
+    pub(super) fn parse(&mut self, name: String, sql: &str, types: Vec<u32>) -> Result<(), Failure> {
+        if !name.is_empty() && self.statements.contains_key(&name) {
+            return Err(Failure::Statement(
+                Error::new(ErrorKind::AlreadyExists, format!("prepared statement \"{name}\" already exists"))
+                    .with_sqlstate("42P05"),
+            ));
+        }
+        self.statements.insert(name, Rc::new(Statement::new(sql, types)?));
+        self.output.replies.parse_complete();
+        Ok(())
+    }
+
+    fn statement(&self, name: &str) -> Result<Rc<Statement>> {
+        self.statements.get(name).cloned().ok_or_else(|| {
+            Error::new(ErrorKind::UnknownName, format!("prepared statement \"{name}\" does not exist"))
+                .with_sqlstate("26000")
+        })
+    }
+
+    pub(super) fn bind(
+        &mut self,
+        name: String,
+        statement: &str,
+        formats: &[i16],
+        values: &[Option<Bytes>],
+        result_formats: Vec<i16>,
+    ) -> Result<(), Failure> {
+        let statement = self.statement(statement)?;
+        let types = match values {
+            [] => Vec::new(),
+            some => statement.bound(&self.connection, some.len())?,
+        };
+        if types.len() < values.len() && !types.is_empty()
+            || formats.len() > 1 && formats.len() != values.len()
+        {
+            return Err(Failure::Statement(Error::protocol(format!(
+                "the statement has {} parameters, but there are {} values and {} formats",
+                types.len(),
+                values.len(),
+                formats.len()
+            ))));
+        }
+        let zone = self.zone_name();
+        let values = values
+            .iter()
+            .enumerate()
+            .map(|(index, value)| {
+                let oid = types.get(index).copied().unwrap_or(0);
+                let binary = format_of(formats, index) == 1;
+                parameter(value.as_ref(), oid, binary, &zone)
+                    .map_err(|error| error.context(format!("parameter ${}", index + 1)))
+            })
+            .collect::<Result<_>>()?;
+        let portal = Portal { statement, values, formats: result_formats, state: State::Ready, hold: false };
+        self.portals.insert(name, portal);
+        self.output.replies.bind_complete();
+        Ok(())
+    }
+
+    pub(super) fn describe(&mut self, target: &Target) -> Result<(), Failure> {
+        match target {
+            Target::Statement(name) => {
+                let statement = self.statement(name)?;
+                let types = statement.parameters(&self.connection)?;
+                self.output.replies.parameters(&types);
+                let columns = match self.columns_of(&statement)? {
+                    Some(columns) => columns,
+                    // What a prepared statement of the engine does must not be done twice.
+                    None if matches!(&statement.command, Command::Run { tag, .. } if tag == "EXECUTE") => {
+                        None
+                    }
+                    None => match self.perform(&statement.command, Vec::new(), None)? {
+                        Performed::Rows(rows) => Some(rows.columns),
+                        _ => None,
+                    },
+                };
+                match columns {
+                    Some(columns) => self.output.replies.columns(&columns, &[]),
+                    None => self.output.replies.no_data(),
+                }
+            }
+            Target::Portal(name) => {
+                let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
+                let statement = portal.statement.clone();
+                let is_ready = matches!(portal.state, State::Ready);
+                // Starting a query costs what planning it would, and some others have to run to tell their columns.
+                if is_ready && (statement.command.reads() || self.columns_of(&statement)?.is_none()) {
+                    self.start(name)?;
+                }
+                let formats = self.portals.get(name).map(|portal| portal.formats.clone()).unwrap_or_default();
+                let columns = match self.portals.get(name).map(|portal| &portal.state) {
+                    Some(State::Open(rows)) => Some(rows.columns.clone()),
+                    Some(State::Complete(_) | State::Done) => None,
+                    _ => self.columns_of(&statement)?.flatten(),
+                };
+                match columns {
+                    Some(columns) => self.output.replies.columns(&columns, &formats),
+                    None => self.output.replies.no_data(),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The columns that a statement will give; `None` when it has to run to tell.
+    fn columns_of(&self, statement: &Statement) -> Result<Option<Option<Vec<Column>>>> {
+        if let Command::Fetch { name, moves: false, .. } = &statement.command {
+            return match self.portals.get(name).map(|portal| &portal.state) {
+                Some(State::Open(rows)) => Ok(Some(Some(rows.columns.clone()))),
+                _ => Err(no_portal(name)),
+            };
+        }
+        statement.columns(&self.connection)
+    }
+
+    /// Starts the query of a portal, if it is one.
+    fn start(&mut self, name: &str) -> Result<(), Failure> {
+        let Some(portal) = self.portals.get(name) else { return Ok(()) };
+        let (statement, values) = (portal.statement.clone(), portal.values.clone());
+        if !matches!(statement.command, Command::Run { .. }) {
+            return Ok(());
+        }
+        let state = match self.perform(&statement.command, values, None)? {
+            Performed::Rows(rows) => State::Open(rows),
+            Performed::Complete(tag) => State::Complete(tag),
+            _ => State::Done,
+        };
+        if let Some(portal) = self.portals.get_mut(name) {
+            portal.state = state;
+        }
+        Ok(())
+    }
+
+    pub(super) fn execute(&mut self, name: &str, most: i32) -> Result<(), Failure> {
+        let most = u64::try_from(most).ok().filter(|most| *most > 0);
+        let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
+        let (statement, formats) = (portal.statement.clone(), portal.formats.clone());
+        let mut rows = match std::mem::replace(&mut portal.state, State::Done) {
+            State::Open(rows) => {
+                self.connection.go_on()?;
+                rows
+            }
+            State::Complete(tag) => {
+                self.output.replies.complete(&tag);
+                return Ok(());
+            }
+            State::Done => {
+                return Err(Failure::Statement(
+                    Error::invalid_input(format!("portal \"{name}\" has been executed to its end"))
+                        .with_sqlstate("55000"),
+                ));
+            }
+            State::Ready => {
+                let values = std::mem::take(&mut portal.values);
+                let alone = self.input.lock().sync_is_next()?;
+                self.begin_implicitly(&statement.command, !alone)?;
+                let told = statement.told();
+                match self.perform(&statement.command, values, told)? {
+                    Performed::Rows(rows) => rows,
+                    Performed::Fetched { name, most, moves } => {
+                        let sent = self.fetch(&name, most, moves, &formats, false)?;
+                        self.complete(&statement.command, sent);
+                        return Ok(());
+                    }
+                    Performed::Complete(tag) => {
+                        self.output.replies.complete(&tag);
+                        self.tell_settings();
+                        return Ok(());
+                    }
+                    Performed::Empty => {
+                        self.output.replies.empty_query();
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        let (sent, more) = rows.send(&mut self.output, &formats, most)?;
+        match (more, self.portals.get_mut(name)) {
+            (true, Some(portal)) => {
+                portal.state = State::Open(rows);
+                self.output.replies.suspended();
+            }
+            _ => self.complete(&statement.command, sent),
+        }
+        Ok(())
+    }
+}

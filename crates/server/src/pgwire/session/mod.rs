@@ -1,0 +1,253 @@
+//! One client's session: what it says, one message after the other, and what it is answered.
+//!
+//! Statements that come together - in one query text, or in the messages up to a Sync - are one transaction, unless the
+//! client begins and ends its own. The engine commits each statement by itself, so such a transaction is begun here, as
+//! soon as it is clear that a statement that writes is not the only one; it is called implicit.
+
+mod extended;
+mod perform;
+mod setting;
+mod simple;
+mod transaction;
+
+use super::cancel::Key;
+use super::channel::{Failure, Input, Output};
+use super::copy;
+use super::message::{Message, Target};
+use super::prepared::{Portal, Statement};
+use super::presence::Presence;
+use super::reply::{Severity, Status};
+use crate::Server;
+use arrow::array::timezone::Tz;
+use hypostyle::postgres::Settings;
+use hypostyle::{Connection, Poll};
+use hypostyle_types::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use setting::zone;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(super) struct Session {
+    server: Arc<Server>,
+    connection: Connection,
+    /// Shared with the engine while it reads the rows of COPY.
+    input: Arc<Mutex<Input>>,
+    output: Output,
+    settings: Arc<Settings>,
+    /// The time zone that instants are shown in.
+    zone: Tz,
+    /// What the client has been told of [`REPORTED`](super::setting::REPORTED).
+    told: HashMap<&'static str, String>,
+    statements: HashMap<String, Rc<Statement>>,
+    portals: HashMap<String, Portal>,
+    /// Tags of the statements that PREPARE has named.
+    prepared: HashMap<String, String>,
+    /// What SET LOCAL has changed, as it was before.
+    local: Vec<(String, Option<String>)>,
+    /// The open transaction is implicit.
+    implicit: bool,
+    /// The statement was interrupted because it took too long.
+    too_long: Arc<AtomicBool>,
+}
+
+/// Has a statement interrupted that takes longer than the server or the session allows, or than a server that stops can
+/// wait, or whose client is gone; whether it took too long is told.
+fn limit_time(
+    connection: &Connection,
+    server: &Arc<Server>,
+    presence: Arc<Presence>,
+) -> Result<Arc<AtomicBool>> {
+    let (settings, server) = (connection.postgres_settings()?, server.clone());
+    let too_long = Arc::new(AtomicBool::new(false));
+    let tells = too_long.clone();
+    connection.set_poll(Some(Arc::new(move |progress| {
+        let own = settings.time("statement_timeout");
+        let limit = [server.limits.statement_time, own].into_iter().flatten().min();
+        let is_too_long = limit.is_some_and(|limit| progress.elapsed > limit);
+        tells.store(is_too_long, Ordering::Relaxed);
+        if is_too_long || server.must_end() || presence.is_over() { Poll::Interrupt } else { Poll::Continue }
+    })));
+    Ok(too_long)
+}
+
+impl Session {
+    pub fn new(server: Arc<Server>, connection: Connection, input: Input, output: Output) -> Result<Self> {
+        let settings = connection.postgres_settings()?;
+        let zone = zone("UTC")?;
+        let too_long = limit_time(&connection, &server, input.presence.clone())?;
+        Ok(Self {
+            server,
+            connection,
+            input: Arc::new(Mutex::new(input)),
+            output,
+            settings,
+            zone,
+            told: HashMap::new(),
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            prepared: HashMap::new(),
+            local: Vec::new(),
+            implicit: false,
+            too_long,
+        })
+    }
+
+    /// Serves the client until it goes. `parameters` are those of its startup.
+    pub fn run(
+        &mut self,
+        key: Key,
+        parameters: &BTreeMap<String, String>,
+        newer: Option<(u32, Vec<String>)>,
+    ) {
+        match self.greet(key, parameters, newer).and_then(|()| self.serve()) {
+            Err(Failure::Fatal(error) | Failure::Statement(error)) => {
+                self.output.replies.error(Severity::Fatal, &error, None);
+                let _told = self.output.flush();
+            }
+            Ok(()) | Err(Failure::Gone) => {}
+        }
+    }
+
+    fn greet(
+        &mut self,
+        key: Key,
+        parameters: &BTreeMap<String, String>,
+        newer: Option<(u32, Vec<String>)>,
+    ) -> Result<(), Failure> {
+        if let Some((minor, unknown)) = newer {
+            self.output.replies.negotiate_version(minor, &unknown);
+        }
+        self.output.replies.authentication(0, &[]);
+        for (name, value) in parameters {
+            match name.as_str() {
+                "user" | "database" | "replication" => {}
+                "options" => self.set_options(value)?,
+                name if name.starts_with("_pq_.") => {}
+                // A client that is told what it wants is served better than one that is sent away.
+                name => {
+                    let _unknown = self.set(name, Some(value), false);
+                }
+            }
+        }
+        self.tell_settings();
+        self.output.replies.backend_key(key.process, key.secret);
+        self.ready()
+    }
+
+    fn serve(&mut self) -> Result<(), Failure> {
+        // After an error, what was to follow it is left out, up to the client's Sync.
+        let mut skipping = false;
+        loop {
+            let message = self.input.lock().next_request()?;
+            let done = match message {
+                Message::Terminate => return Ok(()),
+                Message::Query(sql) => {
+                    skipping = false;
+                    self.query(&sql)
+                }
+                Message::Sync => {
+                    skipping = false;
+                    self.sync()
+                }
+                _ if skipping => continue,
+                Message::Parse { name, sql, types } => self.parse(name, &sql, types),
+                Message::Bind { portal, statement, formats, values, result_formats } => {
+                    self.bind(portal, &statement, &formats, &values, result_formats)
+                }
+                Message::Describe(target) => self.describe(&target),
+                Message::Execute { portal, rows } => self.execute(&portal, rows),
+                Message::Close(target) => {
+                    match target {
+                        Target::Statement(name) => drop(self.statements.remove(&name)),
+                        Target::Portal(name) => drop(self.portals.remove(&name)),
+                    }
+                    self.output.replies.close_complete();
+                    Ok(())
+                }
+                Message::Flush => self.output.flush(),
+                // What is left of a COPY that has failed.
+                Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => continue,
+                Message::Password(_) => {
+                    Err(Failure::Fatal(Error::protocol("nobody has asked for a password")))
+                }
+            };
+            match done {
+                Ok(()) => self.output.flush_if_full()?,
+                Err(Failure::Statement(error)) => {
+                    self.report(&error, None);
+                    // Who has asked by Flush waits for it, and sends its Sync only then.
+                    self.output.flush()?;
+                    skipping = true;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+    }
+
+    fn status(&self) -> Status {
+        match (self.connection.is_transaction_failed(), self.connection.is_in_transaction()) {
+            (true, _) => Status::Failed,
+            (false, true) => Status::InTransaction,
+            (false, false) => Status::Idle,
+        }
+    }
+
+    fn ready(&mut self) -> Result<(), Failure> {
+        let status = self.status();
+        self.output.replies.ready(status);
+        self.output.flush()
+    }
+
+    /// Tells the client of an error, which aborts its transaction.
+    fn report(&mut self, error: &Error, statement: Option<(&str, &str)>) {
+        self.server.metrics.errors.inc();
+        self.connection.abort_transaction(error.message());
+        let position = match statement {
+            Some((text, sql)) => position(error, text, sql),
+            None => error.position(),
+        };
+        let is_cancelled =
+            error.kind() == ErrorKind::Interrupted && error.sqlstate() == error.kind().sqlstate();
+        if !is_cancelled || copy::is_given_up(error) {
+            return self.output.replies.error(Severity::Error, error, position);
+        }
+        // PostgreSQL's words, which programs look for.
+        let too_long = self.too_long.swap(false, Ordering::Relaxed);
+        let why = if too_long { "statement timeout" } else { "user request" };
+        let error = Error::new(error.kind(), format!("canceling statement due to {why}"));
+        self.output.replies.error(Severity::Error, &error, None);
+    }
+
+    fn warn(&mut self, sqlstate: &str, message: &str) {
+        let warning = Error::invalid_input(message).with_sqlstate(sqlstate);
+        self.output.replies.error(Severity::Warning, &warning, None);
+    }
+}
+
+fn no_portal(name: &str) -> Error {
+    let what = if name.is_empty() { "unnamed portal".to_string() } else { format!("cursor \"{name}\"") };
+    Error::new(ErrorKind::UnknownName, format!("{what} does not exist")).with_sqlstate("34000")
+}
+
+/// Where the error is in the text that the client sent, in characters from 1; it tells where in its statement.
+fn position(error: &Error, text: &str, sql: &str) -> Option<usize> {
+    let start = (sql.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+    Some(text.get(..start)?.chars().count() + error.position()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hypostyle::split_statements;
+
+    #[test]
+    fn positions_count_characters_of_the_whole_text() {
+        let text = "SELECT 'ä'; SELECT\n 1 +";
+        let sql = split_statements(text)[1];
+        let wrong = Error::new(ErrorKind::Syntax, "wrong");
+        assert_eq!(position(&wrong.clone().at(9), text, sql), Some(21));
+        assert_eq!(position(&wrong, text, sql), None);
+    }
+}

@@ -1,0 +1,217 @@
+//! What statements do, whichever way they have come.
+
+use super::{Session, no_portal};
+use crate::pgwire::channel::Failure;
+use crate::pgwire::column::Column;
+use crate::pgwire::command::{Command, completion};
+use crate::pgwire::copy::{self, Copy};
+use crate::pgwire::prepared::{Portal, State, Statement};
+use crate::pgwire::rows::Rows;
+use crate::pgwire::setting::Setting;
+use crate::pgwire::words::{prepared, tag};
+use hypostyle::{Parameters, ScalarValue};
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::rc::Rc;
+
+/// What a statement has come to.
+pub(super) enum Performed {
+    Rows(Box<Rows>),
+    /// With its tag.
+    Complete(String),
+    Empty,
+    /// Rows of another portal.
+    Fetched {
+        name: String,
+        most: Option<u64>,
+        moves: bool,
+    },
+}
+
+impl Performed {
+    fn complete(tag: &str) -> Self {
+        Self::Complete(tag.into())
+    }
+}
+
+impl Session {
+    /// Does what a statement says, up to the rows that it gives. `told`: the columns that the client has been told of.
+    pub(super) fn perform(
+        &mut self,
+        command: &Command,
+        values: Vec<ScalarValue>,
+        told: Option<Vec<Column>>,
+    ) -> Result<Performed, Failure> {
+        self.server.metrics.statements.inc();
+        self.check_not_aborted(command)?;
+        match command {
+            Command::Empty => Ok(Performed::Empty),
+            Command::Run { sql, tag } => self.run_statement(sql, tag, values, told),
+            Command::Begin(sql) => Ok(self.begin(sql)?),
+            Command::End { commit, chain } => Ok(self.end(*commit, *chain)?),
+            Command::Setting(setting) => Ok(Performed::complete(self.change(setting)?)),
+            Command::Copy(copy) => {
+                let rows = self.copy(copy)?;
+                Ok(Performed::Complete(completion("COPY", Some(rows))))
+            }
+            Command::Deallocate(Some(name)) => {
+                if self.statements.remove(name).is_none() {
+                    self.connection.execute(&format!("DEALLOCATE \"{}\"", name.replace('"', "\"\"")))?;
+                }
+                Ok(Performed::complete("DEALLOCATE"))
+            }
+            Command::Deallocate(None) => {
+                self.deallocate_all()?;
+                Ok(Performed::complete("DEALLOCATE ALL"))
+            }
+            Command::Discard { all } => self.discard(*all),
+            Command::Declare { name, sql, hold } => self.declare(name, sql, *hold, values),
+            Command::Fetch { name, most, moves } => {
+                Ok(Performed::Fetched { name: name.clone(), most: *most, moves: *moves })
+            }
+            Command::CloseCursor(Some(name)) => match self.portals.remove(name) {
+                Some(_) => Ok(Performed::complete("CLOSE CURSOR")),
+                None => Err(Failure::Statement(no_portal(name))),
+            },
+            Command::CloseCursor(None) => {
+                self.portals.clear();
+                Ok(Performed::complete("CLOSE CURSOR ALL"))
+            }
+            Command::Nothing(tag) => Ok(Performed::complete(tag)),
+        }
+    }
+
+    /// # Errors
+    /// `TransactionState` for anything but the end of a transaction that has failed.
+    fn check_not_aborted(&self, command: &Command) -> Result<()> {
+        let ends = matches!(command, Command::End { .. } | Command::Empty)
+            || matches!(command, Command::Run { tag, .. } if tag == "ROLLBACK");
+        if self.connection.is_transaction_failed() && !ends {
+            return Err(Error::new(
+                ErrorKind::TransactionState,
+                "current transaction is aborted, commands ignored until end of transaction block",
+            )
+            .with_sqlstate("25P02"));
+        }
+        Ok(())
+    }
+
+    /// Has the engine run a statement.
+    fn run_statement(
+        &mut self,
+        sql: &str,
+        tag: &str,
+        values: Vec<ScalarValue>,
+        told: Option<Vec<Column>>,
+    ) -> Result<Performed, Failure> {
+        let parameters = match values.is_empty() {
+            true => Parameters::None,
+            false => Parameters::Positional(values),
+        };
+        let result = self.connection.execute_with(sql, parameters)?;
+        if result.is_query() {
+            let rows = Rows::new(self.connection.clone(), result, told, self.zone);
+            return Ok(Performed::Rows(Box::new(rows)));
+        }
+        if let Some((name, tag)) = (tag == "PREPARE").then(|| prepared(sql)).flatten() {
+            self.prepared.insert(name, tag);
+        }
+        Ok(Performed::Complete(completion(self.tag_of(sql, tag), result.rows_affected())))
+    }
+
+    /// Copies, and gives the number of rows.
+    fn copy(&mut self, copy: &Copy) -> Result<u64, Failure> {
+        if !copy.is_in {
+            return copy::send(&self.connection, &mut self.output, self.zone, copy);
+        }
+        let zone = self.zone_name();
+        copy::receive(&self.connection, &self.input, &mut self.output, zone, copy)
+    }
+
+    fn discard(&mut self, all: bool) -> Result<Performed, Failure> {
+        if !all {
+            return Ok(Performed::complete("DISCARD"));
+        }
+        if self.connection.is_in_transaction() {
+            return Err(Failure::Statement(
+                Error::new(ErrorKind::TransactionState, "DISCARD ALL cannot run inside a transaction block")
+                    .with_sqlstate("25001"),
+            ));
+        }
+        self.portals.clear();
+        self.deallocate_all()?;
+        self.change(&Setting::ResetAll)?;
+        Ok(Performed::complete("DISCARD ALL"))
+    }
+
+    /// Makes a query a cursor.
+    fn declare(
+        &mut self,
+        name: &str,
+        sql: &str,
+        hold: bool,
+        values: Vec<ScalarValue>,
+    ) -> Result<Performed, Failure> {
+        if self.portals.contains_key(name) {
+            return Err(Failure::Statement(
+                Error::new(ErrorKind::AlreadyExists, format!("cursor \"{name}\" already exists"))
+                    .with_sqlstate("42P03"),
+            ));
+        }
+        if !hold && !self.connection.is_in_transaction() {
+            return Err(Failure::Statement(
+                Error::new(
+                    ErrorKind::TransactionState,
+                    "DECLARE CURSOR can only be used in transaction blocks",
+                )
+                .with_sqlstate("25P01"),
+            ));
+        }
+        if tag(sql) != "SELECT" {
+            return Err(Failure::Statement(Error::new(ErrorKind::Syntax, "a cursor is for a query")));
+        }
+        let statement = Rc::new(Statement::new(sql, Vec::new())?);
+        let performed = self.perform(&statement.command, values, None)?;
+        let Performed::Rows(rows) = performed else {
+            return Err(Failure::Statement(Error::invalid_input("a cursor is for a query")));
+        };
+        let (formats, state) = (Vec::new(), State::Open(rows));
+        let portal = Portal { statement, values: Vec::new(), formats, state, hold };
+        self.portals.insert(name.into(), portal);
+        Ok(Performed::complete("DECLARE CURSOR"))
+    }
+
+    fn deallocate_all(&mut self) -> Result<()> {
+        self.statements.clear();
+        self.connection.execute("DEALLOCATE ALL").map(drop)
+    }
+
+    /// Sends rows of a cursor and gives their number.
+    pub(super) fn fetch(
+        &mut self,
+        name: &str,
+        most: Option<u64>,
+        moves: bool,
+        formats: &[i16],
+        tells_columns: bool,
+    ) -> Result<u64, Failure> {
+        let portal = self.portals.get_mut(name).ok_or_else(|| no_portal(name))?;
+        let State::Open(rows) = &mut portal.state else { return Ok(0) };
+        self.connection.go_on()?;
+        if moves {
+            let mut passed = 0;
+            while most.is_none_or(|most| passed < most) {
+                let left =
+                    most.map_or(usize::MAX, |most| usize::try_from(most - passed).unwrap_or(usize::MAX));
+                match rows.next(left)? {
+                    Some(chunk) => passed += chunk.rows as u64,
+                    None => break,
+                }
+            }
+            return Ok(passed);
+        }
+        if tells_columns {
+            self.output.replies.columns(&rows.columns, formats);
+        }
+        Ok(rows.send(&mut self.output, formats, most)?.0)
+    }
+}

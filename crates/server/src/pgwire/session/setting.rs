@@ -1,0 +1,163 @@
+//! Settings of the session: PostgreSQL's, and the engine's that its clients may set, too.
+
+use super::Session;
+use crate::pgwire::setting::{REPORTED, Setting};
+use arrow::array::timezone::Tz;
+use hypostyle_types::{Error, Result};
+
+/// Settings that are the engine's, though PostgreSQL's clients may set them, too.
+const OF_ENGINE: [&str; 5] = ["threads", "memory_limit", "temp_directory", "batch_size", "synchronous"];
+
+impl Session {
+    /// The settings in a startup's `options`: `-c name=value`, with backslashes before blanks.
+    pub(super) fn set_options(&mut self, options: &str) -> Result<()> {
+        let mut arguments: Vec<String> = vec![String::new()];
+        let mut characters = options.chars();
+        while let Some(character) = characters.next() {
+            match (character, arguments.last_mut()) {
+                ('\\', Some(last)) => last.extend(characters.next()),
+                (blank, _) if blank.is_whitespace() => arguments.push(String::new()),
+                (other, Some(last)) => last.push(other),
+                (_, None) => {}
+            }
+        }
+        for argument in &arguments {
+            let setting = argument.trim_start_matches("--").trim_start_matches("-c");
+            if let Some((name, value)) = setting.split_once('=') {
+                self.set(&name.replace('-', "_"), Some(value), false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of the time zone, for times that are written without one.
+    pub(super) fn zone_name(&self) -> String {
+        self.settings.get("timezone").unwrap_or_else(|| "UTC".into())
+    }
+
+    /// Sets what a statement says, and gives its tag.
+    pub(super) fn change(&mut self, setting: &Setting) -> Result<&'static str> {
+        match setting {
+            Setting::Set { name, value, local } => {
+                self.set(name, value.as_deref(), *local)?;
+                Ok(if value.is_some() { "SET" } else { "RESET" })
+            }
+            Setting::ResetAll => {
+                self.settings.reset_all();
+                self.set("timezone", None, false)?;
+                self.set("search_path", None, false)?;
+                Ok("RESET")
+            }
+            Setting::Transaction { modes, session } => {
+                if modes.contains("serializable") {
+                    return Err(Error::unsupported(
+                        "transactions are not serializable: they have snapshot isolation, which is stronger than \
+                         REPEATABLE READ; leave the level out",
+                    ));
+                }
+                if *session {
+                    let value = if modes.contains("READ ONLY") { "on" } else { "off" };
+                    self.settings.set("default_transaction_read_only", value)?;
+                } else if self.connection.is_in_transaction() {
+                    self.connection.execute(&format!("SET TRANSACTION{modes}"))?;
+                } else {
+                    self.warn("25P01", "SET TRANSACTION can only be used in transaction blocks");
+                }
+                Ok("SET")
+            }
+        }
+    }
+
+    /// Sets a setting, or with no value resets it.
+    pub(super) fn set(&mut self, name: &str, value: Option<&str>, local: bool) -> Result<()> {
+        let name = name.to_ascii_lowercase();
+        if local {
+            if !self.connection.is_in_transaction() {
+                self.warn("25P01", "SET LOCAL can only be used in transaction blocks");
+                return Ok(());
+            }
+            self.local.push((name.clone(), self.settings.get(&name)));
+        }
+        let literal = |value: &str| value.replace('\'', "''");
+        match name.as_str() {
+            "timezone" => {
+                let name = zone_name(value.unwrap_or("UTC"));
+                let zone = zone(name)?;
+                self.connection.execute(&format!("SET timezone = '{}'", literal(name)))?;
+                self.zone = zone;
+                self.settings.set("timezone", name)
+            }
+            "search_path" => {
+                let path = value.unwrap_or("main");
+                for schema in path.split(',').map(str::trim) {
+                    let schema = if schema == "public" { "main" } else { schema };
+                    if self.has_schema(schema)? {
+                        self.connection.execute(&format!("USE \"{}\"", schema.replace('"', "\"\"")))?;
+                        break;
+                    }
+                }
+                self.settings.set("search_path", path)
+            }
+            engine if OF_ENGINE.contains(&engine) || engine.starts_with("datafusion.") => match value {
+                Some(value) => {
+                    self.connection.execute(&format!("SET {engine} = '{}'", literal(value))).map(drop)
+                }
+                None => Err(Error::unsupported(format!("set {engine} to a value; it cannot be reset"))),
+            },
+            "role" if value.is_some_and(|role| role != "none" && role != self.settings.user()) => {
+                Err(Error::unsupported("a session cannot take another role; connect as that user"))
+            }
+            other => match value {
+                Some(value) => self.settings.set(other, value),
+                None => self.settings.reset(other),
+            },
+        }
+    }
+
+    fn has_schema(&self, name: &str) -> Result<bool> {
+        let found = self.connection.execute(&format!(
+            "SELECT 1 FROM information_schema.schemata WHERE schema_name = '{}' AND schema_name NOT IN \
+             ('pg_catalog', 'information_schema')",
+            name.replace('\'', "''")
+        ))?;
+        Ok(found.row_count()? > 0)
+    }
+
+    /// Tells the client of settings that have changed, if they are ones that it wants to know.
+    pub(super) fn tell_settings(&mut self) {
+        for name in REPORTED {
+            let value = self.settings.get(name).unwrap_or_default();
+            if self.told.get(name) != Some(&value) {
+                self.output.replies.parameter_status(name, &value);
+                self.told.insert(name, value);
+            }
+        }
+    }
+}
+
+/// The name of a zone for which PostgreSQL has more than one.
+fn zone_name(name: &str) -> &str {
+    match name.to_ascii_uppercase().as_str() {
+        "UTC" | "GMT" | "Z" | "ZULU" | "0" | "ETC/UTC" | "LOCAL" => "UTC",
+        _ => name,
+    }
+}
+
+/// A time zone by its name.
+pub(super) fn zone(name: &str) -> Result<Tz> {
+    name.parse().map_err(|_| {
+        Error::invalid_input(format!("invalid value for parameter \"TimeZone\": \"{name}\""))
+            .with_sqlstate("22023")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_are_checked() {
+        assert!(zone(zone_name("utc")).is_ok() && zone(zone_name("Europe/Berlin")).is_ok());
+        assert_eq!(zone("nowhere").unwrap_err().sqlstate(), "22023");
+    }
+}

@@ -1,0 +1,82 @@
+//! Transactions: those of the client, and the implicit ones of statements that come together.
+
+use super::Session;
+use super::perform::Performed;
+use crate::pgwire::channel::Failure;
+use crate::pgwire::command::Command;
+use hypostyle_types::Result;
+
+impl Session {
+    /// Begins a transaction for a statement that may write, if it is one of `several`, or transactions are to be read only.
+    pub(super) fn begin_implicitly(&mut self, command: &Command, several: bool) -> Result<()> {
+        let read_only = self.is_read_only();
+        // A query may take values of sequences.
+        let may_write = !command.reads() || read_only && matches!(command, Command::Run { .. });
+        if (several || read_only) && may_write && !self.connection.is_in_transaction() {
+            self.connection.execute(if read_only { "START TRANSACTION READ ONLY" } else { "BEGIN" })?;
+            self.implicit = true;
+        }
+        Ok(())
+    }
+
+    /// Whether transactions are that say nothing else.
+    fn is_read_only(&self) -> bool {
+        self.settings.get("default_transaction_read_only").is_some_and(|value| value == "on")
+    }
+
+    /// The end of what belongs together.
+    pub(super) fn sync(&mut self) -> Result<(), Failure> {
+        if std::mem::take(&mut self.implicit) && self.connection.is_in_transaction() {
+            let aborted = self.connection.is_transaction_failed();
+            let ended = self.connection.execute(if aborted { "ROLLBACK" } else { "COMMIT" });
+            if let Err(error) = ended.map(drop).and_then(|()| self.restore_local()) {
+                self.report(&error, None);
+            }
+        }
+        if !self.connection.is_in_transaction() {
+            self.forget_portals();
+        }
+        self.tell_settings();
+        self.ready()
+    }
+
+    fn forget_portals(&mut self) {
+        self.portals.retain(|_, portal| portal.hold);
+    }
+
+    pub(super) fn begin(&mut self, sql: &str) -> Result<Performed> {
+        if std::mem::take(&mut self.implicit) {
+            // It is the client's from now on.
+        } else if self.connection.is_in_transaction() {
+            self.warn("25001", "there is already a transaction in progress");
+        } else {
+            match self.is_read_only() && !sql.contains("READ") {
+                true if sql.contains("LEVEL") => self.connection.execute(&format!("{sql}, READ ONLY"))?,
+                true => self.connection.execute(&format!("{sql} READ ONLY"))?,
+                false => self.connection.execute(sql)?,
+            };
+        }
+        Ok(Performed::Complete("BEGIN".into()))
+    }
+
+    pub(super) fn end(&mut self, commit: bool, chain: bool) -> Result<Performed> {
+        self.implicit = false;
+        if !self.connection.is_in_transaction() {
+            self.warn("25P01", "there is no transaction in progress");
+            return Ok(Performed::Complete(if commit { "COMMIT" } else { "ROLLBACK" }.into()));
+        }
+        let commits = commit && !self.connection.is_transaction_failed();
+        let word = if commits { "COMMIT" } else { "ROLLBACK" };
+        let ended = self.connection.execute(&format!("{word}{}", if chain { " AND CHAIN" } else { "" }));
+        self.forget_portals();
+        self.restore_local()?;
+        ended?;
+        Ok(Performed::Complete(word.into()))
+    }
+
+    /// Takes back what SET LOCAL has set.
+    fn restore_local(&mut self) -> Result<()> {
+        let local = std::mem::take(&mut self.local);
+        local.into_iter().rev().try_for_each(|(name, value)| self.set(&name, value.as_deref(), false))
+    }
+}
