@@ -14,23 +14,23 @@ const HAS_NAN: u32 = 8;
 /// Where a record's own checksum is.
 const OWN_CHECKSUM: usize = 60;
 
-/// The lower half of the hash, never 0: that is what releases before had there.
+/// Returns the lower half of the hash, never 0: earlier releases have 0 there.
 fn own_checksum(record: &[u8]) -> u32 {
     (xxh3_64(&record[..OWN_CHECKSUM]) as u32).max(1)
 }
 
-/// Checksum and synopsis of one block. The bounds' bytes are read according to the column's type.
+/// The checksum and synopsis of one block. The column's type says how the bounds' bytes are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
     pub checksum: u64,
     pub elements: u32,
     pub nulls: u32,
-    /// Minimum and maximum, absent when the type has none or no value is neither NULL nor NaN.
+    /// The minimum and maximum; absent when the type has none, or when every value is NULL or NaN.
     pub bounds: Option<([u8; 16], [u8; 16])>,
     pub minimum_truncated: bool,
     pub maximum_truncated: bool,
     pub has_nan: bool,
-    /// Value ranges present, a bit each; 0 = not built.
+    /// The ranges of values that are present, a bit each; 0 = not built.
     pub imprint: u64,
 }
 
@@ -61,7 +61,7 @@ impl BlockRecord {
     }
 
     /// # Errors
-    /// `Corrupt` when the length, a flag or the record's own checksum is not as §4 has it.
+    /// `Corrupt` when the length, a flag or the record's own checksum does not match §4.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if bytes.len() != BLOCK_RECORD_BYTES {
             return Err(Error::corrupt(format!("a block record of {} bytes", bytes.len())));
@@ -89,7 +89,7 @@ impl BlockRecord {
     }
 }
 
-/// Hexadecimal text of a block record, for the catalog's JSON.
+/// Reads and writes a block record as hexadecimal text, for the catalog's JSON.
 pub(crate) mod hexadecimal {
     use super::*;
     use serde::{Deserialize, Deserializer, Serializer, de::Error as _};

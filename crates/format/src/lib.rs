@@ -1,7 +1,7 @@
-//! Bytes to structs and back, exactly as docs/format.md (version 1) defines them.
+//! Converts bytes to structs and back, exactly as docs/format.md (version 1) defines them.
 //!
-//! Does no I/O. Every decoder takes untrusted bytes and returns an error of kind `Corrupt` or
-//! `Version`, never a panic.
+//! This crate does no I/O. Every decoder takes untrusted bytes and returns an error of kind
+//! `Corrupt` or `Version`, never a panic.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +23,7 @@ pub use sequence::{SequenceEntry, SequenceOwner, SequenceState};
 pub use shared::{SHARED_BYTES, Shared};
 pub use superblock::{FORMAT_VERSION, SUPERBLOCK_BYTES, Superblock};
 
-/// The schema that always exists.
+/// The name of the schema that always exists.
 pub const SCHEMA_MAIN: &str = "main";
 
 fn u16_at(bytes: &[u8], offset: usize) -> u16 {
@@ -38,7 +38,7 @@ fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(array_at(bytes, offset))
 }
 
-/// The caller has checked that `bytes` reaches that far.
+/// Copies an array from `bytes`. The caller has checked that `bytes` reaches that far.
 fn array_at<const N: usize>(bytes: &[u8], offset: usize) -> [u8; N] {
     let mut array = [0; N];
     array.copy_from_slice(&bytes[offset..offset + N]);
