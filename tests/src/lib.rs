@@ -1,1 +1,1 @@
-//! Nothing: this package exists for its one integration test binary, `integration/main.rs`.
+//! This package exists only for its one integration test binary, `integration/main.rs`.

@@ -1,4 +1,4 @@
-//! Connections: options, transactions, statements, and what the database says about itself.
+//! Connections: options, transactions, statements, and the database's description of itself.
 
 use crate::cancel::Mark;
 use crate::error::{Result, invalid_argument, invalid_state, not_implemented};
@@ -26,7 +26,7 @@ const KNOWN: [&str; 5] = [
     adbc::ADBC_CONNECTION_OPTION_ISOLATION_LEVEL,
 ];
 
-/// What snapshot isolation promises, or less.
+/// The isolation levels that snapshot isolation satisfies.
 const ISOLATION: [&str; 5] = [
     adbc::ADBC_OPTION_ISOLATION_LEVEL_DEFAULT,
     adbc::ADBC_OPTION_ISOLATION_LEVEL_READ_UNCOMMITTED,
@@ -35,7 +35,7 @@ const ISOLATION: [&str; 5] = [
     adbc::ADBC_OPTION_ISOLATION_LEVEL_SNAPSHOT,
 ];
 
-/// One session with a database. What was not committed when it is dropped is rolled back.
+/// One session with a database. Changes that are not committed when it is dropped are rolled back.
 pub struct Connection {
     session: Arc<Session>,
 }
@@ -68,12 +68,12 @@ impl Drop for Connection {
     }
 }
 
-/// A name as SQL takes it, whatever is in it.
+/// Returns a name as SQL takes it, whatever characters it contains.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// The catalog and the schema of names that have none.
+/// Returns the catalog and the schema of names that have none.
 pub fn current(session: &Session) -> Result<(String, String)> {
     let sql = "SELECT current_database(), current_schema()";
     let rows = texts(session, sql, Parameters::None)?;
@@ -83,7 +83,7 @@ pub fn current(session: &Session) -> Result<(String, String)> {
     }
 }
 
-/// All rows of a query, as text.
+/// Returns all rows of a query as text.
 pub fn texts(session: &Session, sql: &str, parameters: Parameters) -> Result<Vec<Vec<Option<String>>>> {
     let mark = Mark::default();
     let result = session.execute(&mark, sql, parameters)?;
@@ -102,7 +102,7 @@ pub fn texts(session: &Session, sql: &str, parameters: Parameters) -> Result<Vec
     Ok(rows)
 }
 
-/// One batch as a whole result.
+/// Returns one batch as a whole result.
 pub fn one_batch(batch: RecordBatch) -> Reader {
     let schema = batch.schema();
     Box::new(arrow_array::RecordBatchIterator::new([Ok(batch)], schema))
@@ -232,7 +232,7 @@ impl adbc_core::Connection for Connection {
     }
 }
 
-/// For statements whose connection has been released.
+/// Checks that the connection has not been released, for its statements.
 pub fn check_open(session: &Session) -> Result<()> {
     match session.connection().is_killed() {
         true => Err(invalid_state("the connection is closed; connect again")),

@@ -1,7 +1,7 @@
-//! Catalogs, schemas, tables, columns and constraints, as `get_objects` shows them.
+//! Shows catalogs, schemas, tables, columns and constraints, as `get_objects` does.
 //!
-//! All that there is is read, from one state of the database, and filtered here: it is little, and ADBC's patterns are not
-//! quite LIKE's.
+//! Everything is read from one state of the database, and filtered here. There is not much of it,
+//! and ADBC's patterns differ from those of LIKE.
 
 use crate::column::{self, Column};
 use crate::connection::texts;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const TABLE: &str = "table";
 const VIEW: &str = "view";
 
-/// What is asked for.
+/// The objects that are asked for.
 pub struct Filter<'a> {
     pub depth: ObjectDepth,
     pub catalog: Option<&'a str>,
@@ -62,7 +62,7 @@ pub fn objects(session: &Session, filter: &Filter<'_>) -> Result<RecordBatch> {
     batch(session.consistently(|| catalogs(session, filter))?)
 }
 
-/// The texts of a row of which none is NULL.
+/// Returns the texts of a row if none is NULL.
 pub fn whole<const N: usize>(row: Vec<Option<String>>) -> Option<[String; N]> {
     row.into_iter().collect::<Option<Vec<String>>>()?.try_into().ok()
 }
