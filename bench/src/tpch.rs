@@ -32,7 +32,7 @@ pub struct Arguments {
     #[arg(long)]
     threads: Option<NonZero<usize>>,
     /// Folder with the queries, q01.sql to q22.sql
-    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/engine/src/tpch/queries"))]
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/tpch/src/queries"))]
     queries: PathBuf,
     /// File to write the samples to
     #[arg(long)]

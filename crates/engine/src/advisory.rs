@@ -4,8 +4,6 @@
 //! session may take one several times. Functions do not wait for one that another session has: they fail, and the statement is
 //! tried again until it is free, on a thread that no other session needs.
 
-use crate::identity::Identity;
-use crate::scope::Scope;
 use crate::session::{Engine, Session};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
 use arrow::compute::cast;
@@ -16,6 +14,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use hypostyle_catalog::scope::Scope;
+use hypostyle_types::Identity;
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 use std::collections::HashMap;

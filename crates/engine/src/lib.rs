@@ -1,101 +1,39 @@
-//! SQL over Hypostyle's storage: the DataFusion side.
+//! Sessions and statements: SQL over Hypostyle's storage.
 //!
-//! The path of a statement: `statement` parses it and runs what DataFusion does not (DDL, INSERT,
-//! COPY, settings); `scope` says what names mean; `catalog` shows DataFusion the tables of the snapshots; `scan` hands it arrays
-//! over the mapped column files; `session` ties them to a runtime and to memory. A query that only
-//! names stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
+//! The path of a statement: `session` ties it to a runtime and to memory; `statement` parses it with
+//! `hypostyle-sql` and runs what DataFusion does not (DDL, INSERT, COPY, settings); `hypostyle-catalog` says what
+//! names mean; `hypostyle-plan` makes and rewrites the plan; `hypostyle-exec` hands DataFusion arrays over the mapped
+//! column files. A query that only names stored columns is not run at all: its result is the columns themselves
+//! ([`StoredResult`]).
+
+#![forbid(unsafe_code)]
 
 mod advisory;
-mod aggregate;
-mod amplifier;
-mod any_equal;
-mod arithmetic;
-mod builtin;
-mod cast;
-mod catalog;
-mod chain;
-mod comparison;
-mod culprit;
-mod dependencies;
-mod error;
-mod expansion;
-mod field;
-mod file;
-mod filters;
-mod function;
-mod identity;
-mod in_order;
-mod information_schema;
-mod interval;
-mod interval_part;
-mod interval_text;
-mod json_path;
-mod lateral;
-mod levels;
-mod memory;
-mod message;
-mod meter;
-mod multiset;
-mod null_keys;
-mod on;
-mod operand;
-mod operator;
-mod origin;
-mod pattern;
-mod pg_catalog;
-mod pieces;
 mod planner;
-mod pushdown;
-mod quantified;
-mod ranking;
-mod repeated;
-mod rules;
-mod scalar;
-mod scan;
-mod scope;
-mod sequence;
 mod session;
-mod shared;
-mod shift;
-mod shifted;
-mod sizes;
-mod sliding;
-mod spill;
 mod statement;
-mod text_function;
-mod text_list;
-mod time_zone;
-pub mod tpch;
-mod transfer;
-mod unaliased;
-mod unnest;
-mod value_keys;
-mod values;
-mod walk;
-mod wrapped;
-mod yielding;
 
-pub use cast::interval_texts;
-pub use catalog::{ExternalTable, TableResolver, TakeMemory};
-pub use error::from_datafusion;
-pub use identity::{Identity, Privileges};
-pub use memory::Held;
+pub use hypostyle_catalog::databases::{ExternalTable, TableResolver, TakeMemory};
+pub use hypostyle_error::from_datafusion;
+pub use hypostyle_exec::memory::Held;
+pub use hypostyle_exec::transfer::{Transfer, TransferTrial};
+pub use hypostyle_expr::cast::interval_texts;
+pub use hypostyle_sql::split::{split_statements, statement_is_complete};
+pub use hypostyle_tpch as tpch;
+pub use hypostyle_types::{Identity, Privileges};
 pub use session::{
     Engine, EngineOptions, Outcome, Parameters, Poll, PollHook, Progress, Rows, Session, SettingCheck,
     StoredResult,
 };
-pub use statement::{
-    Described, DescribedColumn, Gives, parse_bytes, split_statements, statement_is_complete, system_memory,
-};
-pub use transfer::{Transfer, TransferTrial};
+pub use statement::{Described, DescribedColumn, Gives, parse_bytes, system_memory};
 
 /// What PostgreSQL's protocol and its clients take for granted.
 pub mod postgres {
-    pub use crate::origin::Origin;
-    pub use crate::pg_catalog::rows::VECTOR;
-    pub use crate::pg_catalog::settings::{Settings, server_version, version};
-    pub use crate::pg_catalog::types::*;
-    pub use crate::statement::told_name;
-    pub use crate::text_list::split_elements;
-    pub use crate::time_zone::of_texts;
+    pub use hypostyle_catalog::origin::Origin;
+    pub use hypostyle_catalog::pg_catalog::rows::VECTOR;
+    pub use hypostyle_catalog::pg_catalog::settings::{Settings, server_version, version};
+    pub use hypostyle_catalog::pg_catalog::types::*;
+    pub use hypostyle_expr::time_zone::of_texts;
+    pub use hypostyle_sql::text_list::split_elements;
+    pub use hypostyle_sql::wire_names::told_name;
 }

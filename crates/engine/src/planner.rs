@@ -2,15 +2,14 @@
 //! recurses as deep as the statement nests. So it is made on a thread of its own, with a stack for the deepest statement that the
 //! gate lets pass: whoever waits for it can stop waiting at any time, and the engine's threads go on with what they run.
 //!
-//! A plan that was given up ends at the next place of ours that it comes by ([`check_wanted`]), or with itself; until then its
+//! A plan that was given up ends at the next place of ours that it comes by ([`hypostyle_expr::wanted`]), or with itself; until then its
 //! thread counts. Small queries are planned by their callers, in less time than it takes to wake a thread.
 
-use crate::statement::STACK_BYTES_MAX;
-use datafusion::error::DataFusionError;
 use futures::future::{AbortHandle, Abortable, Aborted};
+use hypostyle_expr::wanted::{interrupted, watch};
+use hypostyle_sql::gate::STACK_BYTES_MAX;
 use hypostyle_types::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
-use std::cell::RefCell;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -19,28 +18,6 @@ use tokio::runtime::Handle;
 
 /// Plans of one user that may have been given up and not have ended.
 const GIVEN_UP_MAX: usize = 4;
-
-thread_local! {
-    /// Whether the plan that this thread makes has been given up.
-    static GIVEN_UP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-}
-
-/// For code of ours that planning comes by, such as rules.
-///
-/// # Errors
-/// `Interrupted` on a thread whose plan nobody waits for any more.
-pub(crate) fn check_wanted() -> datafusion::error::Result<()> {
-    let given_up = GIVEN_UP
-        .with_borrow(|given_up| given_up.as_ref().is_some_and(|given_up| given_up.load(Ordering::Relaxed)));
-    match given_up {
-        true => Err(DataFusionError::External(Box::new(interrupted()))),
-        false => Ok(()),
-    }
-}
-
-fn interrupted() -> Error {
-    Error::new(ErrorKind::Interrupted, "the statement was interrupted")
-}
 
 /// The plans of an engine that were given up, each with its user.
 #[derive(Default)]
@@ -71,7 +48,7 @@ impl Planners {
         let given_up = Arc::new(AtomicBool::new(false));
         let its = given_up.clone();
         let plan = move || {
-            GIVEN_UP.set(Some(its));
+            watch(its);
             let planned = handle.block_on(Abortable::new(future, registration));
             // The receiver is gone when the caller was interrupted: nobody wants the value.
             let _unwanted = sender.send(planned.unwrap_or_else(|Aborted| Err(interrupted())));
@@ -117,7 +94,7 @@ mod tests {
         let planners = Planners::default();
         let start = |future| planners.start(runtime.handle().clone(), "one", future);
         let endless = || async {
-            while check_wanted().is_ok() {
+            while hypostyle_expr::wanted::check_wanted().is_ok() {
                 std::thread::yield_now();
             }
             std::thread::sleep(Duration::from_millis(200));

@@ -5,32 +5,11 @@
 //! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
 //! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
 
-use crate::advisory::{self, Locks, SessionLocks};
-use crate::catalog::{Databases, SEARCH, TableResolver};
-use crate::chain::Chains;
-use crate::error::from_datafusion;
-use crate::file;
-use crate::function::Clock;
-use crate::identity::Identity;
-use crate::in_order::InOrder;
-use crate::memory::{Held, QueryPool};
-use crate::meter::{Ledger, Meter};
-use crate::origin::Origin;
-use crate::pg_catalog::settings::Settings;
-use crate::pieces::InPieces;
+use crate::advisory;
+use crate::advisory::{Locks, SessionLocks};
 use crate::planner::Planners;
-use crate::pushdown::physical_rules;
-use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
-use crate::sequence::Sequences;
-use crate::spill::SpillFiles;
-use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
-use crate::transfer::{SessionTransfer, Transfer};
-use crate::unaliased::Unaliased;
-use crate::yielding::Yielding;
-use crate::{
-    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, rules, shared,
-    text_function, time_zone,
-};
+use crate::statement::{Explicit, Prepared, Remembered};
+use ::hypostyle_files as file;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -43,7 +22,32 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
+use hypostyle_catalog::databases::{Databases, SEARCH, TableResolver};
+use hypostyle_catalog::origin::Origin;
+use hypostyle_catalog::pg_catalog::settings::Settings;
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
+use hypostyle_catalog::sequence::Sequences;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::counters::Counters;
+use hypostyle_exec::in_order::InOrder;
+use hypostyle_exec::memory::{Held, QueryPool};
+use hypostyle_exec::pieces::InPieces;
+use hypostyle_exec::pushdown::physical_rules;
+use hypostyle_exec::spill::SpillFiles;
+use hypostyle_exec::transfer::{SessionTransfer, Transfer};
+use hypostyle_exec::yielding::Yielding;
+use hypostyle_expr::chain::Chains;
+use hypostyle_expr::function::Clock;
+use hypostyle_expr::meter::{Ledger, Meter};
+use hypostyle_expr::types::TypeNames;
+use hypostyle_expr::{
+    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, text_function,
+    time_zone,
+};
+use hypostyle_plan::json_alias::Unaliased;
+use hypostyle_plan::{common_table as shared, rules};
 use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
+use hypostyle_types::Identity;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use std::collections::{BTreeMap, HashMap};
@@ -116,13 +120,6 @@ impl Progress {
         let total = self.rows_total.filter(|total| *total > 0)?;
         Some((self.rows_done as f64 / total as f64).min(1.0))
     }
-}
-
-/// Rows that scans and appends have gone through, and are to go through.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub done: AtomicU64,
-    pub total: AtomicU64,
 }
 
 /// The worker threads. They are not waited for at the end: an operator that computes for long sees
@@ -450,7 +447,7 @@ impl Session {
         any_equal::register(&context);
         json_path::register(&context);
         scope.bind(context.state_weak_ref());
-        crate::pg_catalog::register(&context, &scope, &settings);
+        hypostyle_catalog::pg_catalog::register(&context, &scope, &settings);
         builtin::register(&context, &meter);
         amplifier::register(&context, &meter);
         let sequences = Sequences::new(scope.clone(), &context, identity.privileges);

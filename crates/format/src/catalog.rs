@@ -152,6 +152,17 @@ pub enum ReferentialAction {
     SetDefault,
 }
 
+impl Deferral {
+    /// What the definition of a foreign key ends in that is checked so.
+    pub fn sql(self) -> &'static str {
+        match self {
+            Self::Never => "",
+            Self::Possible => " DEFERRABLE",
+            Self::AtFirst => " DEFERRABLE INITIALLY DEFERRED",
+        }
+    }
+}
+
 impl ReferentialAction {
     /// Returns the action as SQL writes it.
     pub fn sql(self) -> &'static str {

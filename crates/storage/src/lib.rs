@@ -27,8 +27,7 @@ mod verify;
 pub use backup::BackupProgress;
 pub use check::{CheckProgress, Damage};
 pub use column::{
-    BlockSynopsis, Bound, BufferFile, ColumnData, DAY_MICROSECONDS, DictionaryFiles, NodeFiles,
-    check_json_text, convert, in_window, parse_uuid, view_rows,
+    BlockSynopsis, Bound, BufferFile, ColumnData, DictionaryFiles, NodeFiles, convert, in_window, view_rows,
 };
 pub use database::{Budget, Database, OpenMode, StorageOptions, Synchronous};
 pub use hypostyle_format::{

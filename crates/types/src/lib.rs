@@ -7,16 +7,20 @@
 mod error;
 mod excerpt;
 mod id;
+mod identity;
 mod interval;
 mod logical_type;
 mod suggest;
+mod value;
 
 pub use error::{Error, ErrorKind, Mark, Result};
 pub use excerpt::excerpt;
 pub use id::{ColumnId, Generation, NodeIndex, TableId, Version};
+pub use identity::{Identity, Privileges};
 pub use interval::IntervalText;
 pub use logical_type::{DECIMAL_PRECISION_MAX, LogicalType, StructField, TimeUnit};
 pub use suggest::{did_you_mean, nearest};
+pub use value::{DAY_MICROSECONDS, check_json_text, parse_uuid};
 
 /// The rows in one sealed block, the unit of checksums and synopses (format.md §4).
 pub const BLOCK_ROWS: u64 = 65_536;

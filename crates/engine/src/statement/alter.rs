@@ -1,23 +1,26 @@
 //! ALTER TABLE, COMMENT ON and VACUUM.
 
-use super::complete::mentions;
-use super::constraint::{Declared, are_comparable, referring};
-use super::ddl::{DeclaredColumn, check_schema, check_view, fold, identity, last_of, new_column, parts_of};
-use super::expression::rename_in;
-use super::sequence::{Clauses, release, sequence_of_column};
-use super::types::logical_type;
-use super::write::{Target, refuse};
-use super::{DONE, parse, quoted, tokens_of};
-use crate::error::from_datafusion;
-use crate::scope::{Name, Named};
 use crate::session::{Outcome, Session};
-use crate::time_zone::cast_within;
+use crate::statement::completion::mentions;
+use crate::statement::constraint::{Declared, are_comparable, referring};
+use crate::statement::ddl::{DeclaredColumn, check_schema, check_view, identity, new_column};
+use crate::statement::expression::rename_in;
+use crate::statement::sequence::{Clauses, release, sequence_of_column};
+use crate::statement::write::{Target, refuse};
+use crate::statement::{DONE, parse};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, CommentObject, DropBehavior, Ident, ObjectName,
     RenameTableNameKind, Statement, VacuumStatement,
 };
 use datafusion::sql::sqlparser::tokenizer::{Span, Token};
+use hypostyle_catalog::scope::{Name, Named};
+use hypostyle_error::from_datafusion;
+use hypostyle_expr::time_zone::cast_within;
+use hypostyle_expr::types::logical_type;
+use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::identifier::{fold, last_of, parts_of};
+use hypostyle_sql::parse::tokens_of;
 use hypostyle_storage::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Identity, NewColumn, SequenceEntry, SequenceOwner,
     TableEntry, Transaction, unknown_column, unknown_sequence,

@@ -1,13 +1,13 @@
 //! ATTACH and DETACH, USE, and the database of a session's temporary tables.
 
-use super::DONE;
-use super::ddl::{fold, parts_of};
-use crate::memory::Held;
-use crate::scope::{Named, OWN_DATABASE, TEMPORARY};
 use crate::session::{Outcome, Session};
+use crate::statement::DONE;
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::ast::{AttachDuckDBDatabaseOption, Ident, ObjectName, Use};
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
+use hypostyle_exec::memory::Held;
+use hypostyle_sql::identifier::{fold, parts_of};
 use hypostyle_storage::{Database, OpenMode, SCHEMA_MAIN, StorageOptions};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::path::Path;
@@ -37,7 +37,8 @@ impl Session {
                 )
             })?,
         };
-        let taken = |name: &str| [OWN_DATABASE, TEMPORARY, crate::catalog::SEARCH].contains(&name);
+        let taken =
+            |name: &str| [OWN_DATABASE, TEMPORARY, hypostyle_catalog::databases::SEARCH].contains(&name);
         let mut attached = self.engine.attached.write();
         if taken(&name) || attached.databases.iter().any(|(other, _)| *other == name) {
             if if_not_exists {

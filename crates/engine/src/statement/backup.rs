@@ -1,19 +1,20 @@
 //! BACKUP DATABASE TO, EXPORT DATABASE and IMPORT DATABASE.
 
-use super::DONE;
-use super::{parse, quoted, split_statements};
-use crate::pg_catalog::quote_name;
-use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::DONE;
+use crate::statement::{parse, split_statements};
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CreateView, ObjectName, Statement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use hypostyle_catalog::pg_catalog::quote_name;
+use hypostyle_catalog::scope::Name;
+use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
-    Catalog, ConstraintRule, Deferral, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot,
-    TableEntry, ViewEntry, unknown_table,
+    Catalog, ConstraintRule, Identity, ReferentialAction, SCHEMA_MAIN, SequenceEntry, Snapshot, TableEntry,
+    ViewEntry, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, StructField, TimeUnit};
 use std::collections::HashSet;
@@ -421,15 +422,6 @@ fn items(table: &TableEntry, quote: Quote) -> Vec<String> {
     columns.chain(constraints).collect()
 }
 
-/// What a foreign key's definition ends in, if it may be checked later.
-pub(crate) fn deferral(deferral: Deferral) -> &'static str {
-    match deferral {
-        Deferral::Never => "",
-        Deferral::Possible => " DEFERRABLE",
-        Deferral::AtFirst => " DEFERRABLE INITIALLY DEFERRED",
-    }
-}
-
 /// A statement that makes a table like this one, where those are that it refers to.
 fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
     let name = |schema: &str, name: &str| match schema {
@@ -461,7 +453,7 @@ fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
                     item.push_str(&format!(" ON {event} {}", what.sql()));
                 }
             }
-            item.push_str(deferral(constraint.deferral));
+            item.push_str(constraint.deferral.sql());
             items.push(item);
         }
     }
@@ -502,7 +494,7 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
                 column_list(other, referred, quoted),
                 on_delete.sql(),
                 on_update.sql(),
-                deferral(constraint.deferral)
+                constraint.deferral.sql()
             )
             .map_err(text_error)?;
         }
@@ -550,8 +542,8 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::types::logical_type;
     use super::*;
+    use hypostyle_expr::types::logical_type;
 
     #[test]
     fn files_have_names_of_their_own_within_the_directory() {

@@ -1,14 +1,14 @@
 //! What ALTER COLUMN does to a column that makes its own values, and the parser does not know.
 
-use super::DONE;
-use super::ddl::fold;
-use super::sequence::{Clauses, release};
 use crate::session::{Outcome, Session};
+use crate::statement::DONE;
+use crate::statement::sequence::{Clauses, release};
 use datafusion::sql::sqlparser::ast::ObjectName;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_sql::identifier::fold;
 use hypostyle_storage::{ColumnEntry, Identity, unknown_column};
 use hypostyle_types::{Error, Result};
 

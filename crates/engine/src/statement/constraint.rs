@@ -4,14 +4,11 @@
 //! those that it has only updated, for the keys that were assigned. The commit compares their keys
 //! with what others have committed meanwhile.
 
-use super::complete::mentions;
-use super::ddl::fold;
-use super::deferred::Deferrals;
-use super::write::refuse;
-use super::{parse, quoted};
-use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
-use crate::scan::POSITION;
 use crate::session::{Parameters, Session};
+use crate::statement::completion::mentions;
+use crate::statement::deferred_keys::Deferrals;
+use crate::statement::parse;
+use crate::statement::write::refuse;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
@@ -22,6 +19,10 @@ use datafusion::sql::sqlparser::ast::{
     IndexOption, IndexType, NullsDistinctOption, ObjectName, PrimaryKeyConstraint, TableConstraint,
     UniqueConstraint,
 };
+use hypostyle_catalog::databases::{FROM_POSITION, WITH_POSITIONS};
+use hypostyle_error::column_name::POSITION;
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     Catalog, Changed, ColumnEntry, ConstraintEntry, ConstraintRule, Deferral, ReferentialAction, Snapshot,
     TableEntry, Transaction, unknown_column,

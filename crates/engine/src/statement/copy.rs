@@ -1,14 +1,8 @@
 //! COPY table FROM 'file' and COPY table | (query) TO 'file'.
 
-use super::complete::refuse_given;
-use super::ddl::fold;
-use super::names::name_columns;
-use super::query::unnest_if_needed;
-use super::{split_name, syntax};
-use crate::error::from_datafusion;
-use crate::file::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
-use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::completion::refuse_given;
+use crate::statement::query::unnest_if_needed;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::ScalarValue;
@@ -19,6 +13,13 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_catalog::scope::Name;
+use hypostyle_error::from_datafusion;
+use hypostyle_files::{Pair, ReadOptions, Rejected, WriteOptions, read_for_copy, take_format, write};
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::identifier::split_name;
+use hypostyle_sql::names::name_columns;
+use hypostyle_sql::parse::syntax;
 use hypostyle_storage::{ColumnEntry, SCHEMA_MAIN, Transaction, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
@@ -108,7 +109,7 @@ fn parse_option(parser: &mut Parser<'_>) -> Result<Pair, ParserError> {
 
 fn folded(name: &ObjectName) -> String {
     let part = |part: &datafusion::sql::sqlparser::ast::ObjectNamePart| match part.as_ident() {
-        Some(identifier) => super::quoted(&fold(identifier)),
+        Some(identifier) => hypostyle_sql::identifier::quoted(&fold(identifier)),
         None => part.to_string(),
     };
     name.0.iter().map(part).collect::<Vec<_>>().join(".")
@@ -192,7 +193,8 @@ impl Session {
             Source::Query(query) => query.clone(),
             Source::Table { name, columns } if columns.is_empty() => format!("SELECT * FROM {name}"),
             Source::Table { name, columns } => {
-                let columns: Vec<String> = columns.iter().map(|column| super::quoted(column)).collect();
+                let columns: Vec<String> =
+                    columns.iter().map(|column| hypostyle_sql::identifier::quoted(column)).collect();
                 format!("SELECT {} FROM {name}", columns.join(", "))
             }
         };

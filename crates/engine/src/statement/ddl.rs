@@ -1,21 +1,22 @@
 //! CREATE and DROP of tables, views and schemas.
 
-use super::DONE;
-use super::collation::is_by_code_point;
-use super::constraint::Declared;
-use super::names::{name_columns, names_given};
-use super::parse;
-use super::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
-use super::types::logical_type;
-use super::write::refuse;
-use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::DONE;
+use crate::statement::constraint::Declared;
+use crate::statement::parse;
+use crate::statement::sequence::{Clauses, create_table_of, drop_sequence, release, serial_type};
+use crate::statement::write::refuse;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::helpers::stmt_create_table::CreateTableBuilder;
 use datafusion::sql::sqlparser::ast::{
     ColumnDef, ColumnOption, CreateTable, CreateTableOptions, CreateView, GeneratedAs, ObjectName,
-    ObjectNamePart, ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
+    ObjectType, OnCommit, Query, SchemaName, SqlOption, Statement,
 };
+use hypostyle_catalog::scope::Name;
+use hypostyle_expr::types::logical_type;
+use hypostyle_sql::collation::is_by_code_point;
+use hypostyle_sql::identifier::{fold, parts_of};
+use hypostyle_sql::names::{name_columns, names_given};
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, Identity, NewColumn, SCHEMA_MAIN, Snapshot, TableEntry,
     Transaction, ViewEntry,
@@ -23,28 +24,6 @@ use hypostyle_storage::{
 use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// The parts of a name, folded to lower case unless quoted, as DataFusion reads them.
-pub(super) fn parts_of(object: &ObjectName) -> Result<Vec<String>> {
-    let part = |part: &ObjectNamePart| match part {
-        ObjectNamePart::Identifier(identifier) => Ok(fold(identifier)),
-        other => Err(Error::unsupported(format!("the name {other} is not supported"))),
-    };
-    object.0.iter().map(part).collect()
-}
-
-/// The last part of a name: that of a column, a constraint, or a table wherever it is.
-pub(super) fn last_of(object: &ObjectName) -> Result<String> {
-    let last = parts_of(object)?.pop();
-    last.ok_or_else(|| Error::internal("a name without parts"))
-}
-
-pub(crate) fn fold(identifier: &datafusion::sql::sqlparser::ast::Ident) -> String {
-    match identifier.quote_style {
-        Some(_) => identifier.value.clone(),
-        None => identifier.value.to_lowercase(),
-    }
-}
 
 impl Session {
     /// The table or view that a name stands for, whether there is one or not.
@@ -524,8 +503,9 @@ pub(super) fn identity(generated_as: &GeneratedAs) -> Identity {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{new_columns, split_name};
+    use crate::statement::new_columns;
     use arrow::datatypes::{DataType, Field, Schema};
+    use hypostyle_sql::identifier::split_name;
 
     #[test]
     fn columns_of_data_keep_their_nullability() {

@@ -1,12 +1,12 @@
 //! DESCRIBE: the columns of a table, a view or a query, with their SQL types.
 
-use super::query::stored_result;
-use crate::error::from_datafusion;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::query::stored_result;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Query, Statement};
+use hypostyle_error::from_datafusion;
 use hypostyle_storage::{ColumnEntry, Identity};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;

@@ -1,12 +1,13 @@
 //! `EXPLAIN (FORMAT JSON, …)`, as PostgreSQL's programs write it. They read the plan from one column of one row.
 
-use super::{DescribedColumn, tokens_of};
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::DescribedColumn;
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_sql::parse::tokens_of;
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::sync::Arc;
 use std::time::Instant;

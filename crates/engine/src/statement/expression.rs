@@ -1,11 +1,8 @@
 //! What the expressions of a definition may be: defaults, generated columns and the conditions of CHECK.
 
-use super::complete::{Inputs, mentions, visit};
-use super::ddl::fold;
-use super::parse_expression;
-use crate::error::from_datafusion;
-use crate::scan::engine_type;
 use crate::session::Session;
+use crate::statement::completion::{Inputs, mentions, visit};
+use crate::statement::parse_expression;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -14,6 +11,9 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Volatility};
 use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, FunctionArguments, Ident, Value, visit_expressions_mut,
 };
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::scan::engine_type;
+use hypostyle_sql::identifier::fold;
 use hypostyle_storage::{NewColumn, TableEntry, convert};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::ops::ControlFlow;

@@ -1,13 +1,13 @@
 //! CREATE INDEX and DROP INDEX, which programs send that were written for other databases. Scans skip blocks by synopses that
 //! each column has, so that an index changes nothing, unless it is one of a key.
 
-use super::DONE;
-use super::ddl::last_of;
-use super::write::refuse;
-use super::{parse, parse_query};
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::DONE;
+use crate::statement::write::refuse;
+use crate::statement::{parse, parse_query};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, ObjectName, Statement};
+use hypostyle_sql::identifier::last_of;
 use hypostyle_types::{Error, ErrorKind, Result};
 
 impl Session {
@@ -28,7 +28,7 @@ impl Session {
         refuse(!are_columns, "CREATE UNIQUE INDEX of expressions")?;
         let name = match &index.name {
             Some(name) if index.if_not_exists && self.constraint_table(name)?.is_some() => return Ok(DONE),
-            Some(name) => format!("CONSTRAINT {} ", super::quoted(&last_of(name)?)),
+            Some(name) => format!("CONSTRAINT {} ", hypostyle_sql::identifier::quoted(&last_of(name)?)),
             None => String::new(),
         };
         self.alter_by_text(&format!("ALTER TABLE {table} ADD {name}UNIQUE ({})", keys.join(", ")))
@@ -38,7 +38,7 @@ impl Session {
     pub(super) fn drop_indexes(&self, names: &[ObjectName]) -> Result<Outcome> {
         for name in names {
             if let Some(table) = self.constraint_table(name)? {
-                let name = super::quoted(&last_of(name)?);
+                let name = hypostyle_sql::identifier::quoted(&last_of(name)?);
                 self.alter_by_text(&format!("ALTER TABLE {table} DROP CONSTRAINT {name}"))?;
             }
         }
@@ -65,7 +65,9 @@ impl Session {
             return Err(Error::new(ErrorKind::InvalidInput, why).with_sqlstate("42725"));
         }
         Ok(table.map(|table| {
-            [&found.database, &found.schema, &table.name].map(|part| super::quoted(part)).join(".")
+            [&found.database, &found.schema, &table.name]
+                .map(|part| hypostyle_sql::identifier::quoted(part))
+                .join(".")
         }))
     }
 

@@ -1,15 +1,14 @@
 //! What an INSERT gives of its table's columns: DEFAULT among its values, and columns that make their own; and what it
 //! says of rows that are there already.
 
-use super::complete::refuse_given;
-use super::names::name_columns;
-use super::write::{Target, is_default, refuse, refuse_output, value_or_default};
-use super::{parse_expression, parse_query};
+use crate::statement::completion::refuse_given;
+use crate::statement::write::{Target, is_default, refuse, refuse_output, value_or_default};
+use crate::statement::{parse_expression, parse_query};
 use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, Insert, ObjectName, OnConflict,
     OnConflictAction, OnInsert, SetExpr, SqliteOnConflict, Value, Values,
 };
-use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_sql::names::name_columns;
 use hypostyle_storage::{ConstraintEntry, ConstraintRule};
 use hypostyle_types::{Error, ErrorKind, Result};
 
@@ -38,44 +37,6 @@ pub(super) fn refuse_foreign(insert: &Insert) -> Result<()> {
     refuse(!insert.assignments.is_empty(), "INSERT with SET")?;
     refuse(insert.settings.is_some() || insert.format_clause.is_some(), "INSERT with SETTINGS or FORMAT")?;
     refuse(insert.multi_table_insert_type.is_some(), "INSERT into several tables")
-}
-
-/// The text with ON CONFLICT behind a condition: behind a SELECT list, the parser takes ON for an alias.
-pub(super) fn conflict_apart(tokens: &[Token]) -> Option<String> {
-    let is_word = |token: &Token, word: &str| match token {
-        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-        _ => false,
-    };
-    let conflict = tokens.iter().rposition(|token| is_word(token, "CONFLICT"))?;
-    let before = tokens[..conflict].iter().rposition(|token| !matches!(token, Token::Whitespace(_)))?;
-    let text = |tokens: &[Token]| tokens.iter().map(Token::to_string).collect::<String>();
-    is_word(&tokens[before], "ON")
-        .then(|| format!("{}WHERE TRUE {}", text(&tokens[..before]), text(&tokens[before..])))
-}
-
-/// What stands for OVERRIDING SYSTEM VALUE, which the parser does not know.
-const OVERRIDING: &str = "PARTITION (__overriding)";
-
-/// An INSERT with OVERRIDING SYSTEM VALUE (ISO/IEC 9075-2, 14.11) in words that the parser knows.
-pub(super) fn known_overriding(tokens: &[Token]) -> Option<String> {
-    let words = ["OVERRIDING", "SYSTEM", "VALUE"];
-    let places: Vec<usize> =
-        (0..tokens.len()).filter(|place| !matches!(tokens[*place], Token::Whitespace(_))).collect();
-    let is_word = |place: usize, word: &str| match &tokens[place] {
-        Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-        _ => false,
-    };
-    let found = places
-        .windows(words.len())
-        .find(|places| places.iter().zip(words).all(|(place, word)| is_word(*place, word)))?;
-    let text = |tokens: &[Token]| tokens.iter().map(Token::to_string).collect::<String>();
-    Some(format!("{}{OVERRIDING}{}", text(&tokens[..found[0]]), text(&tokens[found[2] + 1..])))
-}
-
-/// Whether the PARTITION of an INSERT says that it gives identity columns other values than their own.
-pub(super) fn take_overriding(partition: &mut Option<Vec<Expr>>) -> bool {
-    let says = |given: &mut Vec<Expr>| matches!(given.as_slice(), [only] if OVERRIDING == format!("PARTITION ({only})"));
-    partition.take_if(says).is_some()
 }
 
 /// What becomes of the rows whose keys are there already.

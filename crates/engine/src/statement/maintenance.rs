@@ -1,12 +1,13 @@
 //! Statements that PostgreSQL's programs send to look after a database: VACUUM and ANALYZE in all their forms, CREATE EXTENSION,
 //! and views that are renamed as if they were tables.
 
-use super::{DONE, parse, tokens_of};
-use crate::scope::Name;
 use crate::session::{Outcome, Session};
+use crate::statement::{DONE, parse};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_catalog::scope::Name;
+use hypostyle_sql::parse::tokens_of;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 
 /// Extensions that add nothing which is not there, or nothing that a statement could tell.
@@ -98,7 +99,7 @@ impl Session {
     /// ANALYZE: statistics are part of the columns' files, and are never old.
     pub(super) fn analyze_tables(&self, sql: &str) -> Result<Outcome> {
         for table in Maintenance::of(sql)?.tables {
-            let found = self.scope.resolve(&super::split_name(&table), None)?;
+            let found = self.scope.resolve(&hypostyle_sql::identifier::split_name(&table), None)?;
             let snapshot = self.scope.database(&found.database)?.snapshot;
             let catalog = snapshot.catalog();
             if catalog.table(&found.schema, &found.name).is_none()
@@ -143,7 +144,7 @@ impl Session {
             return Ok(false);
         };
         let Name { database: to, schema: to_schema, name: new } =
-            self.scope.resolve(&super::ddl::parts_of(name)?, Some(&database))?;
+            self.scope.resolve(&hypostyle_sql::identifier::parts_of(name)?, Some(&database))?;
         if name.0.len() > 1 && (&to, &to_schema) != (&database, &schema) {
             return Err(Error::new(ErrorKind::Syntax, "RENAME keeps a view in its schema"));
         }

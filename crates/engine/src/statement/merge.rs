@@ -1,13 +1,10 @@
 //! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to delete.
 
-use super::ddl::{fold, last_of};
-use super::referential::Modification;
-use super::returning::Returning;
-use super::write::{Assigned, ChangedRows, Target, refuse_output, value_or_default};
-use super::{parse, parse_query, quoted};
-use crate::error::{counted, from_datafusion};
-use crate::scan::POSITION;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::referential::Modification;
+use crate::statement::returning::Returning;
+use crate::statement::write::{Assigned, ChangedRows, Target, refuse_output, value_or_default};
+use crate::statement::{parse, parse_query};
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -19,11 +16,13 @@ use datafusion::sql::sqlparser::ast::{
     ConflictTarget, DoUpdate, Expr, Ident, Merge, MergeAction, MergeClause, MergeClauseKind, MergeInsertKind,
     ObjectName, OnConflict, OnConflictAction, OutputClause, SetExpr, TableFactor,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use hypostyle_error::column_name::POSITION;
+use hypostyle_error::{counted, from_datafusion};
+use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::merge_actions::{INSERT_DEFAULTS, KEEP, PASS_OVER};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result};
 use roaring::RoaringTreemap;
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -36,47 +35,6 @@ const SOURCE: &str = "__source";
 
 /// One of these rows, in queries: no column is called so.
 const ROW: &str = "__row";
-
-/// What stands for the actions that the parser does not know: DO NOTHING with rows of the target, and with others, and
-/// INSERT DEFAULT VALUES.
-const KEEP: &str = "UPDATE SET __nothing = NULL";
-const PASS_OVER: &str = "INSERT VALUES (__nothing)";
-const INSERT_DEFAULTS: &str = "INSERT VALUES (__defaults)";
-
-/// A MERGE with all its actions in words that the parser knows.
-pub(super) fn known_actions(sql: &str) -> Cow<'_, str> {
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
-        return Cow::Borrowed(sql);
-    };
-    let mut text: Vec<String> = tokens.iter().map(Token::to_string).collect();
-    let places = (0..tokens.len()).filter(|place| !matches!(tokens[*place], Token::Whitespace(_)));
-    let places: Vec<usize> = places.collect();
-    let mut inserts = false;
-    for at in 0..places.len() {
-        let begins = |words: &[&str]| {
-            let is = |(place, word): (&usize, &&str)| match &tokens[*place] {
-                Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
-                _ => false,
-            };
-            places.len() >= at + words.len() && places[at..].iter().zip(words).all(is)
-        };
-        if begins(&["WHEN", "MATCHED"]) {
-            inserts = false;
-        } else if begins(&["WHEN", "NOT", "MATCHED"]) {
-            inserts = !begins(&["WHEN", "NOT", "MATCHED", "BY", "SOURCE"]);
-        }
-        let (words, action) = if begins(&["THEN", "DO", "NOTHING"]) {
-            (3, if inserts { PASS_OVER } else { KEEP })
-        } else if begins(&["THEN", "INSERT", "DEFAULT", "VALUES"]) {
-            (4, INSERT_DEFAULTS)
-        } else {
-            continue;
-        };
-        places[at + 1..at + words].iter().for_each(|place| text[*place].clear());
-        text[places[at + 1]].push_str(action);
-    }
-    Cow::Owned(text.concat())
-}
 
 /// What one clause of MERGE does.
 enum Clause {
@@ -560,30 +518,4 @@ fn given_values(target: &Target, places: &[usize], row: &[Expr]) -> Result<Strin
 fn with_names(target: &Target, values: Vec<String>) -> String {
     let named = values.iter().zip(target.names()).map(|(value, name)| format!("{value} AS {name}"));
     named.collect::<Vec<_>>().join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::known_actions;
-
-    #[test]
-    fn actions_become_known() {
-        let of =
-            |actions: &str| known_actions(&format!("MERGE INTO t USING s ON true {actions}")).into_owned();
-        assert_eq!(
-            of("WHEN MATCHED AND CASE WHEN a THEN b END THEN DO /* so */ NOTHING"),
-            "MERGE INTO t USING s ON true WHEN MATCHED AND CASE WHEN a THEN b END THEN \
-             UPDATE SET __nothing = NULL /* so */ "
-        );
-        assert!(
-            of("when not matched by source then do nothing").ends_with("then UPDATE SET __nothing = NULL ")
-        );
-        assert!(of("when not matched then do nothing").ends_with("then INSERT VALUES (__nothing) "));
-        assert!(of("WHEN NOT MATCHED THEN INSERT DEFAULT VALUES").ends_with("INSERT VALUES (__defaults)  "));
-        for other in
-            ["SELECT 'MERGE WHEN MATCHED THEN DO NOTHING'", "INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING"]
-        {
-            assert_eq!(known_actions(other), other);
-        }
-    }
 }

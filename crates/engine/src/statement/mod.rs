@@ -1,123 +1,100 @@
 //! The statement layer: what is not a query, and how a query becomes an outcome.
 
-mod alike;
 mod alter;
-mod around;
-mod array_of;
-mod asked;
 mod attach;
 mod backup;
-mod calls;
-mod chains;
-mod collation;
 mod column;
-mod complete;
+mod completion;
 mod constraint;
 mod copy;
 mod ddl;
-mod deferred;
+mod deferred_keys;
 mod describe;
-mod direct;
+mod error_place;
 mod explain_options;
 mod expression;
-mod forms;
-mod gate;
-mod given;
-mod grouping;
-mod having;
 mod index;
 mod insert;
-mod lists;
-pub(crate) mod literal;
-mod macros;
 mod maintenance;
 mod merge;
-mod names;
-mod natural;
 mod parameters;
-mod phrases;
-mod place;
-mod precedence;
+mod planned_parameters;
 mod prepared;
 mod query;
 mod referential;
-mod remembered;
-mod repair;
 mod result;
 mod returning;
-mod row;
 mod sequence;
 mod sessions;
 mod settings;
-mod shapes;
-mod split;
+mod short_plan;
+mod statement_cache;
 mod summarize;
 mod transaction;
-mod types;
-mod using;
 mod values;
-mod watched;
-mod wildcard;
-mod windows;
-mod wire_names;
-mod wire_rows;
-mod with;
 mod write;
 
-pub(crate) use array_of::array_of;
-pub(crate) use backup::deferral;
-pub(crate) use complete::default_of;
-pub(crate) use ddl::fold;
-pub(crate) use gate::{STACK_BYTES_MAX, too_complex};
 pub use parameters::{Described, DescribedColumn, Gives};
 pub(crate) use prepared::Prepared;
-pub(crate) use query::{plan_statement, planning_error};
-pub(crate) use remembered::Remembered;
-pub(crate) use repair::unmarked_name;
 pub use settings::{parse_bytes, system_memory};
-use split::past_comments;
-pub use split::{split_statements, statement_is_complete};
+pub(crate) use statement_cache::Remembered;
 use transaction::ATTEMPTS;
 pub(crate) use transaction::Explicit;
-pub(crate) use types::TypeNames;
-pub use wire_names::told_name;
 
 use crate::advisory::may_lock;
-use crate::error::{from_datafusion, wrong_parameters};
-use crate::memory::for_text;
-use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
 use alter::ConstraintComment;
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::datatypes::Schema;
 use arrow::record_batch::{RecordBatch, RecordBatchReader};
 use column::AlterMaker;
-use complete::refuse_given;
-use datafusion::sql::parser::{DFParserBuilder, ExplainStatement, Statement as DfStatement};
+use completion::refuse_given;
+use datafusion::sql::parser::{ExplainStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     DescribeAlias, Expr as SqlExpr, FunctionArg, FunctionArgExpr, FunctionArgOperator, FunctionArguments,
-    ObjectType, Query, SelectItem, Set, SetExpr, ShowCreateObject, Statement, Value,
+    ObjectType, Query, Set, ShowCreateObject, Statement, Value,
 };
-use datafusion::sql::sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
-use datafusion::sql::sqlparser::parser::ParserError;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use error_place::{located, located_within};
 use explain_options::ExplainOptions;
-use gate::{check_size, with_room};
+use hypostyle_catalog::scope::Name;
+use hypostyle_error::{from_datafusion, wrong_parameters};
+use hypostyle_exec::memory::for_text;
+use hypostyle_sql::gate::{check_size, with_room};
+use hypostyle_sql::identifier::split_name;
+use hypostyle_sql::names::name_columns;
+use hypostyle_sql::parse::{self, Extension};
+use hypostyle_sql::split::{leading_words, split_statements};
+use hypostyle_sql::wire_names;
 use hypostyle_storage::{NewColumn, SCHEMA_MAIN, Snapshot, TableEntry, unknown_column, unknown_table};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
-use merge::known_actions;
-use names::name_columns;
-use place::{located, located_within};
-use remembered::{Parsed, is_of_literals, positional};
 use result::for_caller;
-use sequence::order_identity_options;
-use std::borrow::Cow;
-use std::collections::VecDeque;
+use statement_cache::{Parsed, is_of_literals, positional};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use values::ValuesInsert;
-use watched::Watched;
 use write::refuse;
+
+/// What the dialect of statements has besides SQL: the names of PostgreSQL's catalogs.
+const DIALECT: Extension =
+    Extension { as_written: |_| {}, system_names: hypostyle_catalog::pg_catalog::rewrite };
+
+/// The dialect of sessions that speak PostgreSQL's protocol: unnamed columns get the names that
+/// PostgreSQL gives them, and functions that give rows give them among the columns of a query, too.
+const WIRE_DIALECT: Extension = Extension { as_written: wire_names::rewrite, ..DIALECT };
+
+fn parse(sql: &str) -> Result<DfStatement> {
+    parse::parse(sql, &DIALECT)
+}
+
+fn parse_query(sql: &str) -> Result<Query> {
+    parse::parse_query(sql, &DIALECT)
+}
+
+fn parse_expression(sql: &str) -> Result<SqlExpr> {
+    parse::parse_expression(sql, &DIALECT)
+}
 
 /// The outcome of a statement that gives nothing, not even a number of rows.
 const DONE: Outcome = Outcome::Done { rows_affected: None };
@@ -190,7 +167,7 @@ impl Session {
     /// Parses a statement of the caller's.
     pub(super) fn parse_own(&self, sql: &str) -> Result<DfStatement> {
         match self.settings.is_wire() {
-            true => parse_for_wire(sql),
+            true => parse::parse(sql, &WIRE_DIALECT),
             false => parse(sql),
         }
     }
@@ -610,7 +587,7 @@ impl Session {
                 })?;
             }
         }
-        let tables = crate::tpch::tables(scale_factor)?;
+        let tables = hypostyle_tpch::tables(scale_factor)?;
         self.counters
             .total
             .store(tables.iter().map(|table| table.row_count_estimate).sum(), Ordering::Relaxed);
@@ -676,45 +653,11 @@ fn places_in_order(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usi
     Ok(places)
 }
 
-/// The parts of a name between dots; double quotes keep a dot.
-pub(crate) fn split_name(name: &str) -> Vec<String> {
-    let mut parts = vec![String::new()];
-    let mut inside = false;
-    let mut characters = name.chars().peekable();
-    while let Some(character) = characters.next() {
-        let part = parts.len() - 1;
-        match character {
-            '"' if inside && characters.next_if_eq(&'"').is_some() => parts[part].push('"'),
-            '"' => inside = !inside,
-            '.' if !inside => parts.push(String::new()),
-            other => parts[part].push(other),
-        }
-    }
-    parts
-}
-
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// Whether a statement is about rows; what is not may change the session's state.
 fn keeps_state(sql: &str) -> bool {
     let word = sql.trim_start().split(|character: char| !character.is_ascii_alphabetic()).next();
     const OF_ROWS: [&str; 7] = ["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"];
     word.is_some_and(|word| OF_ROWS.iter().any(|known| word.eq_ignore_ascii_case(known)))
-}
-
-/// The first two words of a statement in upper case, past comments.
-fn leading_words(sql: &str) -> Vec<String> {
-    let is_of_word = |character: char| character.is_alphanumeric() || "_$#@".contains(character);
-    let mut words = Vec::new();
-    let mut rest = past_comments(sql);
-    while words.len() < 2 && rest.starts_with(|first: char| first.is_alphabetic() || first == '_') {
-        let (word, after) = rest.split_at(rest.find(|next| !is_of_word(next)).unwrap_or(rest.len()));
-        words.push(word.to_ascii_uppercase());
-        rest = past_comments(after);
-    }
-    words
 }
 
 /// Gives every `?` its number.
@@ -746,243 +689,4 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
         return Err(wrong_parameters("the statement", number, given));
     }
     Ok(text)
-}
-
-fn parse_expression(sql: &str) -> Result<SqlExpr> {
-    if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"))?.body
-        && let Some(SelectItem::UnnamedExpr(expression)) = select.projection.into_iter().next()
-    {
-        return Ok(expression);
-    }
-    Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
-}
-
-/// Why the parser gives up at [`RECURSION_LIMIT`].
-pub(crate) const NESTED_TOO_DEEPLY: &str = "it is nested too deeply";
-
-/// An error of the parser's own.
-fn syntax(error: ParserError) -> Error {
-    let text = match error {
-        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
-        ParserError::RecursionLimitExceeded => return too_complex(NESTED_TOO_DEEPLY),
-    };
-    Error::new(ErrorKind::Syntax, text)
-}
-
-fn parse_query(sql: &str) -> Result<Query> {
-    if let DfStatement::Statement(statement) = parse(sql)?
-        && let Statement::Query(query) = *statement
-    {
-        return Ok(*query);
-    }
-    Err(Error::new(ErrorKind::Syntax, "a query was expected"))
-}
-
-/// Digits that every DOUBLE keeps, and that BIGINT always holds.
-const DOUBLE_DIGITS: usize = 15;
-const BIGINT_DIGITS: usize = 18;
-
-/// The type of a number that neither DOUBLE nor BIGINT would keep all digits of.
-fn decimal_of(number: &str) -> Option<String> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let digits = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
-    let kept = if number.contains('.') { DOUBLE_DIGITS } else { BIGINT_DIGITS };
-    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    // Up to the largest UBIGINT, integers need no decimal.
-    (plain && digits > kept && number.parse::<u64>().is_err())
-        .then(|| format!("DECIMAL({digits},{})", fraction.len()))
-}
-
-/// Numbers of many digits as the decimals they are; DataFusion would make DOUBLEs of them.
-fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
-    let decimal = |token: &Token| match token {
-        Token::Number(number, _) => decimal_of(number),
-        _ => None,
-    };
-    if !tokens.iter().any(|token| decimal(token).is_some()) {
-        return Cow::Borrowed(sql);
-    }
-    let text = |token: &Token| match decimal(token) {
-        Some(decimal) => format!("CAST('{token}' AS {decimal})"),
-        None => token.to_string(),
-    };
-    Cow::Owned(tokens.iter().map(text).collect())
-}
-
-/// The statement itself, or that which EXPLAIN is about.
-fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
-    match statement {
-        DfStatement::Statement(inner) => Some(inner),
-        DfStatement::Explain(explain) => explained(&mut explain.statement),
-        _ => None,
-    }
-}
-
-/// Looks whether a word begins right behind a number: `1_000` would be 1, under the name `_000`.
-///
-/// # Errors
-/// `Syntax` naming both.
-fn check_numbers(tokens: &[Token]) -> Result<()> {
-    for pair in tokens.windows(2) {
-        if let [Token::Number(number, _), Token::Word(word)] = pair {
-            return Err(Error::new(
-                ErrorKind::Syntax,
-                format!("trailing junk after a number: {number}{word}"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// Queries, statements and expressions within each other that the parser takes. The gate bounds them, too, but for statements.
-const RECURSION_LIMIT: usize = 3000;
-
-/// The tokens of a text; none where it is not even tokens, which the parser is to refuse.
-fn tokens_of(sql: &str) -> Vec<Token> {
-    Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
-}
-
-/// Parses the statements of a text in one dialect.
-///
-/// # Errors
-/// `Syntax`, which is 54001 where the text is too complex.
-fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
-    let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
-    let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
-    // A text between dollars stands wherever one may stand, as in COMMENT ON.
-    for token in &mut tokens {
-        if let Token::DollarQuotedString(text) = &mut token.token {
-            token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
-        }
-    }
-    // Another dialect may have other tokens.
-    gate::check(tokens.iter().map(|token| &token.token))?;
-    let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
-        DFParserBuilder::new(tokens)
-            .with_dialect(dialect)
-            .with_recursion_limit(RECURSION_LIMIT)
-            .build()
-            .and_then(|mut parser| parser.parse_statements())
-    })?;
-    parsed.map_err(from_datafusion)
-}
-
-/// Parses a query that is stored, which has been parsed and rewritten before.
-pub(crate) fn parse_stored(sql: &str) -> Result<DfStatement> {
-    check_size(sql)?;
-    let mut statements = parse_in(&GenericDialect {}, sql)?;
-    match (statements.pop_front(), statements.is_empty()) {
-        (Some(statement), true) => Ok(statement),
-        _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
-    }
-}
-
-/// Parses the statements of a text in the first dialect that knows it. `has` tells whether it has one of some words.
-fn in_any(sql: &str, has: &dyn Fn(&[&str]) -> bool) -> Result<VecDeque<DfStatement>> {
-    let error = match parse_in(&GenericDialect {}, sql) {
-        Ok(parsed) => return Ok(parsed),
-        Err(error) => error,
-    };
-    if has(&["STRUCT"]) && has(&["MAP"]) {
-        let angled = types::with_angle_brackets(&tokens_of(sql));
-        if let Ok(parsed) = parse_in(&GenericDialect {}, &angled) {
-            return Ok(parsed);
-        }
-    }
-    let others = parse_in(&DuckDbDialect {}, sql).or_else(|_| parse_in(&PostgreSqlDialect {}, sql));
-    others.map_err(|_| error)
-}
-
-/// [`parse`] of a statement of a session that speaks PostgreSQL's protocol: unnamed columns get the names that PostgreSQL
-/// gives them, and functions that give rows give them among the columns of a query, too.
-pub(crate) fn parse_for_wire(sql: &str) -> Result<DfStatement> {
-    parse_and(sql, |statement| {
-        wire_names::name_columns(statement);
-        wire_rows::unnest_lists(statement);
-    })
-}
-
-/// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
-/// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
-pub(crate) fn parse(sql: &str) -> Result<DfStatement> {
-    parse_and(sql, |_| {})
-}
-
-/// [`parse`] with something done to the statement as it is written.
-fn parse_and(sql: &str, prepare: impl Fn(&mut Statement)) -> Result<DfStatement> {
-    check_size(sql)?;
-    let tokens = tokens_of(sql);
-    gate::check(tokens.iter())?;
-    check_numbers(&tokens)?;
-    if let Some(known) = phrases::known(&tokens) {
-        return parse_and(&known.iter().map(Token::to_string).collect::<String>(), prepare);
-    }
-    let sql = exact_numbers(sql, &tokens);
-    let sql = order_identity_options(&sql);
-    let has = |names: &[&str]| {
-        let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
-        tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
-    };
-    let sql = if has(&["MERGE"]) { known_actions(&sql) } else { sql };
-    let sql = match has(&["OVERRIDING"]).then(|| insert::known_overriding(&tokens_of(&sql))).flatten() {
-        Some(known) => known.into(),
-        None => sql,
-    };
-    let is_table = |word: &str| word.eq_ignore_ascii_case("TABLE");
-    // `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with what may follow a query.
-    let sql = match sql.trim_start().split_once(char::is_whitespace) {
-        Some((word, rest)) if is_table(word) => format!("SELECT * FROM {rest}").into(),
-        _ => sql,
-    };
-    let parsed = in_any(&sql, &has).or_else(|error| match insert::conflict_apart(&tokens_of(&sql)) {
-        Some(sql) => in_any(&sql, &has).map_err(|_| error),
-        None => Err(error),
-    });
-    let mut statements = parsed?;
-    match (statements.pop_front(), statements.is_empty()) {
-        (Some(mut statement), true) => {
-            if let Some(inner) = explained(&mut statement) {
-                prepare(inner);
-                if has(&["AND", "OR"]) {
-                    chains::balance(inner);
-                }
-                if has(&["CUBE", "ROLLUP", "GROUPING"]) {
-                    grouping::check_sets(inner)?;
-                }
-                with::distribute(inner)?;
-                if has(&["WITH"]) {
-                    with::tell_apart(inner);
-                }
-                precedence::correct(inner);
-                row::rewrite(inner)?;
-                if has(&["OVER"]) {
-                    windows::rewrite(inner)?;
-                }
-                if has(&["COLLATE"]) {
-                    collation::rewrite(inner)?;
-                }
-                if has(&shapes::WORDS) || tokens.iter().any(shapes::is_operator) {
-                    shapes::rewrite(inner);
-                }
-                forms::rewrite(inner)?;
-                having::rewrite(inner);
-                if has(&["USING"]) {
-                    using::rewrite(inner)?;
-                }
-                // Few statements have one, and some have many expressions.
-                if has(&literal::SIGNS) {
-                    literal::rewrite(inner)?;
-                }
-                crate::pg_catalog::rewrite(&sql, inner);
-                if sql.contains(".*") {
-                    wildcard::rewrite(inner);
-                }
-                if has(&["ANY", "SOME", "ALL"]) {
-                    forms::rewrite_any(inner);
-                }
-            }
-            Ok(statement)
-        }
-        _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
-    }
 }

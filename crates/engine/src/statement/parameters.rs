@@ -1,15 +1,11 @@
 //! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
 
-use super::explain_options::{ExplainOptions, columns_of_plans};
-use super::gate::{check_size, with_room};
-use super::given::needs_values;
-use super::place::located;
-use super::query::{in_own_forms, plan_statement, planning_error};
-use super::types::logical_type;
-use super::{leading_words, parse_query};
-use crate::memory::for_text;
-use crate::origin::{Origin, origins};
 use crate::session::{Parameters, Session};
+use crate::statement::error_place::located;
+use crate::statement::explain_options::{ExplainOptions, columns_of_plans};
+use crate::statement::parse_query;
+use crate::statement::planned_parameters::needs_values;
+use crate::statement::query::in_own_forms;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
@@ -20,6 +16,13 @@ use datafusion::sql::sqlparser::ast::{
     FunctionArguments, Insert, LimitClause, OutputClause, SelectItem, SetExpr, Statement, TableObject,
     TableWithJoins, Update, UpdateTableFromKind, Value, visit_expressions, visit_expressions_mut,
 };
+use hypostyle_catalog::origin::{Origin, origins};
+use hypostyle_catalog::planning_error::planning_error;
+use hypostyle_exec::memory::for_text;
+use hypostyle_expr::types::logical_type;
+use hypostyle_plan::planning::plan_statement;
+use hypostyle_sql::gate::{check_size, with_room};
+use hypostyle_sql::split::leading_words;
 use hypostyle_storage::TableEntry;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::collections::HashMap;
@@ -198,7 +201,7 @@ impl Session {
     }
 
     fn entry(&self, name: &str) -> Result<Option<std::sync::Arc<TableEntry>>> {
-        let found = self.scope.resolve(&super::split_name(name), None)?;
+        let found = self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
         let snapshot = self.scope.database(&found.database)?.snapshot;
         Ok(snapshot.catalog().table(&found.schema, &found.name).cloned())
     }
@@ -217,7 +220,7 @@ impl Session {
             let columns: Vec<&LogicalType> = match insert.columns.is_empty() {
                 true => entry.columns.iter().map(|column| &column.logical_type).collect(),
                 false => {
-                    let named = insert.columns.iter().map(super::ddl::last_of);
+                    let named = insert.columns.iter().map(hypostyle_sql::identifier::last_of);
                     let named = named.collect::<Result<Vec<_>>>()?;
                     let found = named.iter().filter_map(|name| entry.column_meant(name));
                     found.map(|column| &column.logical_type).collect()
@@ -262,7 +265,7 @@ impl Session {
         let mut items = Vec::new();
         for assignment in &update.assignments {
             let AssignmentTarget::ColumnName(column) = &assignment.target else { continue };
-            let column = super::ddl::last_of(column)?;
+            let column = hypostyle_sql::identifier::last_of(column)?;
             let column = entry.as_ref().and_then(|entry| entry.column_meant(&column));
             match (placeholder(&assignment.value), column) {
                 (Some(number), Some(column)) => {
@@ -388,7 +391,7 @@ fn told_by_syntax(statement: &Statement) -> Known {
 /// The list and the value of an `x = ANY (list)`, as parsing has written it.
 fn any_equal(expr: &mut Expr) -> Option<(&mut Expr, &mut Expr)> {
     let Expr::Function(function) = expr else { return None };
-    if function.name.to_string() != crate::any_equal::NAME {
+    if function.name.to_string() != hypostyle_sql::forms::ANY_EQUAL {
         return None;
     }
     let FunctionArguments::List(list) = &mut function.args else { return None };

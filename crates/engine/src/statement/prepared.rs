@@ -1,18 +1,18 @@
 //! PREPARE, EXECUTE and DEALLOCATE. What is kept is the statement and not its plan, which would go on reading the
 //! tables as they were.
 
-use super::DONE;
-use super::ddl::{fold, last_of};
-use super::parse;
-use super::types::logical_type;
-use crate::error::{from_datafusion, wrong_parameters};
-use crate::memory::{Held, for_kept};
 use crate::session::{Outcome, Parameters, Session};
-use crate::time_zone::cast_within;
+use crate::statement::DONE;
+use crate::statement::parse;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Expr, Ident, ObjectName, Statement};
+use hypostyle_error::{from_datafusion, wrong_parameters};
+use hypostyle_exec::memory::{Held, for_kept};
+use hypostyle_expr::time_zone::cast_within;
+use hypostyle_expr::types::logical_type;
+use hypostyle_sql::identifier::{fold, last_of};
 use hypostyle_types::{Error, ErrorKind, LogicalType, Result, did_you_mean};
 use std::sync::Arc;
 

@@ -1,38 +1,15 @@
 //! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
 
-use super::alike::refuse_alike;
-use super::asked;
-use super::ddl::{fold, last_of};
-use super::direct::direct_plan;
-use super::given::write_values;
-use super::insert::{prepare, refuse_foreign, take_conflict, take_overriding};
-use super::merge::Changes;
-use super::natural;
-use super::parameters::numbered;
-use super::parse_query;
-use super::repair::{Repair, telling_places, with_own_names};
-use super::result::{Purpose, for_caller};
-use super::returning::Returning;
-use super::write::Target;
-use crate::catalog::{SEARCH, WITH_POSITIONS, search_from};
-use crate::error::{from_datafusion, is_about_the_text, is_of_twice_named};
-use crate::expansion;
-use crate::lateral::{self, has_lateral};
-use crate::levels;
-use crate::multiset;
-use crate::on::project_conditions;
-use crate::operand::{groups_twice_named, told_apart};
-use crate::origin::{origins, origins_of_table};
-use crate::quantified::without_quantifiers;
-use crate::scalar::with_nullable_scalars;
-use crate::scan::StoredTable;
-use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session, StoredResult};
-use crate::shared::{computed_once, table_expressions};
-use crate::transfer::{SessionTransfer, with_transfer};
-use crate::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
-use crate::values::project_subqueries;
-use crate::walk::any_node;
+use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
+use crate::statement::merge::Changes;
+use crate::statement::parameters::numbered;
+use crate::statement::parse_query;
+use crate::statement::planned_parameters::write_values;
+use crate::statement::result::{Purpose, for_caller};
+use crate::statement::returning::Returning;
+use crate::statement::short_plan::direct_plan;
+use crate::statement::write::Target;
 use arrow::array::{ArrayRef, StringArray};
 use arrow::datatypes::{FieldRef, Schema};
 use arrow::record_batch::RecordBatch;
@@ -54,8 +31,26 @@ use datafusion::sql::sqlparser::ast::{
     Expr as SqlExpr, ObjectName, Query, SetExpr, Statement, TableFactor, TableObject, TableWithJoins, Visit,
     Visitor,
 };
+use hypostyle_catalog::databases::{WITH_POSITIONS, search_from};
+use hypostyle_catalog::origin::{origins, origins_of_table};
+use hypostyle_catalog::planning_error::planning_error;
+use hypostyle_catalog::scope::Name;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::scan::StoredTable;
+use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
+use hypostyle_expr::walk::any_node;
+use hypostyle_plan::join_condition::project_conditions;
+use hypostyle_plan::named_columns as asked;
+use hypostyle_plan::planning::plan_statement;
+use hypostyle_plan::quantified::without_quantifiers;
+use hypostyle_plan::scalar_subquery::with_nullable_scalars;
+use hypostyle_plan::unnest::{Extent, has_subqueries, must_be_unnested, nested_apart, nests_deep, unnest};
+use hypostyle_plan::values_subquery::project_subqueries;
+use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::insert_clauses::take_overriding;
+use hypostyle_sql::same_named_tables::refuse_alike;
 use hypostyle_storage::{Snapshot, TableData, Transaction, unknown_table};
-use hypostyle_types::{Error, ErrorKind, LogicalType, Mark, Result};
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -123,7 +118,8 @@ impl Session {
         let _running = self.enter();
         self.note_statement(&format!("table {name}"));
         self.start()?;
-        let Name { database, schema, name: relation } = self.scope.resolve(&super::split_name(name), None)?;
+        let Name { database, schema, name: relation } =
+            self.scope.resolve(&hypostyle_sql::identifier::split_name(name), None)?;
         let snapshot = self.scope.database(&database)?.snapshot;
         if let Some(table) = snapshot.table(&schema, &relation) {
             let threads = self.engine.options().threads;
@@ -132,7 +128,8 @@ impl Session {
         if snapshot.catalog().view(&schema, &relation).is_none() {
             return Err(unknown_table(snapshot.catalog(), name));
         }
-        let full = [&database, &schema, &relation].map(|part| super::quoted(part)).join(".");
+        let full =
+            [&database, &schema, &relation].map(|part| hypostyle_sql::identifier::quoted(part)).join(".");
         let sql = format!("SELECT * FROM {full}");
         self.query_for_result(super::parse(&sql)?, &Parameters::None).and_then(for_caller)
     }
@@ -593,56 +590,6 @@ pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<Logic
     project_subqueries(plan).and_then(project_conditions)
 }
 
-/// The plan of a statement. One that is refused for its names is planned again in forms that mean the same.
-pub(crate) async fn plan_statement(
-    state: &SessionState,
-    mut statement: DfStatement,
-) -> datafusion::error::Result<LogicalPlan> {
-    natural::rewrite(state, &mut statement).await?;
-    asked::rewrite(state, &mut statement).await?;
-    plan_written_out(state, statement).await
-}
-
-/// The plan of a statement in which nothing is to be asked for its columns any more.
-pub(super) async fn plan_written_out(
-    state: &SessionState,
-    statement: DfStatement,
-) -> datafusion::error::Result<LogicalPlan> {
-    let mut repair = Repair::of(&statement);
-    let mut plan = plan_once(state, statement).await;
-    if plan.as_ref().is_err_and(is_about_the_text) {
-        let state = telling_places(state);
-        plan = plan_once(&state, repair.statement()).await;
-        while let Err(error) = &plan
-            && let Some(mended) = repair.mended(&state, error).await
-        {
-            plan = plan_once(&state, mended).await;
-        }
-    }
-    match repair.is_apart {
-        true => plan.and_then(with_own_names),
-        false => plan,
-    }
-}
-
-/// The plan of a statement as it is, in which casts may stand beside what they cast.
-async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
-    let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
-    let has_lateral = has_lateral(&statement);
-    let plan = state.statement_to_plan(statement).await;
-    let plan = match casts_apart {
-        Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
-            state.statement_to_plan(statement).await.or(plan)
-        }
-        _ => plan,
-    };
-    let plan = multiset::with_numbers(plan?)?;
-    expansion::check(&plan)?;
-    levels::check(&plan)?;
-    let plan = if has_lateral { lateral::marked(plan)? } else { plan };
-    computed_once(plan, &expressions)
-}
-
 /// Starts a query.
 async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, threads: usize) -> Result<Outcome> {
     let schema = Arc::new(plan.schema().as_arrow().clone());
@@ -887,32 +834,6 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
         found.rows = found.rows.min(fetch as u64);
     }
     Some(found)
-}
-
-/// Why a statement cannot be planned; a table that is not there gets a suggestion.
-pub(crate) fn planning_error(error: DataFusionError, snapshot: &Snapshot) -> Error {
-    let error = from_datafusion(error);
-    match missing_table(error.message()) {
-        Some(name) => {
-            let unknown = unknown_table(snapshot.catalog(), name);
-            let place = error.mark().and_then(|mark| mark.line_and_column);
-            let word = unknown.mark().and_then(|mark| mark.word.clone());
-            unknown.marked(Mark { word, line_and_column: place })
-        }
-        None => error,
-    }
-}
-
-/// The table in DataFusion's words for one that is not there: `table 'catalog.schema.name' not found`.
-fn missing_table(message: &str) -> Option<&str> {
-    let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
-    Some(without_search(without_search(name)))
-}
-
-/// Without the catalog or schema that DataFusion has put in front.
-fn without_search(name: &str) -> &str {
-    let first = name.split_once('.').filter(|(first, _)| first.starts_with(SEARCH));
-    first.map_or(name, |(_, rest)| rest)
 }
 
 /// The position, from 0, of the VALUES column that DataFusion found a NULL in.

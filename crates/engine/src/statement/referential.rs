@@ -1,15 +1,16 @@
 //! ON DELETE and ON UPDATE of foreign keys: what becomes of rows that refer to rows which a statement deletes or
 //! gives another key.
 
-use super::constraint::{referring, restricted};
-use super::write::{ChangedRows, Target, value_or_default};
-use super::{parse, quoted};
-use crate::error::from_datafusion;
-use crate::scan::POSITION;
 use crate::session::{Parameters, Session};
+use crate::statement::constraint::{referring, restricted};
+use crate::statement::parse;
+use crate::statement::write::{ChangedRows, Target, value_or_default};
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::Schema;
 use datafusion::catalog::MemTable;
+use hypostyle_error::column_name::POSITION;
+use hypostyle_error::from_datafusion;
+use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::{
     Catalog, ConstraintEntry, ConstraintRule, ReferentialAction, TableEntry, Transaction,
 };

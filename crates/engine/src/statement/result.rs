@@ -1,8 +1,5 @@
 //! What becomes of a query's rows on their way out: types that only the engine's operators need do not leave it.
 
-use crate::cast::cast;
-use crate::error::from_datafusion;
-use crate::scan::for_result;
 use crate::session::Outcome;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -11,6 +8,9 @@ use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::StreamExt;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::scan::for_result;
+use hypostyle_expr::cast::cast;
 use hypostyle_types::{LogicalType, Result};
 use std::sync::Arc;
 

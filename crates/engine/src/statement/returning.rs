@@ -1,11 +1,9 @@
 //! RETURNING: a query over the rows that a statement leaves or removes, and over what FROM or USING joined them with.
 
-use super::result::Purpose;
-use super::write::Target;
-use super::{parse, parse_query, quoted};
-use crate::error::from_datafusion;
-use crate::scan::StoredTable;
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::result::Purpose;
+use crate::statement::write::Target;
+use crate::statement::{parse, parse_query};
 use arrow::array::RecordBatch;
 use arrow::compute::cast;
 use arrow::datatypes::{Field, Schema};
@@ -16,6 +14,9 @@ use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, Statement, Visit, Visitor};
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::scan::StoredTable;
+use hypostyle_sql::identifier::quoted;
 use hypostyle_storage::Transaction;
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::collections::HashMap;

@@ -1,28 +1,25 @@
 //! CREATE, ALTER and DROP SEQUENCE. The parser knows some of it, in one order of the clauses; PostgreSQL takes any.
 
-use super::DONE;
-use super::complete::visit;
-use super::ddl::{fold, missing};
-use super::write::refuse;
-use super::{parse_expression, quoted, syntax};
-use crate::scope::Name;
-use crate::sequence::sequence_name;
 use crate::session::{Outcome, Session};
-use datafusion::sql::sqlparser::ast::{
-    DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName, SequenceOptions,
-    Value, visit_expressions_mut,
-};
+use crate::statement::DONE;
+use crate::statement::completion::visit;
+use crate::statement::ddl::missing;
+use crate::statement::write::refuse;
+use datafusion::sql::sqlparser::ast::{DataType as SqlType, ObjectName, SequenceOptions};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::sequence::sequence_name;
+use hypostyle_catalog::sequence_default::{named_sequence, next_value, within_database};
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::parse::syntax;
 use hypostyle_storage::{
-    Catalog, ColumnEntry, NewColumn, SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry,
-    Transaction, unknown_column, unknown_sequence, unknown_table,
+    Catalog, ColumnEntry, NewColumn, SequenceEntry, SequenceOwner, SequenceState, TableEntry, Transaction,
+    unknown_column, unknown_sequence, unknown_table,
 };
 use hypostyle_types::{ColumnId, Error, ErrorKind, LogicalType, Result, TableId};
-use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 /// The clauses of a definition; what is not there stays or has its default.
 #[derive(Clone, Debug, Default)]
@@ -71,7 +68,7 @@ impl Clauses {
     pub fn take(&mut self, parser: &mut Parser<'_>) -> Result<bool, ParserError> {
         if parser.parse_keyword(Keyword::AS) {
             let data_type = parser.parse_data_type()?;
-            let known = super::types::logical_type(&data_type);
+            let known = hypostyle_expr::types::logical_type(&data_type);
             self.logical_type =
                 Some(known.map_err(|error| ParserError::ParserError(error.message().into()))?);
         } else if parser.parse_keyword(Keyword::INCREMENT) {
@@ -171,59 +168,6 @@ impl Clauses {
         let cycle = self.cycle.unwrap_or(old.cycle);
         Ok(SequenceEntry { increment, min, max, start, cycle, ..old.clone() })
     }
-}
-
-/// Clauses in the order in which the parser knows the options of an identity column.
-const ORDER: [&str; 6] = ["INCREMENT", "MINVALUE", "MAXVALUE", "START", "CACHE", "CYCLE"];
-
-/// Puts the options of identity columns in that order.
-pub(super) fn order_identity_options(sql: &str) -> Cow<'_, str> {
-    let word = |token: &Token| match token {
-        Token::Word(word) if word.quote_style.is_none() => word.value.to_ascii_uppercase(),
-        _ => String::new(),
-    };
-    if !sql.to_ascii_uppercase().contains("IDENTITY") {
-        return Cow::Borrowed(sql);
-    }
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
-        return Cow::Borrowed(sql);
-    };
-    let mut text = String::with_capacity(sql.len());
-    let mut rest = tokens.into_iter().peekable();
-    while let Some(token) = rest.next() {
-        text.push_str(&token.to_string());
-        if word(&token) != "IDENTITY" {
-            continue;
-        }
-        while let Some(space) = rest.next_if(|token| matches!(token, Token::Whitespace(_))) {
-            text.push_str(&space.to_string());
-        }
-        if rest.next_if_eq(&Token::LParen).is_none() {
-            continue;
-        }
-        let mut clauses: Vec<(usize, String)> = Vec::new();
-        let mut after_no = false;
-        while let Some(token) = rest.next_if(|token| *token != Token::RParen) {
-            let word = word(&token);
-            let rank = ORDER.iter().position(|first| *first == word);
-            match (rank, clauses.last_mut()) {
-                // NO has begun the clause.
-                (Some(rank), Some((of_clause, _))) if after_no => *of_clause = rank,
-                (Some(rank), _) => clauses.push((rank, String::new())),
-                _ if word == "NO" => clauses.push((ORDER.len(), String::new())),
-                (None, None) => clauses.push((0, String::new())),
-                (None, Some(_)) => {}
-            }
-            after_no = word == "NO" || after_no && matches!(token, Token::Whitespace(_));
-            if let Some((_, clause)) = clauses.last_mut() {
-                clause.push_str(&token.to_string());
-            }
-        }
-        clauses.sort_by_key(|(rank, _)| *rank);
-        let clauses: Vec<String> = clauses.into_iter().map(|(_, clause)| clause).collect();
-        text.push_str(&format!("({}", clauses.join(" ")));
-    }
-    Cow::Owned(text)
 }
 
 fn invalid(message: String) -> Error {
@@ -332,35 +276,6 @@ impl Session {
     }
 }
 
-/// Schema and name of what is called by a name in the definitions of its own database.
-pub(super) fn within_database(parts: &[String]) -> (String, String) {
-    match parts {
-        [.., schema, name] => (schema.clone(), name.clone()),
-        _ => (SCHEMA_MAIN.into(), parts.concat()),
-    }
-}
-
-/// SQL text of the next value of a sequence.
-pub(super) fn next_value(sequence: &SequenceEntry) -> String {
-    let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
-    format!("nextval('{}')", name.replace('\'', "''"))
-}
-
-/// The sequence of a default that is its next value and no more.
-pub(super) fn sequence_of_default(sql: &str) -> Option<(String, String)> {
-    let name = sql.strip_prefix("nextval('")?.strip_suffix("')")?;
-    (!name.contains('\'')).then(|| within_database(&sequence_name(name)))
-}
-
-/// [`next_value`] for statements, whose names may be looked for in another database.
-pub(super) fn next_value_in(database: &str, (schema, name): (&str, &str)) -> String {
-    format!("nextval('{}')", full_name(database, schema, name).replace('\'', "''"))
-}
-
-fn full_name(database: &str, schema: &str, name: &str) -> String {
-    [database, schema, name].map(quoted).join(".")
-}
-
 /// A column that takes values from a sequence of its own: an identity column, or one of a SERIAL type.
 pub(super) fn serial_type(sql: &SqlType) -> Option<LogicalType> {
     let SqlType::Custom(name, arguments) = sql else { return None };
@@ -421,49 +336,12 @@ pub(super) fn create_table_of(
     Ok(id)
 }
 
-/// Functions whose first argument is a sequence.
-const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
-
-/// The sequence's name in a call of nextval, currval or setval.
-fn named_sequence(expr: &mut Expr) -> Option<&mut String> {
-    if let Expr::Function(function) = expr
-        && OF_SEQUENCES.iter().any(|known| function.name.to_string().eq_ignore_ascii_case(known))
-        && let FunctionArguments::List(list) = &mut function.args
-        && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = list.args.first_mut()
-        && let Value::SingleQuotedString(text) = &mut value.value
-    {
-        return Some(text);
-    }
-    None
-}
-
 /// Whether an expression has a call of nextval, currval or setval for a sequence.
 fn uses(sql: &str, schema: &str, name: &str) -> bool {
     visit(sql, |expr| {
         named_sequence(&mut expr.clone())
             .is_some_and(|text| within_database(&sequence_name(text)) == (schema.into(), name.into()))
     })
-}
-
-/// A default for statements, whose names may be looked for in another database than the one that has it.
-pub(super) fn within(database: &str, default: String) -> String {
-    if let Some((schema, name)) = sequence_of_default(&default) {
-        return next_value_in(database, (&schema, &name));
-    }
-    let lower = default.to_ascii_lowercase();
-    if !OF_SEQUENCES.iter().any(|function| lower.contains(function)) {
-        return default;
-    }
-    // What cannot be read is for the planner to refuse.
-    let Ok(mut expression) = parse_expression(&default) else { return default };
-    let _all = visit_expressions_mut(&mut expression, |expr| {
-        if let Some(text) = named_sequence(expr) {
-            let (schema, name) = within_database(&sequence_name(text));
-            *text = full_name(database, &schema, &name);
-        }
-        ControlFlow::<()>::Continue(())
-    });
-    expression.to_string()
 }
 
 /// The columns that take values of a sequence: by their defaults, or as its identity.
@@ -534,22 +412,4 @@ pub(super) fn drop_sequence(
     };
     release(writer, &sequence, cascade, |_, _| false)?;
     writer.drop_sequence(schema, name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_of_an_identity_come_in_any_order() {
-        let sql = "CREATE TABLE t (identity INT GENERATED ALWAYS AS identity (START 5 NO CYCLE NO MINVALUE increment BY -1), b INT)";
-        let ordered = order_identity_options(sql);
-        let expected = "(increment BY -1 NO MINVALUE  START 5  NO CYCLE ), b INT)";
-        assert!(ordered.ends_with(expected), "{ordered}");
-        assert!(crate::statement::parse(sql).is_ok());
-        assert_eq!(
-            order_identity_options("SELECT 'identity (' FROM identity"),
-            "SELECT 'identity (' FROM identity"
-        );
-    }
 }

@@ -1,12 +1,12 @@
 //! SET, SHOW and PRAGMA: our own few settings, and DataFusion's many.
 
-use super::parse;
-use crate::scope::TEMPORARY;
 use crate::session::{LOCK_TIMEOUT, Outcome, Parameters, Session};
+use crate::statement::parse;
 use datafusion::sql::parser::{ResetStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     Expr, Set, ShowStatementFilter, ShowStatementFilterPosition, ShowStatementOptions, Statement, Value,
 };
+use hypostyle_catalog::scope::TEMPORARY;
 use hypostyle_storage::Synchronous;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use std::path::PathBuf;

@@ -3,9 +3,8 @@
 //! One aggregate query reads the table once and gives one wide row, in which every column has the
 //! same slots; [`unpivot`] turns that row into a table. A slot that a type has no value for is NULL.
 
-use super::names::name_columns;
-use super::{leading_words, parse, parse_query};
 use crate::session::{Outcome, Parameters, Session};
+use crate::statement::{parse, parse_query};
 use arrow::array::{
     Array, ArrayRef, AsArray, Decimal32Array, Int64Array, Int64Builder, RecordBatch, StringArray,
     StringBuilder,
@@ -13,6 +12,8 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use hypostyle_sql::names::name_columns;
+use hypostyle_sql::split::leading_words;
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 

@@ -1,14 +1,14 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and how a statement that writes finds its transaction
 //! (docs/transactions.md).
 
-use super::DONE;
-use super::ddl::fold;
-use super::deferred::Deferrals;
-use crate::scope::{Named, TEMPORARY};
 use crate::session::{Outcome, Session};
+use crate::statement::DONE;
+use crate::statement::deferred_keys::Deferrals;
 use datafusion::sql::sqlparser::ast::{
     Ident, TransactionAccessMode, TransactionIsolationLevel, TransactionMode,
 };
+use hypostyle_catalog::scope::{Named, TEMPORARY};
+use hypostyle_sql::identifier::fold;
 use hypostyle_storage::{Savepoint, Transaction};
 use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
@@ -157,7 +157,7 @@ impl Session {
         mut run: impl FnMut() -> Result<T>,
     ) -> Result<T> {
         let ends = || {
-            let words = super::leading_words(sql);
+            let words = hypostyle_sql::split::leading_words(sql);
             matches!(words.first().map(String::as_str), Some("ROLLBACK" | "ABORT" | "COMMIT" | "END"))
         };
         let explicit = match self.transaction.lock().as_ref() {

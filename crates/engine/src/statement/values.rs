@@ -1,20 +1,20 @@
 //! INSERT … VALUES of literals and parameters, which is not worth planning: a row is stored in less time than
 //! a plan takes. Whatever is not that simple, or does not fit, is the planner's.
 
-use super::complete::refuse_given;
-use super::ddl::{last_of, parts_of};
-use super::insert::refuse_foreign;
-use super::sequence::sequence_of_default;
-use crate::cast::cast_scalar;
-use crate::scan::engine_field;
 use crate::session::{Outcome, Parameters, Session};
-use crate::time_zone::is_zoned;
+use crate::statement::completion::refuse_given;
+use crate::statement::insert::refuse_foreign;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{Expr, SetExpr, Statement, TableObject, UnaryOperator, Value};
+use hypostyle_catalog::sequence_default::sequence_of_default;
+use hypostyle_exec::scan::engine_field;
+use hypostyle_expr::cast::cast_scalar;
+use hypostyle_expr::time_zone::is_zoned;
+use hypostyle_sql::identifier::{last_of, parts_of};
 use hypostyle_storage::{ColumnEntry, TableData};
 use hypostyle_types::Result;
 use std::sync::Arc;

@@ -1,19 +1,11 @@
 //! DELETE, UPDATE and TRUNCATE: planned as queries for the positions and the new values of rows, which
 //! are then applied. DataFusion's own hooks lose filters.
 
-use super::complete::{default_of, refuse_given};
-use super::constraint::referring;
-use super::ddl::{fold, last_of};
-use super::quoted;
-use super::referential::Modification;
-use super::returning::Returning;
-use super::row::{columns_of, values_of};
-use crate::catalog::WITH_POSITIONS;
-use crate::error::from_datafusion;
-use crate::scan::{POSITION, engine_array, engine_field};
-use crate::scope::Name;
 use crate::session::{Outcome, Parameters, Session};
-use crate::time_zone::cast_within;
+use crate::statement::completion::refuse_given;
+use crate::statement::constraint::referring;
+use crate::statement::referential::Modification;
+use crate::statement::returning::Returning;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, UInt64Type};
@@ -22,6 +14,16 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, CascadeOption, Delete, Expr, FromTable, Insert, ObjectName, OutputClause,
     Statement, TableFactor, TableWithJoins, Truncate, TruncateIdentityOption, Update, UpdateTableFromKind,
 };
+use hypostyle_catalog::databases::WITH_POSITIONS;
+use hypostyle_catalog::scope::Name;
+use hypostyle_catalog::sequence_default::default_of;
+use hypostyle_error::column_name::POSITION;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::scan::{engine_array, engine_field};
+use hypostyle_expr::time_zone::cast_within;
+use hypostyle_sql::identifier::quoted;
+use hypostyle_sql::identifier::{fold, last_of};
+use hypostyle_sql::row_values::{columns_of, values_of};
 use hypostyle_storage::{ColumnEntry, Snapshot, TableData, unknown_column, unknown_table};
 use hypostyle_types::{ColumnId, Error, ErrorKind, Result, TableId};
 use roaring::RoaringTreemap;

@@ -10,7 +10,9 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_cast::display::{ArrayFormatter, FormatOptions};
 use arrow_cast::{CastOptions, cast, cast_with_options};
 use arrow_schema::{ArrowError, DataType, FieldRef, Fields};
-use hypostyle_types::{Error, LogicalType, Result, StructField};
+use hypostyle_types::{
+    DAY_MICROSECONDS, Error, LogicalType, Result, StructField, check_json_text, parse_uuid,
+};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -430,27 +432,6 @@ fn texts(array: &ArrayRef) -> Result<ArrayRef> {
 fn in_row(column: &str, row: u64) -> String {
     format!("column \"{column}\", row {row}")
 }
-
-/// A UUID in one of the notations that PostgreSQL reads: with hyphens or without, in braces, in any case.
-///
-/// # Errors
-/// `InvalidInput` (22P02).
-pub fn parse_uuid(text: &str) -> Result<Uuid> {
-    Uuid::try_parse(text.trim().trim_matches(['{', '}']))
-        .map_err(|_| Error::invalid_input(format!("'{text}' is not a UUID")).with_sqlstate("22P02"))
-}
-
-/// # Errors
-/// `InvalidInput` (22032) for text that is not JSON.
-pub fn check_json_text(text: &str) -> Result<()> {
-    serde_json::from_str::<serde::de::IgnoredAny>(text).map(drop).map_err(|error| {
-        let shown: String = text.chars().take(60).collect();
-        Error::invalid_input(format!("'{shown}' is not JSON: {error}")).with_sqlstate("22032")
-    })
-}
-
-/// The time of day at which the next day begins, in microseconds.
-pub const DAY_MICROSECONDS: i64 = 86_400_000_000;
 
 fn parse_uuids(array: &ArrayRef, name: &str, row: &dyn Fn(usize) -> u64) -> Result<ArrayRef> {
     let texts = texts(array)?;

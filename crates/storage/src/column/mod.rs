@@ -15,7 +15,7 @@ mod window;
 mod writer;
 
 pub use bounds::{BlockSynopsis, Bound};
-pub use convert::{DAY_MICROSECONDS, check_json_text, convert, parse_uuid};
+pub use convert::convert;
 pub use reader::{BufferFile, ColumnData, DictionaryFiles, NodeFiles};
 pub use views::view_rows;
 pub use window::in_window;

@@ -1,0 +1,341 @@
+//! The catalogs that DataFusion plans against: the tables and views of the session's databases.
+//!
+//! A name of three parts is looked up as it stands. In front of shorter ones, DataFusion puts [`SEARCH`], under which
+//! they are resolved as [`Scope::resolve`] has it.
+
+use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
+use crate::pg_catalog;
+use crate::pg_catalog::{PG_CATALOG, PgCatalog};
+use crate::planning_error::planning_error;
+use crate::scope::{Name, Scope};
+use crate::sequence_default::default_of;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider};
+use datafusion::common::DFSchema;
+use datafusion::datasource::ViewTable;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::spill::get_record_batch_memory_size;
+use hypostyle_error::complexity::too_complex;
+use hypostyle_error::external;
+use hypostyle_exec::memory::Held;
+use hypostyle_exec::scan::StoredTable;
+use hypostyle_expr::wanted::check_wanted;
+use hypostyle_files::table_from_path;
+use hypostyle_plan::planning::plan_statement;
+use hypostyle_sql::parse::parse_stored;
+use hypostyle_storage::{Budget, Snapshot, TableData};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Views within each other: planning one recurses.
+const VIEWS_MAX: usize = 64;
+
+/// Views that a view may read, those within views among them, each as often as it is read.
+const VIEWS_READ_MAX: usize = 4096;
+
+/// The catalog and the schema of names that have none.
+pub const SEARCH: &str = "search_path";
+
+/// In front of a database's name: the catalog of the names in its definitions.
+const SEARCH_FROM: &str = "search_path:";
+
+/// In front of a schema's name: its tables with the positions of their rows.
+pub const WITH_POSITIONS: &str = "__positions:";
+
+/// In front of a position, a colon and a schema's name: the same, from that position on.
+pub const FROM_POSITION: &str = "__from:";
+
+/// Rows that belong to the caller, such as a data frame, found by name.
+#[derive(Clone, Debug)]
+pub struct ExternalTable {
+    pub schema: SchemaRef,
+    pub batches: Vec<RecordBatch>,
+}
+
+/// Asked for a name that no table or view has; rows that are made for it take memory of the statement's.
+pub type TableResolver =
+    Arc<dyn Fn(&str, TakeMemory<'_>) -> Option<hypostyle_types::Result<ExternalTable>> + Send + Sync>;
+
+/// Called with rows before they are kept.
+///
+/// # Errors
+/// `OutOfMemory` when the statement may not have memory for them.
+pub type TakeMemory<'a> = &'a dyn Fn(&RecordBatch) -> hypostyle_types::Result<()>;
+
+/// All databases of a session, by name.
+#[derive(Debug)]
+pub struct Databases(pub Arc<Scope>);
+
+impl CatalogProviderList for Databases {
+    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        self.0.databases.read().iter().map(|named| named.name.clone()).collect()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let scope = self.0.clone();
+        if name == SEARCH {
+            return Some(Arc::new(SearchCatalog { scope, home: None }));
+        }
+        if let Some(home) = name.strip_prefix(SEARCH_FROM) {
+            return Some(Arc::new(SearchCatalog { scope, home: Some(home.to_string()) }));
+        }
+        scope.snapshot_of(name)?;
+        Some(Arc::new(SnapshotCatalog { scope, database: name.to_string() }))
+    }
+}
+
+/// What names of less than three parts stand for.
+#[derive(Debug)]
+struct SearchCatalog {
+    scope: Arc<Scope>,
+    /// The database whose definitions have the names; `None` for statements.
+    home: Option<String>,
+}
+
+impl CatalogProvider for SearchCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let scope = self.scope.clone();
+        if name == SEARCH {
+            return Some(Arc::new(SearchSchema { scope, home: self.home.clone() }));
+        }
+        let found = scope.resolve(&[name.to_string(), String::new()], self.home.as_deref()).ok()?;
+        SnapshotCatalog { scope, database: found.database }.schema(&found.schema)
+    }
+}
+
+#[derive(Debug)]
+struct SnapshotCatalog {
+    scope: Arc<Scope>,
+    database: String,
+}
+
+impl CatalogProvider for SnapshotCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let snapshot = self.scope.snapshot_of(&self.database);
+        let schemas = |snapshot: Arc<Snapshot>| {
+            snapshot.catalog().schemas.iter().map(|schema| schema.name.clone()).collect()
+        };
+        snapshot.map(schemas).unwrap_or_default()
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        let scope = self.scope.clone();
+        if name == INFORMATION_SCHEMA {
+            return Some(Arc::new(InformationSchema::new(scope)));
+        }
+        if name == PG_CATALOG {
+            return Some(Arc::new(PgCatalog::new(scope)));
+        }
+        let (name, positions) = from_position(name);
+        scope.snapshot_of(&self.database)?.catalog().has_schema(name).then(|| {
+            let (database, schema) = (self.database.clone(), name.to_string());
+            Arc::new(SnapshotSchema { scope, database, schema, positions }) as Arc<dyn SchemaProvider>
+        })
+    }
+}
+
+#[derive(Debug)]
+struct SnapshotSchema {
+    scope: Arc<Scope>,
+    database: String,
+    schema: String,
+    /// Tables have the positions of their rows as a column, and only the rows from here on.
+    positions: Option<u64>,
+}
+
+/// A schema's name, and the position from which rows are wanted with theirs.
+fn from_position(name: &str) -> (&str, Option<u64>) {
+    if let Some(name) = name.strip_prefix(WITH_POSITIONS) {
+        return (name, Some(0));
+    }
+    let from = name.strip_prefix(FROM_POSITION).and_then(|rest| rest.split_once(':'));
+    let from = from.and_then(|(position, name)| Some((name, position.parse().ok()?)));
+    from.map_or((name, None), |(name, position)| (name, Some(position)))
+}
+
+#[async_trait]
+impl SchemaProvider for SnapshotSchema {
+    fn table_names(&self) -> Vec<String> {
+        let Some(snapshot) = self.scope.snapshot_of(&self.database) else { return Vec::new() };
+        let catalog = snapshot.catalog();
+        let tables =
+            catalog.tables.iter().filter(|table| table.schema == self.schema).map(|table| &table.name);
+        let views = catalog.views.iter().filter(|view| view.schema == self.schema).map(|view| &view.name);
+        tables.chain(views).cloned().collect()
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        let snapshot = self.scope.snapshot_of(&self.database);
+        snapshot.is_some_and(|snapshot| {
+            let catalog = snapshot.catalog();
+            catalog.table(&self.schema, name).is_some() || catalog.view(&self.schema, name).is_some()
+        })
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        let Some(snapshot) = self.scope.snapshot_of(&self.database) else { return Ok(None) };
+        let catalog = snapshot.catalog();
+        let (table, view) = (catalog.table(&self.schema, name), catalog.view(&self.schema, name));
+        Ok(table.map(|_| TableType::Base).or(view.map(|_| TableType::View)))
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let (database, schema) = (self.database.clone(), self.schema.clone());
+        relation(&self.scope, &Name { database, schema, name: name.to_string() }, self.positions).await
+    }
+}
+
+/// A table or view; `None` when there is none of that name.
+async fn relation(
+    scope: &Arc<Scope>,
+    name: &Name,
+    positions: Option<u64>,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    check_wanted()?;
+    let Some(snapshot) = scope.snapshot_of(&name.database) else { return Ok(None) };
+    if let Some(data) = snapshot.table(&name.schema, &name.name) {
+        let data = data.clone();
+        if let Some(first) = positions {
+            return Ok(Some(Arc::new(StoredTable::with_positions(data, snapshot, first))));
+        }
+        let defaults = defaults(scope, &name.database, &snapshot, &data)?;
+        return Ok(Some(Arc::new(StoredTable::new(data, snapshot, defaults))));
+    }
+    let Some(view) = snapshot.catalog().view(&name.schema, &name.name) else { return Ok(None) };
+    let _one_more = Nesting::new(scope, &name.name)?;
+    let mut state = scope.state()?;
+    let search = &mut state.config_mut().options_mut().catalog;
+    search.default_catalog = search_from(&name.database);
+    let of_view =
+        |error: hypostyle_types::Error| external(error.nowhere().context(format!("view \"{}\"", name.name)));
+    let statement = parse_stored(&view.sql).map_err(of_view)?;
+    let plan = Box::pin(async move { plan_statement(&state, statement).await })
+        .await
+        .map_err(|error| of_view(planning_error(error, &snapshot)))?;
+    Ok(Some(Arc::new(ViewTable::new(plan, Some(view.sql.clone())))))
+}
+
+/// A view within others.
+struct Nesting<'a>(&'a Scope);
+
+impl<'a> Nesting<'a> {
+    /// # Errors
+    /// `Syntax` (54001) when there are too many: a view may have been replaced by one that reads it.
+    fn new(scope: &'a Scope, view: &str) -> Result<Self> {
+        if scope.views.load(Ordering::Relaxed) == 0 {
+            scope.views_read.store(0, Ordering::Relaxed);
+        }
+        if scope.views_read.fetch_add(1, Ordering::Relaxed) >= VIEWS_READ_MAX {
+            return Err(external(too_complex(format!(
+                "view \"{view}\" is one of more than {VIEWS_READ_MAX} within another one; store some of them in a table"
+            ))));
+        }
+        if scope.views.fetch_add(1, Ordering::Relaxed) < VIEWS_MAX {
+            return Ok(Self(scope));
+        }
+        scope.views.fetch_sub(1, Ordering::Relaxed);
+        Err(external(too_complex(format!(
+            "view \"{view}\" reads itself, or is one of more than {VIEWS_MAX} within each other"
+        ))))
+    }
+}
+
+impl Drop for Nesting<'_> {
+    fn drop(&mut self) {
+        self.0.views.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The catalog of the names in a database's definitions.
+pub fn search_from(database: &str) -> String {
+    format!("{SEARCH_FROM}{database}")
+}
+
+/// Names without a schema: in statements also tables of the caller and files.
+#[derive(Debug)]
+struct SearchSchema {
+    scope: Arc<Scope>,
+    home: Option<String>,
+}
+
+#[async_trait]
+impl SchemaProvider for SearchSchema {
+    fn table_names(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        let found = self.scope.resolve(&[name.to_string()], self.home.as_deref());
+        found.is_ok_and(|found| {
+            let snapshot = self.scope.snapshot_of(&found.database);
+            snapshot.is_some_and(|snapshot| {
+                let catalog = snapshot.catalog();
+                catalog.table(&found.schema, name).is_some() || catalog.view(&found.schema, name).is_some()
+            })
+        })
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(given) = self.scope.given.read().get(name) {
+            return Ok(Some(given.clone()));
+        }
+        let full = self.scope.resolve(&[name.to_string()], self.home.as_deref()).map_err(external)?;
+        if let Some(found) = relation(&self.scope, &full, None).await? {
+            return Ok(Some(found));
+        }
+        if pg_catalog::has_relation(name) {
+            return PgCatalog::new(self.scope.clone()).table(name).await;
+        }
+        // A definition means what its database has, whoever reads it: neither the caller's tables nor files of this machine, which
+        // who made it may not have been allowed to read.
+        if self.home.is_some() {
+            return Ok(None);
+        }
+        // DataFusion also asks for the names of table functions: an unknown name is no error here.
+        let resolver = self.scope.resolver.read().clone();
+        if let Some(resolver) = resolver {
+            let pool = self.scope.state()?.runtime_env().memory_pool.clone();
+            let memory = Held::new(format!("rows of \"{name}\""), &pool);
+            let take = |batch: &RecordBatch| memory.take(get_record_batch_memory_size(batch) as u64);
+            if let Some(found) = resolver(name, &take) {
+                let found = found.map_err(external)?;
+                self.scope.held.lock().push(memory);
+                return Ok(Some(Arc::new(MemTable::try_new(found.schema, vec![found.batches])?)));
+            }
+        }
+        let state = self.scope.state()?;
+        match table_from_path(&state, name).await {
+            Some(found) => found.map(Some).map_err(external),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The planned expressions of a table's columns for rows that have no value for them.
+fn defaults(
+    scope: &Scope,
+    database: &str,
+    snapshot: &Snapshot,
+    data: &TableData,
+) -> Result<HashMap<String, Expr>> {
+    let mut defaults = HashMap::new();
+    for column in &data.entry().columns {
+        if let Some(sql) = default_of(database, snapshot.catalog(), data.entry(), column) {
+            let state = scope.state()?;
+            defaults.insert(column.name.clone(), state.create_logical_expr(&sql, &DFSchema::empty())?);
+        }
+    }
+    Ok(defaults)
+}

@@ -1,0 +1,15 @@
+//! What names mean in a session, and the catalogs that it reads: the databases' own for the planner,
+//! `information_schema` and `pg_catalog` for clients.
+//!
+//! Nothing here knows how statements run.
+
+#![forbid(unsafe_code)]
+
+pub mod databases;
+pub mod information_schema;
+pub mod origin;
+pub mod pg_catalog;
+pub mod planning_error;
+pub mod scope;
+pub mod sequence;
+pub mod sequence_default;

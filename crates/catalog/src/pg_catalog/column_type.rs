@@ -1,0 +1,57 @@
+//! What PostgreSQL's clients are told of a column that is one of the catalogs as it is: they know the types of these by heart.
+
+use crate::databases::SEARCH;
+use crate::information_schema::{INFORMATION_SCHEMA, standard_relation};
+use crate::origin::Origin;
+use crate::pg_catalog::PG_CATALOG;
+use crate::pg_catalog::rows::{SystemRelation, system_relation};
+use crate::pg_catalog::types::by_name;
+use datafusion::common::TableReference;
+
+/// The types that values are told to be of, which are of other types here. What is of none of these is told by its values:
+/// the names of functions, for one, are texts.
+const TOLD: [&str; 12] =
+    ["char", "float4", "int2", "int4", "name", "oid", "text", "xid", "_int2", "_name", "_oid", "_text"];
+
+/// The number of the type of a relation's column, if it is not the one of its values.
+fn column_type(relation: &SystemRelation, place: usize) -> Option<u32> {
+    let name = relation.types.get(place).filter(|name| TOLD.contains(name))?;
+    let (found, is_array) = by_name(name)?;
+    Some(if is_array { found.array } else { found.oid })
+}
+
+/// The origin of a column that a relation of the catalogs has in a place.
+pub fn catalog_column(table: &TableReference, place: usize) -> Option<Origin> {
+    let relation = match table.schema() {
+        Some(INFORMATION_SCHEMA) => standard_relation(table.table())?,
+        None | Some(PG_CATALOG) => system_relation(table.table())?,
+        Some(schema) if schema.starts_with(SEARCH) => system_relation(table.table())?,
+        Some(_) => return None,
+    };
+    relation.columns.get(place)?;
+    Some(Origin {
+        table: u32::try_from(relation.oid).ok()?,
+        column: i16::try_from(place + 1).ok()?,
+        type_oid: column_type(relation, place),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_have_the_types_of_postgresql() {
+        let told = |relation: &str, column: &str| {
+            let relation = system_relation(relation).unwrap();
+            let place = relation.columns.iter().position(|(name, _)| *name == column).unwrap();
+            column_type(relation, place)
+        };
+        assert_eq!(told("pg_class", "oid"), Some(26));
+        assert_eq!(told("pg_class", "relkind"), Some(18));
+        assert_eq!(told("pg_class", "reloptions"), Some(1009));
+        assert_eq!(told("pg_constraint", "conkey"), Some(1005));
+        assert_eq!(told("pg_type", "typinput"), None);
+        assert_eq!(told("pg_class", "relhasindex"), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! `pg_catalog`: what PostgreSQL's programs ask a database about itself (docs/pgwire.md).
+//!
+//! Its relations are those of PostgreSQL 15. Those that there is something to say in are made from the session's
+//! catalogs when they are asked for; the others are empty. What the programs write in a way that DataFusion does not
+//! understand is rewritten before it is planned.
+
+mod column_type;
+mod definition;
+mod function;
+mod keywords;
+mod objects;
+mod rewrite;
+pub mod rows;
+pub mod settings;
+mod tables;
+mod type_lists;
+mod type_rows;
+pub mod types;
+
+use crate::databases::Databases;
+use crate::scope::{Scope, TEMPORARY};
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+pub use column_type::catalog_column;
+use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableProvider};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::TableType;
+use datafusion::prelude::SessionContext;
+pub use definition::quote as quote_name;
+use hypostyle_types::LogicalType;
+use objects::{Objects, What};
+pub use objects::{attribute_number, tables_from};
+pub use rewrite::rewrite;
+use rows::{SystemRelation, batch, system_relation, system_relations};
+use settings::Settings;
+use std::sync::{Arc, OnceLock};
+use tables::{Source, ViewColumns};
+
+pub const PG_CATALOG: &str = "pg_catalog";
+
+/// Registers the functions of `pg_catalog`.
+pub fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {
+    function::register(context, scope, settings);
+    keywords::register(context);
+    type_lists::register(context);
+}
+
+/// Whether there is a relation of that name, which needs no schema in front of it.
+pub fn has_relation(name: &str) -> bool {
+    name.starts_with("pg_") && system_relation(name).is_some()
+}
+
+/// The schema.
+#[derive(Debug)]
+pub struct PgCatalog {
+    scope: Arc<Scope>,
+}
+
+impl PgCatalog {
+    pub fn new(scope: Arc<Scope>) -> Self {
+        Self { scope }
+    }
+
+    /// The columns of all views that can be planned.
+    async fn view_columns(&self, objects: &Objects) -> ViewColumns {
+        let databases = Databases(self.scope.clone());
+        let mut columns = ViewColumns::new();
+        for relation in &objects.relations {
+            let What::View(view) = &relation.what else { continue };
+            let database = if relation.temporary { TEMPORARY.to_string() } else { self.scope.current().0 };
+            let schema = databases.catalog(&database).and_then(|database| database.schema(&view.schema));
+            let Some(schema) = schema else { continue };
+            let Ok(Some(provider)) = schema.table(&view.name).await else { continue };
+            let schema = provider.schema();
+            let described = schema.fields().iter().map(|field| {
+                let logical_type = LogicalType::from_arrow(field).unwrap_or(LogicalType::Varchar);
+                (field.name().clone(), logical_type)
+            });
+            columns.push((relation.oid, described.collect()));
+        }
+        columns
+    }
+}
+
+/// What a relation says of the relations of the system, which is made once.
+fn system_batch(relation: &SystemRelation) -> hypostyle_types::Result<Option<RecordBatch>> {
+    static CLASSES: OnceLock<RecordBatch> = OnceLock::new();
+    static ATTRIBUTES: OnceLock<RecordBatch> = OnceLock::new();
+    let made = match relation.name {
+        "pg_class" => &CLASSES,
+        "pg_attribute" => &ATTRIBUTES,
+        _ => return Ok(None),
+    };
+    if let Some(known) = made.get() {
+        return Ok(Some(known.clone()));
+    }
+    let known = batch(relation, &tables::system_rows(relation.name))?;
+    Ok(Some(made.get_or_init(|| known).clone()))
+}
+
+#[async_trait]
+impl SchemaProvider for PgCatalog {
+    fn table_names(&self) -> Vec<String> {
+        system_relations().iter().map(|relation| relation.name.to_string()).collect()
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        system_relation(name).is_some()
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        let of = |is_view| if is_view { TableType::View } else { TableType::Base };
+        Ok(system_relation(name).map(|relation| of(relation.is_view)))
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some(relation) = system_relation(name) else { return Ok(None) };
+        let external = |error: hypostyle_types::Error| DataFusionError::External(Box::new(error));
+        let rows = match tables::is_empty(name) {
+            true => Vec::new(),
+            false => {
+                let objects = Objects::of(&self.scope).map_err(external)?;
+                let views = match name {
+                    "pg_attribute" | "pg_class" => self.view_columns(&objects).await,
+                    _ => ViewColumns::new(),
+                };
+                let state = self.scope.state()?;
+                let functions: Vec<String> = match name {
+                    "pg_proc" => state
+                        .scalar_functions()
+                        .keys()
+                        .chain(state.aggregate_functions().keys())
+                        .cloned()
+                        .collect(),
+                    _ => Vec::new(),
+                };
+                let settings = state.config().get_extension::<Settings>().unwrap_or_default();
+                let source = Source {
+                    scope: &self.scope,
+                    objects: &objects,
+                    settings: &settings,
+                    views: &views,
+                    functions: &functions,
+                };
+                tables::rows(name, &source).map_err(external)?
+            }
+        };
+        let mut batches = vec![batch(relation, &rows).map_err(external)?];
+        batches.extend(system_batch(relation).map_err(external)?);
+        Ok(Some(Arc::new(MemTable::try_new(batches[0].schema(), vec![batches])?)))
+    }
+}

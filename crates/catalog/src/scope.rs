@@ -1,0 +1,210 @@
+//! What names mean in a session: the databases that it can name, and where a name without a database or a
+//! schema is looked for.
+
+use datafusion::catalog::TableProvider;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::context::SessionState;
+use hypostyle_exec::memory::Held;
+use hypostyle_storage::{Database, SCHEMA_MAIN, Snapshot};
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use parking_lot::{Mutex, RwLock};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, OnceLock, Weak};
+
+/// What PostgreSQL calls the schema that each database has, and its programs write in front of names; unless there is one.
+pub const SCHEMA_PUBLIC: &str = "public";
+
+/// The database that the engine was opened for.
+pub const OWN_DATABASE: &str = "hypostyle";
+
+/// The session's own database in memory, with its temporary tables.
+pub const TEMPORARY: &str = "temp";
+
+/// A database that a session can name, as the running statement sees it.
+#[derive(Clone, Debug)]
+pub struct Named {
+    pub name: String,
+    pub database: Arc<Database>,
+    pub snapshot: Arc<Snapshot>,
+}
+
+/// The full name of a table, a view or a sequence.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Name {
+    pub database: String,
+    pub schema: String,
+    pub name: String,
+}
+
+impl Name {
+    fn new(database: impl Into<String>, schema: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { database: database.into(), schema: schema.into(), name: name.into() }
+    }
+}
+
+/// What one session plans against; the session changes it between statements.
+pub struct Scope {
+    /// The engine's own first.
+    pub databases: RwLock<Vec<Named>>,
+    /// The database and the schema of names that have none.
+    current: RwLock<(String, String)>,
+    pub resolver: RwLock<Option<crate::databases::TableResolver>>,
+    /// Tables of the running statement, such as the rows that it has written.
+    pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
+    /// The memory of the caller's tables that the running statement reads.
+    pub held: Mutex<Vec<Held>>,
+    /// Views whose queries are being planned, each for the one before.
+    pub views: AtomicUsize,
+    /// Those that the first of them has read, each as often as it has.
+    pub views_read: AtomicUsize,
+    /// The running statement is of a transaction that is to change nothing.
+    pub read_only: AtomicBool,
+    state: OnceLock<Weak<RwLock<SessionState>>>,
+}
+
+impl std::fmt::Debug for Scope {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scope").field("databases", &*self.databases.read()).finish_non_exhaustive()
+    }
+}
+
+impl Scope {
+    pub fn new(database: Arc<Database>, snapshot: Arc<Snapshot>) -> Arc<Self> {
+        Arc::new(Self {
+            databases: RwLock::new(vec![Named { name: OWN_DATABASE.into(), database, snapshot }]),
+            current: RwLock::new((OWN_DATABASE.into(), SCHEMA_MAIN.into())),
+            resolver: RwLock::new(None),
+            given: RwLock::default(),
+            held: Mutex::default(),
+            views: AtomicUsize::new(0),
+            views_read: AtomicUsize::new(0),
+            read_only: AtomicBool::new(false),
+            state: OnceLock::new(),
+        })
+    }
+
+    /// Views and defaults are SQL text: planning them needs the session.
+    pub fn bind(&self, state: Weak<RwLock<SessionState>>) {
+        let _already = self.state.set(state);
+    }
+
+    pub fn state(&self) -> PlanResult<SessionState> {
+        let state = self.state.get().and_then(Weak::upgrade);
+        let state = state.ok_or_else(|| DataFusionError::Internal("the session is closed".into()))?;
+        let state = state.read().clone();
+        Ok(state)
+    }
+
+    /// # Errors
+    /// `UnknownName` when no database has that name.
+    pub fn database(&self, name: &str) -> Result<Named> {
+        let databases = self.databases.read();
+        databases.iter().find(|named| named.name == name).cloned().ok_or_else(|| {
+            let suggestion = did_you_mean(name, databases.iter().map(|named| named.name.as_str()));
+            Error::new(ErrorKind::UnknownName, format!("no database \"{name}\"{suggestion}"))
+                .with_sqlstate("3D000")
+        })
+    }
+
+    pub fn snapshot_of(&self, name: &str) -> Option<Arc<Snapshot>> {
+        let databases = self.databases.read();
+        databases.iter().find(|named| named.name == name).map(|named| named.snapshot.clone())
+    }
+
+    /// The name of a database that is open here.
+    pub fn name_of(&self, database: &Arc<Database>) -> Result<String> {
+        let databases = self.databases.read();
+        let found = databases.iter().find(|named| Arc::ptr_eq(&named.database, database));
+        found
+            .map(|named| named.name.clone())
+            .ok_or_else(|| Error::internal("a transaction of a database that was detached"))
+    }
+
+    /// Shows another snapshot of a database; the one before.
+    pub fn replace(&self, name: &str, snapshot: Arc<Snapshot>) -> Result<Arc<Snapshot>> {
+        let mut databases = self.databases.write();
+        let named = databases.iter_mut().find(|named| named.name == name);
+        let named = named.ok_or_else(|| Error::internal("a database was detached while it is written"))?;
+        Ok(std::mem::replace(&mut named.snapshot, snapshot))
+    }
+
+    /// The database and the schema of names that have none.
+    pub fn current(&self) -> (String, String) {
+        self.current.read().clone()
+    }
+
+    pub fn set_current(&self, database: &str, schema: &str) {
+        *self.current.write() = (database.into(), schema.into());
+    }
+
+    pub fn current_database(&self) -> Result<Named> {
+        self.database(&self.current.read().0)
+    }
+
+    /// Keeps no files, only definitions.
+    pub fn unpin(&self) {
+        for named in self.databases.write().iter_mut() {
+            named.snapshot = Arc::new(named.snapshot.unpinned());
+        }
+    }
+
+    /// What a name of one to three parts stands for, whether there is such a table or not. `home` is the database
+    /// whose definition has the name: it never means a temporary table.
+    ///
+    /// # Errors
+    /// `UnknownName` for a database that there is not.
+    pub fn resolve(&self, parts: &[String], home: Option<&str>) -> Result<Name> {
+        let (database, schema) = match home {
+            Some(home) => (home.to_string(), SCHEMA_MAIN.to_string()),
+            None => self.current(),
+        };
+        match parts {
+            [name] => {
+                let is_temporary = home.is_none()
+                    && self.snapshot_of(TEMPORARY).is_some_and(|snapshot| {
+                        let catalog = snapshot.catalog();
+                        catalog.table(SCHEMA_MAIN, name).is_some()
+                            || catalog.view(SCHEMA_MAIN, name).is_some()
+                    });
+                Ok(match is_temporary {
+                    true => Name::new(TEMPORARY, SCHEMA_MAIN, name),
+                    false => Name::new(database, schema, name),
+                })
+            }
+            [qualifier, name] => {
+                let is_schema = self
+                    .snapshot_of(&database)
+                    .is_some_and(|snapshot| snapshot.catalog().has_schema(qualifier));
+                let is_database = self.snapshot_of(qualifier).is_some();
+                Ok(match (is_schema, is_database) {
+                    (false, true) => Name::new(qualifier, SCHEMA_MAIN, name),
+                    (false, false) if qualifier == SCHEMA_PUBLIC => Name::new(database, SCHEMA_MAIN, name),
+                    _ => Name::new(database, qualifier, name),
+                })
+            }
+            [database, schema, name] => {
+                self.database(database)?;
+                Ok(Name::new(database, schema, name))
+            }
+            _ => Err(Error::invalid_input(format!("{} has too many parts for a name", parts.join(".")))),
+        }
+    }
+
+    /// [`Self::resolve`] for a table to be made, which a temporary one of that name does not keep from it.
+    pub fn resolve_new(&self, parts: &[String], temporary: bool) -> Result<Name> {
+        let (database, schema) = self.current();
+        match (parts, temporary) {
+            ([name], true) => Ok(Name::new(TEMPORARY, SCHEMA_MAIN, name)),
+            ([name], false) => Ok(Name::new(database, schema, name)),
+            _ => match self.resolve(parts, None)? {
+                name if temporary && name.database != TEMPORARY => Err(Error::invalid_input(format!(
+                    "a temporary table is in the database \"{TEMPORARY}\"; leave \"{}\" out of its name",
+                    parts[0]
+                ))
+                .with_sqlstate("42P16")),
+                name => Ok(name),
+            },
+        }
+    }
+}

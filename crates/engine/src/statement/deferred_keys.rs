@@ -1,0 +1,181 @@
+//! Foreign keys that are checked when their transaction commits: DEFERRABLE and SET CONSTRAINTS.
+
+use crate::session::{Outcome, Session};
+use crate::statement::DONE;
+use crate::statement::transaction::Explicit;
+use datafusion::sql::sqlparser::tokenizer::Token;
+use hypostyle_sql::identifier::split_name;
+use hypostyle_sql::parse::tokens_of;
+use hypostyle_storage::{Catalog, ConstraintEntry, ConstraintRule, Deferral};
+use hypostyle_types::{Error, ErrorKind, Result, TableId, did_you_mean};
+use std::collections::{BTreeMap, HashMap};
+
+/// The constraint of a table of a database.
+type Key = (String, TableId, String);
+
+/// What a transaction has not checked yet, and what it has said about when it wants to.
+#[derive(Debug, Default)]
+pub(super) struct Deferrals {
+    /// With the first of the rows that are to be checked, or all.
+    pending: BTreeMap<Key, Option<u64>>,
+    /// Whether constraints are deferred, by SET CONSTRAINTS ALL.
+    all: Option<bool>,
+    /// The same by their names.
+    named: HashMap<String, bool>,
+}
+
+impl Deferrals {
+    fn is_deferred(&self, constraint: &ConstraintEntry) -> bool {
+        let at_first = match constraint.deferral {
+            Deferral::Never => return false,
+            Deferral::Possible => false,
+            Deferral::AtFirst => true,
+        };
+        self.named.get(&constraint.name).copied().or(self.all).unwrap_or(at_first)
+    }
+
+    /// Notes what is to be checked later; false for what is not.
+    pub fn put_off(
+        &mut self,
+        catalog: &Catalog,
+        database: &str,
+        id: TableId,
+        constraint: &ConstraintEntry,
+        first: Option<u64>,
+    ) -> bool {
+        // A key that is gone with its table does not come back.
+        let has_key = match &constraint.rule {
+            ConstraintRule::ForeignKey { table, .. } => catalog.table_by_id(*table).is_some(),
+            _ => true,
+        };
+        if !has_key || !self.is_deferred(constraint) {
+            return false;
+        }
+        let pending = self.pending.entry((database.into(), id, constraint.name.clone())).or_insert(first);
+        *pending = pending.zip(first).map(|(one, other)| one.min(other));
+        true
+    }
+}
+
+/// What SET CONSTRAINTS says: the names, or all, and whether they are deferred.
+fn parse(sql: &str) -> Result<(Option<Vec<String>>, bool)> {
+    let wrong = || {
+        Error::new(
+            ErrorKind::Syntax,
+            "write SET CONSTRAINTS ALL, or names of constraints, and IMMEDIATE or DEFERRED",
+        )
+    };
+    let tokens = tokens_of(sql);
+    let mut words: Vec<String> = Vec::new();
+    let mut is_joined = false;
+    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon)) {
+        match token {
+            Token::Comma => is_joined = false,
+            Token::Period => is_joined = true,
+            other => {
+                let text = other.to_string();
+                match words.last_mut().filter(|_| is_joined) {
+                    Some(last) => *last = format!("{last}.{text}"),
+                    None => words.push(text),
+                }
+                is_joined = false;
+            }
+        }
+    }
+    let [_set, _constraints, names @ .., when] = words.as_slice() else { return Err(wrong()) };
+    let deferred = match when.to_ascii_uppercase().as_str() {
+        "DEFERRED" => true,
+        "IMMEDIATE" => false,
+        _ => return Err(wrong()),
+    };
+    match names {
+        [] => Err(wrong()),
+        [all] if all.eq_ignore_ascii_case("all") => Ok((None, deferred)),
+        names => {
+            let name = |name: &String| match split_name(name).pop() {
+                Some(last) if !name.ends_with('"') => last.to_lowercase(),
+                last => last.unwrap_or_default(),
+            };
+            Ok((Some(names.iter().map(name).collect()), deferred))
+        }
+    }
+}
+
+impl Session {
+    /// SET CONSTRAINTS: what is immediate from now on is checked now.
+    pub(super) fn set_constraints(&self, sql: &str) -> Result<Outcome> {
+        let (names, deferred) = parse(sql)?;
+        for name in names.iter().flatten() {
+            self.check_deferrable(name)?;
+        }
+        let Some(mut explicit) = self.transaction.lock().take() else {
+            // It is over with this statement.
+            return Ok(DONE);
+        };
+        match names {
+            None => {
+                explicit.deferrals.named.clear();
+                explicit.deferrals.all = Some(deferred);
+            }
+            Some(names) => explicit.deferrals.named.extend(names.into_iter().map(|name| (name, deferred))),
+        }
+        let checked = if deferred { Ok(()) } else { self.check_deferred(&mut explicit, false) };
+        *self.transaction.lock() = Some(explicit);
+        checked.map(|()| DONE)
+    }
+
+    fn check_deferrable(&self, name: &str) -> Result<()> {
+        let snapshot = self.scope.current_database()?.snapshot;
+        let all = || snapshot.catalog().tables.iter().flat_map(|table| &table.constraints);
+        let mut having = all().filter(|constraint| constraint.name == name).peekable();
+        if having.peek().is_none() {
+            let suggestion = did_you_mean(name, all().map(|constraint| constraint.name.as_str()));
+            let message = format!("constraint \"{name}\" does not exist{suggestion}");
+            return Err(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704"));
+        }
+        match having.any(|constraint| constraint.deferral != Deferral::Never) {
+            true => Ok(()),
+            false => Err(Error::invalid_input(format!("constraint \"{name}\" is not deferrable"))
+                .with_sqlstate("42809")),
+        }
+    }
+
+    /// Checks what a transaction has put off: all of it, or what it does not defer any more.
+    ///
+    /// # Errors
+    /// `Constraint`, naming the constraint and a row.
+    pub(super) fn check_deferred(&self, explicit: &mut Explicit, all: bool) -> Result<()> {
+        let pending = std::mem::take(&mut explicit.deferrals.pending);
+        for ((database, id, name), first) in pending {
+            let Some(transaction) = explicit.of(&database) else { continue };
+            let table = transaction.catalog().table_by_id(id).cloned();
+            let constraint = table
+                .as_ref()
+                .and_then(|table| table.constraints.iter().find(|constraint| constraint.name == name));
+            // It may have been dropped.
+            let Some(constraint) = constraint else { continue };
+            if !all && explicit.deferrals.is_deferred(constraint) {
+                explicit.deferrals.pending.insert((database, id, name), first);
+                continue;
+            }
+            let Some(transaction) = explicit.of(&database) else { continue };
+            self.with_view_of(transaction, |session, writer, snapshot| {
+                session.check_new(writer, snapshot, id, constraint, first, false)
+            })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn names_may_have_schemas_and_quotes() {
+        assert_eq!(parse("SET CONSTRAINTS ALL DEFERRED").unwrap(), (None, true));
+        let names = vec!["a".to_string(), "B c".into()];
+        assert_eq!(parse("set constraints main.A, \"B c\" immediate;").unwrap(), (Some(names), false));
+        assert!(parse("SET CONSTRAINTS IMMEDIATE").is_err() && parse("SET CONSTRAINTS ALL LATER").is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! Parameters whose values decide what a query gives, so that planning needs them: among the arguments of table functions, as in
+//! `read_csv(?)` and `generate_series(1, ?)`, and of `unnest(?)`. They become literals first.
+
+use crate::session::Parameters;
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use datafusion::sql::sqlparser::ast::{
+    Array as ArrayLiteral, CastKind, Expr, Function, Statement, TableFactor, Value, Visit, VisitMut, Visitor,
+    VisitorMut, visit_expressions, visit_expressions_mut,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+use hypostyle_error::type_name::type_name;
+use std::ops::ControlFlow;
+
+/// Writes values in the place of such parameters; those whose values cannot be written stay.
+pub(super) fn write_values(statement: &mut Statement, parameters: &Parameters) {
+    if !parameters.is_empty() {
+        let _done = statement.visit(&mut Values(parameters));
+    }
+}
+
+/// Whether a statement has such parameters.
+pub(super) fn needs_values(statement: &Statement) -> bool {
+    statement.visit(&mut Needs).is_break()
+}
+
+struct Needs;
+
+impl Visitor for Needs {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        let is_function = matches!(
+            factor,
+            TableFactor::Table { args: Some(_), .. }
+                | TableFactor::Function { .. }
+                | TableFactor::UNNEST { .. }
+        );
+        if is_function { find_parameter(factor) } else { ControlFlow::Continue(()) }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if is_unnest(function) => find_parameter(&function.args),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn find_parameter(within: &impl Visit) -> ControlFlow<()> {
+    visit_expressions(within, |expr| match expr {
+        Expr::Value(value) if matches!(value.value, Value::Placeholder(_)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+}
+
+fn is_unnest(function: &Function) -> bool {
+    function.name.to_string().eq_ignore_ascii_case("unnest")
+}
+
+struct Values<'a>(&'a Parameters);
+
+impl VisitorMut for Values<'_> {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        match factor {
+            TableFactor::Table { args: Some(arguments), .. } => self.write(arguments),
+            TableFactor::Function { args, .. } => self.write(args),
+            TableFactor::UNNEST { array_exprs, .. } => self.write(array_exprs),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Function(function) if is_unnest(function) => self.write(&mut function.args),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Values<'_> {
+    fn write(&self, arguments: &mut impl VisitMut) -> ControlFlow<()> {
+        visit_expressions_mut(arguments, |expr| {
+            if let Expr::Value(value) = expr
+                && let Value::Placeholder(mark) = &value.value
+                && let Some(literal) = self.of(mark).and_then(literal)
+            {
+                *expr = literal;
+            }
+            ControlFlow::Continue(())
+        })
+    }
+
+    fn of(&self, mark: &str) -> Option<&ScalarValue> {
+        let name = mark.strip_prefix('$')?;
+        match self.0 {
+            Parameters::None => None,
+            Parameters::Positional(values) => values.get(name.parse::<usize>().ok()?.checked_sub(1)?),
+            Parameters::Named(values) => {
+                values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+            }
+        }
+    }
+}
+
+fn literal(value: &ScalarValue) -> Option<Expr> {
+    let elements = |array: ArrayRef| {
+        let literals =
+            (0..array.len()).map(|place| literal(&ScalarValue::try_from_array(&array, place).ok()?));
+        Some(Expr::Array(ArrayLiteral { elem: literals.collect::<Option<_>>()?, named: true }))
+    };
+    let text = || match value.cast_to(&DataType::Utf8).ok()? {
+        ScalarValue::Utf8(text) => text,
+        _ => None,
+    };
+    if value.is_null() {
+        return Some(Expr::value(Value::Null));
+    }
+    match value {
+        ScalarValue::List(list) => elements(list.value(0)),
+        ScalarValue::LargeList(list) => elements(list.value(0)),
+        ScalarValue::FixedSizeList(list) => elements(list.value(0)),
+        ScalarValue::Boolean(Some(truth)) => Some(Expr::value(Value::Boolean(*truth))),
+        whole if whole.data_type().is_integer() => Some(Expr::value(Value::Number(text()?, false))),
+        string if string.data_type().is_string() => Some(Expr::value(Value::SingleQuotedString(text()?))),
+        other => {
+            let mut parser =
+                Parser::new(&GenericDialect {}).try_with_sql(&type_name(&other.data_type())).ok()?;
+            let data_type = parser.parse_data_type().ok()?;
+            let expr = Box::new(Expr::value(Value::SingleQuotedString(text()?)));
+            Some(Expr::Cast { kind: CastKind::Cast, expr, data_type, array: false, format: None })
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Queries for some rows of one stored table, or of none, which need no optimizer: their plan takes longer than they do.
+//!
+//! A projection over a filter over a scan is analysed like every plan, and then put together here: the filter goes into
+//! the scan, which reads the columns that are asked for. Anything else, and scans of many rows, are DataFusion's to plan.
+//! Such a query is run to its end at once.
+
+use arrow::datatypes::Schema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DFSchemaRef};
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::utils::split_conjunction_owned;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::pieces::is_long;
+use hypostyle_exec::scan::{StoredTable, is_comparison};
+use hypostyle_expr::amplifier::calls_slow_function;
+use hypostyle_types::{BLOCK_ROWS, Result};
+use std::sync::Arc;
+
+/// More rows than this are worth a plan, and more than these another thread.
+const ROWS_MAX: u64 = 256 * 1024;
+const SHORT_ROWS_MAX: u64 = 2 * BLOCK_ROWS;
+
+/// A plan put together here.
+pub(super) struct DirectPlan {
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// Whether it takes less time than to wake another thread, so that nobody would interrupt it.
+    pub is_short: bool,
+}
+
+/// The parts of a plan of the right shape.
+struct Parts<'a> {
+    items: &'a [Expr],
+    filter: Option<&'a Expr>,
+    /// Of the whole table, as the expressions name it.
+    input: &'a DFSchemaRef,
+    scan: &'a LogicalPlan,
+}
+
+fn parts(plan: &LogicalPlan) -> Option<Parts<'_>> {
+    let LogicalPlan::Projection(projection) = plan else { return None };
+    let (filter, input) = match projection.input.as_ref() {
+        LogicalPlan::Filter(filter) => (Some(&filter.predicate), filter.input.as_ref()),
+        other => (None, other),
+    };
+    let mut scan = input;
+    while let LogicalPlan::SubqueryAlias(alias) = scan {
+        scan = alias.input.as_ref();
+    }
+    Some(Parts { items: &projection.expr, filter, input: input.schema(), scan })
+}
+
+fn stored_table(scan: &LogicalPlan) -> Option<Arc<dyn datafusion::catalog::TableProvider>> {
+    let LogicalPlan::TableScan(scan) = scan else { return None };
+    if scan.projection.is_some() || !scan.filters.is_empty() || scan.fetch.is_some() {
+        return None;
+    }
+    let provider = source_as_provider(&scan.source).ok()?;
+    (provider.as_ref() as &dyn std::any::Any).is::<StoredTable>().then_some(provider)
+}
+
+/// Whether a query has no FROM.
+fn is_one_row(parts: &Parts<'_>) -> bool {
+    parts.filter.is_none() && matches!(parts.scan, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
+}
+
+fn one_row() -> Arc<dyn ExecutionPlan> {
+    Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())))
+}
+
+/// Whether an expression is of one row alone.
+fn is_of_a_row(expr: &Expr) -> bool {
+    let mut simple = true;
+    let context = SimplifyContext::default();
+    // Some functions are others once they are simplified, and cannot be called before.
+    let is_rewritten = |call: &ScalarFunction| {
+        !matches!(call.func.simplify(call.args.clone(), &context), Ok(ExprSimplifyResult::Original(_)))
+    };
+    let visited = expr.apply(|expr| {
+        // What is the same within a statement, such as now(), is computed by the optimizer and by nobody else.
+        let is_stable = matches!(expr, Expr::ScalarFunction(call)
+            if call.func.signature().volatility == Volatility::Stable);
+        simple &= !is_stable;
+        simple &= !matches!(expr, Expr::ScalarFunction(call) if is_rewritten(call));
+        simple &= !matches!(
+            expr,
+            Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+                | Expr::ScalarSubquery(_)
+                | Expr::Exists(_)
+                | Expr::InSubquery(_)
+                | Expr::SetComparison(_)
+                | Expr::GroupingSet(_)
+                | Expr::Placeholder(_)
+                | Expr::OuterReferenceColumn(_, _)
+                | Expr::Unnest(_)
+        );
+        Ok(if simple { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    simple && visited.is_ok()
+}
+
+fn calls_functions(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(_)))).is_ok_and(|calls| calls)
+}
+
+/// Whether an expression has a part that each row would have a copy of: the optimizer knows what to do.
+fn repeats(expr: &Expr) -> bool {
+    let is_repeated = |expr: &Expr| match expr {
+        Expr::ScalarFunction(_) => expr.column_refs().is_empty(),
+        Expr::Literal(value, _) => is_long(value),
+        _ => false,
+    };
+    expr.exists(|expr| Ok(is_repeated(expr))).is_ok_and(|repeats| repeats)
+}
+
+/// The physical plan of such a query; `None` for any other.
+///
+/// # Errors
+/// Those of the analyzer: expressions whose types do not fit.
+pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Option<DirectPlan>> {
+    let shape = parts(plan).filter(|parts| is_one_row(parts) || stored_table(parts.scan).is_some());
+    if !shape.is_some_and(|parts| parts.items.iter().chain(parts.filter).all(is_of_a_row)) {
+        return Ok(None);
+    }
+    let options = state.config_options();
+    let analyzed =
+        state.analyzer().execute_and_check(plan.clone(), options, |_, _| {}).map_err(from_datafusion)?;
+    let Some(parts) = parts(&analyzed) else { return Ok(None) };
+    if is_one_row(&parts) {
+        return project(state, &parts, parts.input, analyzed.schema().as_arrow(), one_row())
+            .map(|plan| Some(DirectPlan { plan, is_short: !parts.items.iter().any(calls_slow_function) }))
+            .map_err(from_datafusion);
+    }
+    let Some(provider) = stored_table(parts.scan) else { return Ok(None) };
+    let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>() else {
+        return Ok(None);
+    };
+    plan_scan(state, &parts, table, analyzed.schema().as_arrow()).map_err(from_datafusion)
+}
+
+/// A conjunct as the optimizer would simplify it: a column of integers that is compared with a larger kind of integer
+/// is so without a cast, and the constant is on the right.
+fn simplified(state: &SessionState, filter: Expr, input: &DFSchemaRef) -> datafusion::error::Result<Expr> {
+    if let Expr::BinaryExpr(binary) = &filter
+        && matches!((binary.left.as_ref(), binary.right.as_ref()), (Expr::Column(_), Expr::Literal(..)))
+    {
+        return Ok(filter);
+    }
+    let context = SimplifyContext::builder()
+        .with_schema(input.clone())
+        .with_config_options(state.config_options().clone())
+        .build();
+    ExprSimplifier::new(context).simplify(filter)
+}
+
+fn plan_scan(
+    state: &SessionState,
+    parts: &Parts<'_>,
+    table: &StoredTable,
+    names: &Schema,
+) -> datafusion::error::Result<Option<DirectPlan>> {
+    let mut filters = Vec::new();
+    for filter in parts.filter.into_iter().flat_map(|filter| split_conjunction_owned(filter.clone())) {
+        for filter in split_conjunction_owned(simplified(state, filter, parts.input)?) {
+            filters.push(state.create_physical_expr(filter, parts.input)?);
+        }
+    }
+    // What has no column and constant to compare may become simpler, even nothing, once it is optimized.
+    if !filters.iter().any(is_comparison) {
+        return Ok(None);
+    }
+    if parts.items.iter().any(repeats) {
+        return Ok(None);
+    }
+    let mut places = Vec::new();
+    for item in parts.items {
+        for column in item.column_refs() {
+            places.push(parts.input.index_of_column(column)?);
+        }
+    }
+    places.sort_unstable();
+    places.dedup();
+    let Some((scan, rows)) = table.filtered_scan(places.clone(), filters, ROWS_MAX)? else {
+        return Ok(None);
+    };
+    let fields = places.iter().map(|place| {
+        let (qualifier, field) = parts.input.qualified_field(*place);
+        (qualifier.cloned(), field.clone())
+    });
+    let read = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
+    // Functions can take any time.
+    let is_short = rows <= SHORT_ROWS_MAX && !parts.items.iter().chain(parts.filter).any(calls_functions);
+    project(state, parts, &read, names, scan).map(|plan| Some(DirectPlan { plan, is_short }))
+}
+
+/// The items of a query over the columns that they read.
+fn project(
+    state: &SessionState,
+    parts: &Parts<'_>,
+    read: &DFSchema,
+    names: &Schema,
+    input: Arc<dyn ExecutionPlan>,
+) -> datafusion::error::Result<Arc<dyn ExecutionPlan>> {
+    let items = parts.items.iter().zip(names.fields()).map(|(item, field)| {
+        Ok((state.create_physical_expr(item.clone().unalias(), read)?, field.name().clone()))
+    });
+    let items = items.collect::<datafusion::error::Result<Vec<_>>>()?;
+    Ok(Arc::new(ProjectionExec::try_new(items, input)?))
+}

@@ -1,0 +1,146 @@
+//! What the last texts of a session were parsed to: programs run the same few again and again, and to parse a small query
+//! takes about as long as to run it.
+
+use crate::session::{Outcome, Parameters};
+use crate::statement::values::ValuesInsert;
+use arrow::record_batch::RecordBatch;
+use datafusion::sql::sqlparser::ast::{Expr, Query, SelectItem, SetExpr, Statement, Value};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Statements that are remembered, and the longest of their texts in bytes.
+const STATEMENTS_MAX: usize = 64;
+const TEXT_BYTES_MAX: usize = 4096;
+
+/// All their texts: what they are parsed to takes some hundred times as much, in each session.
+const ALL_BYTES_MAX: usize = 32 << 10;
+
+/// The largest result that is remembered.
+const RESULT_BYTES_MAX: usize = 4096;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Parsed {
+    Insert(Arc<ValuesInsert>),
+    /// Any other that reads or writes rows, and the number of values for its `?`, which are numbered.
+    Other(Arc<Statement>, Option<usize>),
+    /// A query of literals alone, as by which programs ask whether a connection is alive: its result.
+    Literals(RecordBatch),
+}
+
+impl Parsed {
+    /// `None` for a statement that is not worth it.
+    pub fn of(statement: &Statement, parameters: &Parameters) -> Option<Self> {
+        let is_of_rows =
+            matches!(statement, Statement::Query(_) | Statement::Update(_) | Statement::Delete(_));
+        is_of_rows.then(|| Self::Other(Arc::new(statement.clone()), positional(parameters)))
+    }
+
+    /// The result of a query of literals.
+    pub fn of_literals(outcome: &Outcome) -> Option<Self> {
+        let Outcome::Batches { batches, .. } = outcome else { return None };
+        let [batch] = batches.as_slice() else { return None };
+        (batch.get_array_memory_size() <= RESULT_BYTES_MAX).then(|| Self::Literals(batch.clone()))
+    }
+}
+
+/// Whether a query is of literals and operators alone: nothing but a setting can change its result.
+pub(super) fn is_of_literals(query: &Query) -> bool {
+    let SetExpr::Select(select) = query.body.as_ref() else { return false };
+    let literal = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => is_literal(expr),
+        _ => false,
+    };
+    if !select.projection.iter().all(literal) {
+        return false;
+    }
+    // Whatever else a query may have, it would show.
+    let items: Vec<String> = select.projection.iter().map(SelectItem::to_string).collect();
+    query.to_string() == format!("SELECT {}", items.join(", "))
+}
+
+fn is_literal(expr: &Expr) -> bool {
+    match expr {
+        Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
+        Expr::Nested(inner) | Expr::UnaryOp { expr: inner, .. } => is_literal(inner),
+        Expr::BinaryOp { left, right, .. } => is_literal(left) && is_literal(right),
+        _ => false,
+    }
+}
+
+/// How many values go by position, if they do.
+pub(super) fn positional(parameters: &Parameters) -> Option<usize> {
+    match parameters {
+        Parameters::Positional(values) => Some(values.len()),
+        Parameters::None | Parameters::Named(_) => None,
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Remembered(HashMap<String, Parsed>);
+
+impl Remembered {
+    pub fn get(&self, sql: &str) -> Option<Parsed> {
+        self.0.get(sql).cloned()
+    }
+
+    pub fn put(&mut self, sql: &str, parsed: Parsed) {
+        if sql.len() > TEXT_BYTES_MAX {
+            return;
+        }
+        let all: usize = self.0.keys().map(String::len).sum();
+        if self.0.len() >= STATEMENTS_MAX || all + sql.len() > ALL_BYTES_MAX {
+            self.0.clear();
+        }
+        self.0.insert(sql.to_string(), parsed);
+    }
+
+    /// For when settings change.
+    pub fn forget_results(&mut self) {
+        self.0.retain(|_, parsed| !matches!(parsed, Parsed::Literals(_)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::statement::{parse, parse_query};
+    use datafusion::sql::parser::Statement as DfStatement;
+
+    #[test]
+    fn texts_are_remembered_while_they_are_short_together() {
+        let mut remembered = Remembered::default();
+        let DfStatement::Statement(statement) = parse("SELECT 1").unwrap() else { unreachable!() };
+        let parsed = Parsed::of(&statement, &Parameters::None).unwrap();
+        for (bytes, known) in [(100, STATEMENTS_MAX), (4000, ALL_BYTES_MAX / 4000), (5000, 0)] {
+            remembered.0.clear();
+            for number in 0..3 * STATEMENTS_MAX {
+                let text = format!("{number:>bytes$}");
+                remembered.put(&text, parsed.clone());
+                assert_eq!(remembered.get(&text).is_some(), bytes < 5000);
+                assert!(remembered.0.len() <= known, "{bytes}: {}", remembered.0.len());
+            }
+        }
+    }
+
+    #[test]
+    fn only_queries_of_literals_have_one_result() {
+        for sql in ["SELECT 1", "SELECT -1 AS a, 'x', NULL, TRUE", "SELECT (2 + 3) * 4 > 5 AND NOT FALSE"] {
+            assert!(is_of_literals(&parse_query(sql).unwrap()), "{sql}");
+        }
+        for sql in [
+            "SELECT now()",
+            "SELECT a FROM t",
+            "SELECT 1 FROM t",
+            "SELECT 1 WHERE FALSE",
+            "SELECT DISTINCT 1",
+            "SELECT 1 LIMIT 0",
+            "SELECT ?",
+            "SELECT (SELECT 1)",
+            "SELECT '2020-01-01'::TIMESTAMPTZ",
+            "SELECT 1 UNION ALL SELECT 2",
+            "SELECT *",
+        ] {
+            assert!(!is_of_literals(&parse_query(sql).unwrap()), "{sql}");
+        }
+    }
+}

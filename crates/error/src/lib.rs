@@ -1,0 +1,396 @@
+//! DataFusion's and Arrow's errors as Hypostyle's: their kinds, codes and words.
+//!
+//! Other libraries tell some things by their messages alone. The phrases that are looked for are
+//! here and nowhere else.
+
+#![forbid(unsafe_code)]
+
+pub mod column_name;
+pub mod complexity;
+pub mod culprit;
+pub mod message;
+pub mod type_name;
+
+use crate::column_name::unmarked_name;
+use crate::complexity::{NESTED_TOO_DEEPLY, too_complex};
+use crate::culprit::{Culprit, Unknown, culprit};
+use crate::message::{is_of_types, plain};
+use crate::type_name::type_name;
+use arrow::error::ArrowError;
+use datafusion_common::DataFusionError;
+use datafusion_common::{SchemaError, Span};
+use hypostyle_types::{Error, ErrorKind, Mark, did_you_mean};
+use sqlparser::parser::ParserError;
+
+/// The setting that bounds them.
+pub const LIMIT_NAME: &str = "temp_directory_limit";
+
+/// What DataFusion says of a window function that is where none can be, as in WHERE.
+const OF_WINDOW: &str = "does not support logical expression WindowFunction";
+
+/// An error of our own on its way through DataFusion.
+pub fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The kind and message of an error that came up through DataFusion; one of our own comes back whole.
+pub fn from_datafusion(error: DataFusionError) -> Error {
+    of_datafusion(&error)
+}
+
+fn of_datafusion(error: &DataFusionError) -> Error {
+    let of = |kind| Error::new(kind, plain(&error.strip_backtrace()));
+    match error {
+        DataFusionError::External(_) => {}
+        other if other.message().contains(LIMIT_NAME) => {
+            return Error::new(ErrorKind::DiskFull, other.strip_backtrace());
+        }
+        // Wherever it was met, on the way here it has become a text.
+        other if is_of_full_disk(&other.message()) => {
+            return Error::new(
+                ErrorKind::DiskFull,
+                format!(
+                    "cannot write a file, or a temporary one (temp_directory): {}; make room, and try again",
+                    error.strip_backtrace()
+                ),
+            );
+        }
+        _ => {}
+    }
+    match error {
+        DataFusionError::Context(_, inner) => of_datafusion(inner),
+        DataFusionError::Diagnostic(diagnostic, inner) => at(of_datafusion(inner), diagnostic.span),
+        DataFusionError::Shared(inner) => of_datafusion(inner),
+        DataFusionError::Collection(errors) if !errors.is_empty() => of_datafusion(&errors[0]),
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(own) => own.clone(),
+            None => match inner.downcast_ref::<DataFusionError>() {
+                Some(nested) => of_datafusion(nested),
+                None => Error::invalid_input(plain(&inner.to_string())),
+            },
+        },
+        DataFusionError::SQL(inner, _) if matches!(**inner, ParserError::RecursionLimitExceeded) => {
+            too_complex(NESTED_TOO_DEEPLY)
+        }
+        DataFusionError::SQL(inner, _) => syntax_error(&inner.to_string()),
+        DataFusionError::SchemaError(inner, _) => schema_error(inner, error),
+        DataFusionError::Plan(message) => plan_error(message),
+        DataFusionError::NotImplemented(message) if message.contains(OF_WINDOW) => {
+            let message =
+                "a window function cannot be here; filter by it with QUALIFY, or in a query around it";
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42P20")
+        }
+        DataFusionError::NotImplemented(message) => {
+            let place = Mark { word: None, line_and_column: place_in(message) };
+            Error::unsupported(format!("not supported: {}", plain(message))).marked(place)
+        }
+        DataFusionError::ResourcesExhausted(message) => out_of_memory(message),
+        DataFusionError::ArrowError(inner, _) => from_arrow(inner),
+        DataFusionError::IoError(inner) => Error::from_io(inner, "cannot read or write"),
+        DataFusionError::Execution(message) => execution_error(message),
+        DataFusionError::ParquetError(_) | DataFusionError::Configuration(_) => of(ErrorKind::InvalidInput),
+        DataFusionError::ObjectStore(inner) => match inner.as_ref() {
+            missing if missing.to_string().contains("not found") => of(ErrorKind::NotFound),
+            _ => of(ErrorKind::Io),
+        },
+        DataFusionError::Internal(message) => internal_error(message),
+        _ => of(ErrorKind::Internal),
+    }
+}
+
+/// Whether a message is of an error of Linux: a file system, a quota or the size of a file is exhausted.
+fn is_of_full_disk(message: &str) -> bool {
+    const ENOSPC: &str = "(os error 28)";
+    const EDQUOT: &str = "(os error 122)";
+    const EFBIG: &str = "(os error 27)";
+    [ENOSPC, EDQUOT, EFBIG].iter().any(|code| message.contains(code))
+}
+
+/// Whether planning failed for what a statement says.
+pub fn is_about_the_text(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::Diagnostic(..) | DataFusionError::SchemaError(..) | DataFusionError::Plan(_) => true,
+        DataFusionError::Context(_, inner) => is_about_the_text(inner),
+        DataFusionError::Shared(inner) => is_about_the_text(inner),
+        DataFusionError::Collection(errors) => errors.first().is_some_and(is_about_the_text),
+        _ => false,
+    }
+}
+
+/// Whether DataFusion refuses a plan because two expressions of it have one name.
+pub fn is_of_twice_named(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::SchemaError(inner, _) => matches!(
+            inner.as_ref(),
+            SchemaError::DuplicateUnqualifiedField { .. } | SchemaError::DuplicateQualifiedField { .. }
+        ),
+        other => other.message().contains("require unique expression names"),
+    }
+}
+
+/// So many of something, as in a sentence.
+pub fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// That a statement has got another number of values than it has parameters.
+pub fn wrong_parameters(statement: &str, parameters: usize, given: usize) -> Error {
+    let were = if given == 1 { "was" } else { "were" };
+    let (parameters, given) = (counted(parameters, "parameter"), counted(given, "value"));
+    Error::invalid_input(format!("{statement} has {parameters}, but {given} {were} given"))
+        .with_sqlstate("07001")
+}
+
+fn out_of_memory(message: &str) -> Error {
+    let raise = if message.contains("query_memory_limit") { "" } else { "; raise memory_limit" };
+    Error::new(ErrorKind::OutOfMemory, format!("{message}{raise} or make the query smaller"))
+}
+
+fn from_arrow(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => {
+            if let Some(own) = inner.downcast_ref::<Error>() {
+                return own.clone();
+            }
+            if let Some(nested) = inner.downcast_ref::<DataFusionError>() {
+                return of_datafusion(nested);
+            }
+            Error::invalid_input(inner.to_string())
+        }
+        ArrowError::DivideByZero => Error::invalid_input("division by zero").with_sqlstate("22012"),
+        ArrowError::ArithmeticOverflow(message) => {
+            let of = message.trim_start_matches("Overflow happened on: ");
+            Error::invalid_input(format!("overflow: {of}")).with_sqlstate("22003")
+        }
+        ArrowError::CastError(message) | ArrowError::ParseError(message) => cast_error(message),
+        // Of decimals with more digits than their type has.
+        ArrowError::InvalidArgumentError(message) if message.contains(" to store in a Decimal") => {
+            Error::invalid_input(message.clone()).with_sqlstate("22003")
+        }
+        ArrowError::ComputeError(message) | ArrowError::InvalidArgumentError(message) => {
+            Error::invalid_input(message.clone())
+        }
+        ArrowError::NotYetImplemented(message) => Error::unsupported(format!("not supported: {message}")),
+        ArrowError::MemoryError(message) => Error::new(ErrorKind::OutOfMemory, message.clone()),
+        ArrowError::IoError(message, _) => Error::new(ErrorKind::Io, message.clone()),
+        other => Error::invalid_input(other.to_string()),
+    }
+}
+
+/// The error at a place, unless its place is known.
+fn at(error: Error, span: Option<Span>) -> Error {
+    let Some(span) = span.filter(|_| error.position().is_none()) else { return error };
+    let mut mark = error.mark().cloned().unwrap_or_default();
+    mark.line_and_column = mark.line_and_column.or(Some((span.start.line, span.start.column)));
+    error.marked(mark)
+}
+
+/// The place that a part of a syntax tree has, where a message shows one.
+fn place_in(message: &str) -> Option<(u64, u64)> {
+    let (line, column) = between(message, "Location(", ")")?.split_once(',')?;
+    Some((line.trim().parse().ok()?, column.trim().parse().ok()?)).filter(|(line, _)| *line > 0)
+}
+
+/// What the parser expected, and where it found something else.
+fn syntax_error(message: &str) -> Error {
+    let message = message
+        .trim_start_matches("sql parser error: ")
+        .trim_start_matches("ParserError(\"")
+        .trim_end_matches("\")");
+    let (message, place) = match message.rsplit_once(" at Line: ") {
+        Some((before, place)) => {
+            let place = place.split_once(", Column: ");
+            let place =
+                place.and_then(|(line, column)| Some((line.parse().ok()?, column.trim().parse().ok()?)));
+            (before, place)
+        }
+        None => (message, None),
+    };
+    let found = message.rsplit_once("found: ").map(|(_, found)| found);
+    let word = match found {
+        Some("EOF") => Some(String::new()),
+        found => found.map(str::to_string),
+    };
+    let message = match message.strip_suffix("found: EOF") {
+        Some(expected) => format!("{expected}found: the end"),
+        None => message.to_string(),
+    };
+    Error::new(ErrorKind::Syntax, plain(&message)).marked(Mark { word, line_and_column: place })
+}
+
+/// What users do wrong and DataFusion takes for mistakes of its own.
+fn internal_error(message: &str) -> Error {
+    const OF_TYPES: [&str; 4] =
+        ["Failed to coerce", "Cannot coerce", "coerce types", "Unsupported data type"];
+    const OF_VALUES: [&str; 3] = ["invalid stride", "got invalid", "must be"];
+    let has = |words: &[&str]| words.iter().any(|word| message.contains(word));
+    match message {
+        _ if has(&OF_TYPES) => Error::new(ErrorKind::Syntax, plain(message)).with_sqlstate("42804"),
+        _ if has(&OF_VALUES) => Error::invalid_input(plain(message)),
+        _ => Error::internal(plain(message)),
+    }
+}
+
+fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, .. } => match culprit(whole) {
+            Some(Culprit::Unknown(unknown)) => unknown_column(&unknown),
+            _ => Error::new(ErrorKind::UnknownName, format!("no column \"{}\"", unmarked_name(&field.name))),
+        },
+        SchemaError::AmbiguousReference { field } => {
+            let name = unmarked_name(&field.name);
+            let message = format!("column \"{name}\" is in several tables; write whose it is");
+            let error = Error::new(ErrorKind::Syntax, message).with_sqlstate("42702");
+            at(error.about(name), field.spans().first())
+        }
+        SchemaError::DuplicateQualifiedField { qualifier, name } => {
+            let (table, name) = (qualifier.table(), unmarked_name(name));
+            let message = format!("column \"{name}\" of \"{table}\" is there twice; give one an alias");
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42712").about(name)
+        }
+        SchemaError::DuplicateUnqualifiedField { name } => {
+            let name = unmarked_name(name);
+            let message = format!("column \"{name}\" is there twice; give one an alias");
+            Error::new(ErrorKind::Syntax, message).with_sqlstate("42701").about(name)
+        }
+    }
+}
+
+/// That a column is not there, or is one of several.
+fn unknown_column(unknown: &Unknown) -> Error {
+    let names = unknown.known(None);
+    let is_one_of = |name: &&&str| **name != unmarked_name(name) && unmarked_name(name) == unknown.name;
+    let alike = unknown.alike();
+    let error = if names.iter().any(|name| is_one_of(&name)) {
+        let message = format!(
+            "column \"{}\" is one of several of that name; give them aliases that differ",
+            unknown.name
+        );
+        Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
+    } else if alike.len() > 1 {
+        let alike: Vec<String> = alike.iter().map(|name| format!("\"{name}\"")).collect();
+        let message =
+            format!("column \"{}\" may be {}: write it in double quotes", unknown.name, alike.join(" or "));
+        Error::new(ErrorKind::Syntax, message).with_sqlstate("42702")
+    } else {
+        let mut names: Vec<&str> = names.into_iter().map(unmarked_name).collect();
+        names.dedup();
+        let suggestion = match did_you_mean(&unknown.name, names.iter().copied()) {
+            empty if empty.is_empty() && !names.is_empty() && names.len() <= 20 => {
+                format!("; there are {}", names.join(", "))
+            }
+            found => found,
+        };
+        let table = unknown.table.as_ref().map_or(String::new(), |table| format!(" in \"{table}\""));
+        let message = format!("no column \"{}\"{table}{suggestion}", unknown.name);
+        Error::new(ErrorKind::UnknownName, message).with_sqlstate("42703")
+    };
+    at(error.about(&unknown.name), unknown.span)
+}
+
+/// What stands between two texts.
+fn between<'a>(message: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    Some(message.split_once(before)?.1.split_once(after)?.0)
+}
+
+/// The SQL name of a type that Arrow has displayed.
+fn shown_type(shown: &str) -> String {
+    shown.parse().map_or_else(|_| shown.to_string(), |data_type| type_name(&data_type))
+}
+
+fn cast_error(message: &str) -> Error {
+    let of = |message: String, sqlstate| Error::invalid_input(message).with_sqlstate(sqlstate);
+    if let Some((value, shown)) =
+        message.strip_prefix("Can't cast value ").and_then(|rest| rest.split_once(" to type "))
+    {
+        return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
+    }
+    if let Some((text, shown)) =
+        message.strip_prefix("Cannot cast string '").and_then(|rest| rest.rsplit_once("' to value of "))
+    {
+        let shown = shown_type(shown.trim_end_matches(" type"));
+        return match text.trim().parse::<i128>() {
+            Ok(_) => of(format!("{text} is out of range of {shown}"), "22003"),
+            Err(_) => of(format!("'{text}' is not of type {shown}"), "22P02"),
+        };
+    }
+    if let Some((value, shown)) =
+        message.strip_prefix("value of ").and_then(|rest| rest.split_once(" is out of range "))
+    {
+        return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
+    }
+    let is_of_time = ["Error parsing timestamp", "Invalid input syntax for type interval"];
+    let sqlstate =
+        if is_of_time.iter().any(|beginning| message.starts_with(beginning)) { "22007" } else { "22018" };
+    of(plain(message), sqlstate)
+}
+
+fn execution_error(message: &str) -> Error {
+    if message.contains("Scalar subquery returned more than one row") {
+        let message = "a subquery that stands for one value gives more than one row";
+        return Error::invalid_input(message).with_sqlstate("21000");
+    }
+    if message.starts_with("Cannot access field at argument ")
+        && let Some(shown) = between(message, ": type ", " is not Struct")
+    {
+        let message = format!("values of type {} have no fields", shown_type(shown));
+        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42809");
+    }
+    Error::invalid_input(plain(message))
+}
+
+/// That no function has the name, or takes the types.
+fn function_error(message: &str) -> Option<Error> {
+    let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
+    if let Some(name) = between(message, "Invalid function '", "'") {
+        // It always names one, however far it is.
+        let suggestion = did_you_mean(name, between(message, "Did you mean '", "'"));
+        return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
+            .map(|error| error.about(name));
+    }
+    let call = between(message, "No function matches the given name and argument types '", "'. You might")?;
+    let (name, types) = call.strip_suffix(')')?.split_once('(')?;
+    let types = plain(types);
+    let candidates = message.split_once("Candidate functions:").map_or("", |(_, candidates)| candidates);
+    let candidates: Vec<&str> =
+        candidates.lines().map(str::trim).filter(|one| !one.is_empty() && is_of_types(one)).collect();
+    let candidates = match candidates.is_empty() {
+        true => String::new(),
+        false => format!("; there are {}", plain(&candidates.join(", "))),
+    };
+    of(ErrorKind::Syntax, format!("no function {name}({types}){candidates}")).map(|error| error.about(name))
+}
+
+fn plan_error(message: &str) -> Error {
+    if let Some(error) = function_error(message) {
+        return error;
+    }
+    if let Some(rest) = message.strip_prefix("Inconsistent data length across values list: got ")
+        && let Some((given, rest)) = rest.split_once(" values in row ")
+        && let Some((row, expected)) = rest.split_once(" but expected ")
+        && let (Ok(given), Ok(row), Ok(expected)) = (given.parse(), row.parse::<usize>(), expected.parse())
+    {
+        let (given, expected) = (counted(given, "value"), counted(expected, "column"));
+        let message = format!("row {} of VALUES has {given} for {expected}", row + 1);
+        return Error::new(ErrorKind::Syntax, message);
+    }
+    let unknown = ["not found", "No table named", "does not exist"];
+    let kind = if unknown.iter().any(|words| message.contains(words)) {
+        ErrorKind::UnknownName
+    } else {
+        ErrorKind::Syntax
+    };
+    const OF_GROUPS: [&str; 2] = ["must be in GROUP BY", "must appear in the GROUP BY"];
+    if OF_GROUPS.iter().any(|words| message.contains(words))
+        && let Some(column) = between(message, "column \"", "\"")
+    {
+        let name = column.rsplit('.').next().unwrap_or(column);
+        let message = format!("column \"{column}\" must be in GROUP BY or within an aggregate function");
+        return Error::new(ErrorKind::Syntax, message).with_sqlstate("42803").about(name);
+    }
+    const OF_TYPES: [&str; 3] = ["Cannot coerce", "Failed to coerce", "have incompatible types"];
+    match OF_TYPES.iter().any(|words| message.contains(words)) {
+        true => Error::new(kind, plain(message)).with_sqlstate("42804"),
+        false => Error::new(kind, plain(message)),
+    }
+}

@@ -1,0 +1,10 @@
+//! How far a statement is.
+
+use std::sync::atomic::AtomicU64;
+
+/// Rows that scans and appends have gone through, and are to go through.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub done: AtomicU64,
+    pub total: AtomicU64,
+}

@@ -1,0 +1,196 @@
+//! Rows in the order of the partitions that they come from, which is the order in which a table has them. DataFusion takes
+//! whatever partition has rows first; where a result, or what LIMIT cuts, is no more than picked from a table, order costs little:
+//! the table is scanned in small pieces, of which a few at once are computed ahead of the one that is read.
+
+use crate::scan::ScanExec;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::common::spawn_buffered;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{StreamExt, stream};
+use hypostyle_expr::one_input;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+/// Rows that a piece of a table has, and the batches of them that wait to be read: all of a piece.
+const PIECE_ROWS: u64 = 65_536;
+const PIECE_BATCHES: usize = 8;
+
+/// Puts an [`InOrderExec`] in the place of what collects the partitions of a result, or of what LIMIT cuts.
+#[derive(Debug)]
+pub struct InOrder;
+
+impl PhysicalOptimizerRule for InOrder {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let plan = collected(plan, true)?;
+        // Whoever runs it collects what is left of partitions.
+        match plan.output_partitioning().partition_count() > 1 && is_in_order(&plan) {
+            true => Ok(Arc::new(InOrderExec::over(in_pieces(&plan)?, None))),
+            false => Ok(plan),
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        "InOrder"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The plan, of whose rows the order is `wanted` or not.
+fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(collector) = plan.downcast_ref::<CoalescePartitionsExec>() {
+        let fetch = collector.fetch();
+        if (wanted || fetch.is_some()) && is_in_order(collector.input()) {
+            return Ok(Arc::new(InOrderExec::over(in_pieces(collector.input())?, fetch)));
+        }
+    }
+    let limits = plan.is::<GlobalLimitExec>() || plan.is::<LocalLimitExec>();
+    let wanted = limits || wanted && (keeps_order(&plan) || plan.is::<UnionExec>());
+    let mut changed = false;
+    let mut inputs = Vec::new();
+    for input in plan.children() {
+        let found = collected(input.clone(), wanted)?;
+        changed |= !Arc::ptr_eq(&found, input);
+        inputs.push(found);
+    }
+    match changed {
+        true => plan.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute)),
+        false => Ok(plan),
+    }
+}
+
+/// Whether rows leave each partition as they came, and none of another one.
+fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<ProjectionExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<CooperativeExec>()
+        || plan.is::<LocalLimitExec>()
+}
+
+/// Whether the partitions of a plan are in the order of the tables' rows.
+fn is_in_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let inputs = plan.children();
+    (inputs.is_empty() || keeps_order(plan) || plan.is::<UnionExec>()) && inputs.into_iter().all(is_in_order)
+}
+
+/// The plan with smaller partitions of the tables.
+fn in_pieces(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    if let Some(scan) = plan.downcast_ref::<ScanExec>() {
+        return Ok(Arc::new(scan.in_pieces(PIECE_ROWS)));
+    }
+    let inputs = plan.children();
+    if inputs.is_empty() {
+        return Ok(plan.clone());
+    }
+    let inputs = inputs.into_iter().map(in_pieces).collect::<Result<Vec<_>>>()?;
+    let changed = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    plan.clone().replace_children(inputs, changed)
+}
+
+/// The partitions of its input, one after the other.
+#[derive(Debug)]
+pub struct InOrderExec {
+    input: Arc<dyn ExecutionPlan>,
+    fetch: Option<usize>,
+    properties: Arc<PlanProperties>,
+}
+
+impl InOrderExec {
+    fn over(input: Arc<dyn ExecutionPlan>, fetch: Option<usize>) -> Self {
+        let properties = CoalescePartitionsExec::new(input.clone()).properties().clone();
+        Self { input, fetch, properties }
+    }
+
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self::over(input, self.fetch)
+    }
+}
+
+impl DisplayAs for InOrderExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InOrderExec")?;
+        self.fetch.map_or(Ok(()), |fetch| write!(f, ": fetch={fetch}"))
+    }
+}
+
+impl ExecutionPlan for InOrderExec {
+    fn name(&self) -> &'static str {
+        "InOrderExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    one_input!();
+
+    fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let count = self.input.properties().output_partitioning().partition_count();
+        let at_once = context.session_config().target_partitions().max(1) + 1;
+        let ahead =
+            Ahead { input: self.input.clone(), context, next: 0, count, at_once, running: VecDeque::new() };
+        let rows = stream::try_unfold((ahead, self.fetch), next_of);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), rows)))
+    }
+}
+
+/// The next batch, with what comes after it, of which so many rows are wanted.
+async fn next_of(
+    (mut ahead, left): (Ahead, Option<usize>),
+) -> Result<Option<(RecordBatch, (Ahead, Option<usize>))>> {
+    if left == Some(0) {
+        return Ok(None);
+    }
+    let Some(batch) = ahead.next().await? else { return Ok(None) };
+    let taken = left.map_or(batch.num_rows(), |left| left.min(batch.num_rows()));
+    Ok(Some((batch.slice(0, taken), (ahead, left.map(|left| left - taken)))))
+}
+
+/// Partitions that run ahead of the one that is read.
+struct Ahead {
+    input: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    /// The first that does not run yet, and how many there are.
+    next: usize,
+    count: usize,
+    at_once: usize,
+    running: VecDeque<SendableRecordBatchStream>,
+}
+
+impl Ahead {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            while self.running.len() < self.at_once && self.next < self.count {
+                let partition = self.input.execute(self.next, self.context.clone())?;
+                self.running.push_back(spawn_buffered(partition, PIECE_BATCHES));
+                self.next += 1;
+            }
+            let Some(first) = self.running.front_mut() else { return Ok(None) };
+            match first.next().await {
+                Some(batch) => return batch.map(Some),
+                None => drop(self.running.pop_front()),
+            }
+        }
+    }
+}

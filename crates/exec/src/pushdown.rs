@@ -1,0 +1,56 @@
+//! Filters on their way down a physical plan: those of FilterExec, and those that joins, aggregates and TopK make while they run.
+//!
+//! DataFusion 55 takes a column of such a filter for the first one of its name in the schema below, where a join of tables
+//! with an `id` each has two. So no filter goes past a node with two columns of one name.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The physical optimizer rules of DataFusion, with pushdown of filters where names tell columns from each other.
+pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let rules = PhysicalOptimizer::new().rules.into_iter();
+    rules
+        .map(|rule| match rule.name().starts_with("FilterPushdown") {
+            true => Arc::new(WhereNamesDiffer(rule)),
+            false => rule,
+        })
+        .collect()
+}
+
+#[derive(Debug)]
+struct WhereNamesDiffer(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+
+impl PhysicalOptimizerRule for WhereNamesDiffer {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.children().into_iter().all(names_differ) {
+            return self.0.optimize(plan, config);
+        }
+        let children = plan.children().into_iter().map(|child| self.optimize(child.clone(), config));
+        let children = children.collect::<Result<Vec<_>>>()?;
+        replace_children_if_necessary(plan, children)
+    }
+}
+
+/// Whether the columns of a node, and those of each below it, have names of their own.
+fn names_differ(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let mut names = HashSet::new();
+    plan.schema().fields().iter().all(|field| names.insert(field.name().clone()))
+        && plan.children().into_iter().all(names_differ)
+}

@@ -1,0 +1,13 @@
+//! Tables as DataFusion sees them: providers, scans, statistics and pruning.
+
+mod exec;
+mod filter;
+mod provider;
+mod pruning;
+mod statistics;
+mod view;
+
+pub use exec::{ScanExec, for_result};
+pub use filter::is_comparison;
+pub use provider::StoredTable;
+pub use view::{engine_array, engine_field, engine_type};

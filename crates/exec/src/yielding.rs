@@ -1,0 +1,112 @@
+//! Plans that let go of their thread: a join may compute for hours between two rows of its scans, where alone a task
+//! yields, and only then is one that was interrupted dropped.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::joins::{CrossJoinExec, NestedLoopJoinExec};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::StreamExt;
+use hypostyle_error::external;
+use hypostyle_expr::meter::Meter;
+use hypostyle_expr::one_input;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A thread is let go so often.
+pub const YIELD_TIME: Duration = Duration::from_millis(5);
+
+/// Puts a [`YieldExec`] over joins that make many rows of few, and over what a nested loop reads.
+#[derive(Debug)]
+pub struct Yielding;
+
+impl PhysicalOptimizerRule for Yielding {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|plan| {
+            if plan.is::<CrossJoinExec>() {
+                return Ok(Transformed::yes(YieldExec::over(&plan)));
+            }
+            if !plan.is::<NestedLoopJoinExec>() {
+                return Ok(Transformed::no(plan));
+            }
+            let inputs = plan.children().into_iter().map(YieldExec::over).collect();
+            let kept = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            Ok(Transformed::yes(YieldExec::over(&plan.replace_children(inputs, kept)?)))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &'static str {
+        "Yielding"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Passes its input on, and lets go of the thread now and then.
+#[derive(Debug)]
+struct YieldExec {
+    input: Arc<dyn ExecutionPlan>,
+}
+
+impl YieldExec {
+    fn over(input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        Arc::new(Self { input: input.clone() })
+    }
+
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self { input }
+    }
+}
+
+impl DisplayAs for YieldExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("YieldExec")
+    }
+}
+
+impl ExecutionPlan for YieldExec {
+    fn name(&self) -> &'static str {
+        "YieldExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    one_input!();
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context.clone())?;
+        let schema = input.schema();
+        let meter = context.session_config().get_extension::<Meter>();
+        let mut last = Instant::now();
+        let passed = input.then(move |batch| {
+            let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
+            let is_due = last.elapsed() > YIELD_TIME;
+            if is_due {
+                last = Instant::now();
+            }
+            async move {
+                if is_due {
+                    tokio::task::yield_now().await;
+                }
+                checked.and(batch)
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, passed)))
+    }
+}

@@ -1,0 +1,351 @@
+//! `sum` and `avg` that are exact where DataFusion's are not, and `bool_and` and `bool_or` that slide.
+//!
+//! DataFusion adds BIGINTs modulo 2⁶⁴, and cuts the average of decimals after four more digits. Both
+//! are wrapped here: integers are added as 128-bit decimals, and a sum that BIGINT does not hold is an
+//! error; the average of decimals is the DOUBLE nearest to exact sum ÷ count, as in DuckDB.
+
+use crate::cast::cast as cast_as_sql;
+use crate::sliding_bool::Truths;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array};
+use arrow::compute::kernels::numeric::div;
+use arrow::compute::{CastOptions, cast, cast_with_options, sum};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef, Float64Type};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::bool_and_or::{bool_and_udaf, bool_or_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::expr::AggregateFunction;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, ExprSchemable,
+    GroupsAccumulator, Operator, ReversedUDAF, SetMonotonicity, Signature,
+};
+use hypostyle_error::external;
+use hypostyle_error::type_name::type_name;
+use hypostyle_types::Error;
+use std::sync::Arc;
+
+/// The functions, to take the places of DataFusion's.
+pub fn functions() -> [AggregateUDF; 4] {
+    [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| AggregateUDF::from(Exact { inner }))
+}
+
+/// Refuses the least and the greatest of values without an order.
+pub fn of_ordered(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (name, args) = match &expression {
+        Expr::AggregateFunction(call) => (call.func.name(), &call.params.args),
+        Expr::WindowFunction(call) => (call.fun.name(), &call.params.args),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    if !matches!(name, "min" | "max") {
+        return Ok(Transformed::no(expression));
+    }
+    if let Some(of) = args.first()
+        && let Ok(of @ (DataType::Map(..) | DataType::Union(..))) = of.get_type(schema)
+    {
+        let message = format!("{name}() of {}: such values have no order", type_name(&of));
+        return Err(external(Error::invalid_input(message).with_sqlstate("42883")));
+    }
+    Ok(Transformed::no(expression))
+}
+
+/// A sum of integers while it is added up: no column has enough rows to overflow it.
+const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
+
+/// How a result of the wrapped function's accumulator is made exact.
+#[derive(Clone, Debug)]
+enum Adapter {
+    /// Nothing is to be done.
+    None,
+    /// Integers come in as decimals, and the sum goes out as this type.
+    Integer(DataType),
+    /// The state, count and sum, becomes a quotient.
+    Average,
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Exact {
+    inner: Arc<AggregateUDF>,
+}
+
+impl Exact {
+    fn adapter(&self, input: &DataType) -> Adapter {
+        match self.inner.name() {
+            "sum" if input.is_integer() => Adapter::Integer(input.clone()),
+            "avg" if input.is_decimal() => Adapter::Average,
+            _ => Adapter::None,
+        }
+    }
+
+    /// Runs `with` on the arguments as the wrapped function is to see them.
+    fn adapted<T>(
+        &self,
+        args: AccumulatorArgs<'_>,
+        with: impl FnOnce(&AggregateUDF, AccumulatorArgs<'_>) -> Result<T>,
+    ) -> Result<(Adapter, T)> {
+        let adapter = self.adapter(args.expr_fields[0].data_type());
+        let inputs = adapter.inputs(args.expr_fields);
+        let return_field = adapter.return_field(&self.inner, &inputs, &args.return_field)?;
+        let value = with(&self.inner, AccumulatorArgs { return_field, expr_fields: &inputs, ..args })?;
+        Ok((adapter, value))
+    }
+
+    fn wrap(
+        &self,
+        args: AccumulatorArgs<'_>,
+        create: impl FnOnce(&AggregateUDF, AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>>,
+    ) -> Result<Box<dyn Accumulator>> {
+        Ok(match self.adapted(args, create)? {
+            (Adapter::None, inner) => inner,
+            (adapter, inner) => Box::new(ExactAccumulator { adapter, inner }),
+        })
+    }
+}
+
+impl Adapter {
+    fn inputs(&self, fields: &[FieldRef]) -> Vec<FieldRef> {
+        let input = |field: &FieldRef| match self {
+            Self::Integer(_) => Arc::new(field.as_ref().clone().with_data_type(WIDE)),
+            _ => field.clone(),
+        };
+        fields.iter().map(input).collect()
+    }
+
+    fn return_field(&self, inner: &AggregateUDF, inputs: &[FieldRef], outer: &FieldRef) -> Result<FieldRef> {
+        match self {
+            Self::None => Ok(outer.clone()),
+            _ => {
+                let types: Vec<DataType> = inputs.iter().map(|field| field.data_type().clone()).collect();
+                Ok(Arc::new(Field::new(outer.name(), inner.return_type(&types)?, true)))
+            }
+        }
+    }
+
+    fn values(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+        match self {
+            Self::Integer(_) => values.iter().map(|array| Ok(cast(array, &WIDE)?)).collect(),
+            _ => Ok(values.to_vec()),
+        }
+    }
+
+    /// The results, from those of the wrapped accumulator or from its state.
+    fn results(&self, evaluated: impl FnOnce(bool) -> Result<Vec<ArrayRef>>) -> Result<ArrayRef> {
+        match self {
+            Self::Average => match evaluated(true)?.as_slice() {
+                [counts, sums] => quotients(counts, sums),
+                // AVG(DISTINCT): lists of the distinct values.
+                [distinct] => Ok(Arc::new(list_averages(distinct)?)),
+                _ => Err(DataFusionError::Internal("the state of avg is neither two columns nor one".into())),
+            },
+            Self::Integer(data_type) => {
+                let sums = only(evaluated(false)?)?;
+                let strict = CastOptions { safe: false, ..CastOptions::default() };
+                cast_with_options(&sums, data_type, &strict).map_err(|_| {
+                    let name = if data_type.is_unsigned_integer() { "UBIGINT" } else { "BIGINT" };
+                    let message =
+                        format!("a sum is out of range of {name}; add up DECIMALs or DOUBLEs instead");
+                    DataFusionError::ArrowError(
+                        Box::new(arrow::error::ArrowError::ArithmeticOverflow(message)),
+                        None,
+                    )
+                })
+            }
+            Self::None => only(evaluated(false)?),
+        }
+    }
+}
+
+fn only(mut arrays: Vec<ArrayRef>) -> Result<ArrayRef> {
+    arrays.pop().ok_or_else(|| DataFusionError::Internal("an aggregate without a result".into()))
+}
+
+fn quotients(counts: &ArrayRef, sums: &ArrayRef) -> Result<ArrayRef> {
+    let double = Field::new("", DataType::Float64, true);
+    let (counts, sums) = (cast(counts, &DataType::Float64)?, cast_as_sql(sums, &double, false)?);
+    // Without rows the sum is NULL and the count may be 0: NULL ÷ 0.0 is NULL.
+    Ok(div(&sums, &counts)?)
+}
+
+fn list_averages(lists: &ArrayRef) -> Result<Float64Array> {
+    let averages = lists.as_list::<i32>().iter().map(|list| {
+        let Some(list) = list.filter(|list| list.len() > list.null_count()) else { return Ok(None) };
+        let count = (list.len() - list.null_count()) as f64;
+        let total = match list.data_type() {
+            // Exactly, and so whatever the order of the values.
+            data_type @ DataType::Decimal128(..) => {
+                let total = sum(list.as_primitive::<Decimal128Type>());
+                let total = Decimal128Array::from(vec![total]).with_data_type(data_type.clone());
+                cast(&total, &DataType::Float64)?.as_primitive::<Float64Type>().iter().next().flatten()
+            }
+            _ => sum(cast(&list, &DataType::Float64)?.as_primitive::<Float64Type>()),
+        };
+        Ok(total.map(|total| total / count))
+    });
+    averages.collect()
+}
+
+impl AggregateUDFImpl for Exact {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, inputs: &[DataType]) -> Result<DataType> {
+        match self.adapter(&inputs[0]) {
+            Adapter::Average => Ok(DataType::Float64),
+            _ => self.inner.return_type(inputs),
+        }
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.wrap(args, |inner, args| inner.accumulator(args))
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        if args.is_distinct && self.inner.name() == "sum" {
+            // DataFusion slides distinct sums of BIGINT only.
+            return self.inner.create_sliding_accumulator(args);
+        }
+        match self.inner.name() {
+            "bool_and" => return Ok(Box::new(Truths::all())),
+            "bool_or" => return Ok(Box::new(Truths::any())),
+            _ => {}
+        }
+        self.wrap(args, |inner, args| inner.create_sliding_accumulator(args))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        let adapter = self.adapter(args.input_fields[0].data_type());
+        let inputs = adapter.inputs(args.input_fields);
+        let return_field = adapter.return_field(&self.inner, &inputs, &args.return_field)?;
+        self.inner.state_fields(StateFieldsArgs { input_fields: &inputs, return_field, ..args })
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        let supported = self.adapted(args, |inner, args| Ok(inner.groups_accumulator_supported(args)));
+        supported.is_ok_and(|(_, supported)| supported)
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn GroupsAccumulator>> {
+        Ok(match self.adapted(args, |inner, args| inner.create_groups_accumulator(args))? {
+            (Adapter::None, inner) => inner,
+            (adapter, inner) => Box::new(ExactGroupsAccumulator { adapter, inner }),
+        })
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        AggregateOrderSensitivity::Insensitive
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+
+    fn simplify_expr_op_literal(
+        &self,
+        function: &AggregateFunction,
+        argument: &Expr,
+        operator: Operator,
+        literal: &Expr,
+        argument_is_left: bool,
+    ) -> Result<Option<Expr>> {
+        self.inner.inner().simplify_expr_op_literal(function, argument, operator, literal, argument_is_left)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}
+
+#[derive(Debug)]
+struct ExactAccumulator {
+    adapter: Adapter,
+    inner: Box<dyn Accumulator>,
+}
+
+impl Accumulator for ExactAccumulator {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.update_batch(&self.adapter.values(values)?)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.retract_batch(&self.adapter.values(values)?)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.inner.supports_retract_batch()
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let Self { adapter, inner } = self;
+        let result = adapter.results(|state| {
+            let scalars = if state { inner.state()? } else { vec![inner.evaluate()?] };
+            scalars.iter().map(ScalarValue::to_array).collect()
+        })?;
+        ScalarValue::try_from_array(&result, 0)
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.inner.merge_batch(states)
+    }
+}
+
+struct ExactGroupsAccumulator {
+    adapter: Adapter,
+    inner: Box<dyn GroupsAccumulator>,
+}
+
+impl GroupsAccumulator for ExactGroupsAccumulator {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        filter: Option<&BooleanArray>,
+        groups: usize,
+    ) -> Result<()> {
+        self.inner.update_batch(&self.adapter.values(values)?, group_indices, filter, groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let Self { adapter, inner } = self;
+        adapter.results(|state| if state { inner.state(emit_to) } else { Ok(vec![inner.evaluate(emit_to)?]) })
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.inner.state(emit_to)
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], groups: usize) -> Result<()> {
+        self.inner.merge_batch(values, group_indices, groups)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        self.inner.convert_to_state(&self.adapter.values(values)?, filter)
+    }
+
+    fn size(&self) -> usize {
+        self.inner.size()
+    }
+}

@@ -1,0 +1,108 @@
+//! Functions of lists that DataFusion has for some kinds of them only: those of numbers take lists of lists, and fail within; those of
+//! several lists take a stored one, whose offsets are wide, beside one that is written, and fail, too, as one of several texts does.
+
+use crate::builtin::refused;
+use crate::wrapped::as_within;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
+use datafusion::prelude::SessionContext;
+use hypostyle_error::type_name::type_name;
+use std::sync::Arc;
+
+/// Functions of lists of numbers.
+const OF_NUMBERS: [&str; 10] = [
+    "array_add",
+    "array_avg",
+    "array_distance",
+    "array_normalize",
+    "array_product",
+    "array_scale",
+    "array_subtract",
+    "array_sum",
+    "cosine_distance",
+    "inner_product",
+];
+
+/// Functions of several lists.
+const OF_SEVERAL: [&str; 2] = ["array_concat", "map"];
+
+/// Functions of several texts.
+const OF_TEXTS: [&str; 1] = ["levenshtein"];
+
+pub(super) fn register(context: &SessionContext) {
+    for name in OF_NUMBERS.into_iter().chain(OF_SEVERAL).chain(OF_TEXTS) {
+        if let Ok(inner) = context.udf(name) {
+            let signature = Signature::user_defined(inner.signature().volatility);
+            context.register_udf(ScalarUDF::from(Alike { inner, signature }));
+        }
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Alike {
+    inner: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+fn element(of: &DataType) -> Option<&FieldRef> {
+    match of {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => Some(field),
+        _ => None,
+    }
+}
+
+fn has_wide(of: &DataType) -> bool {
+    matches!(of, DataType::LargeList(_)) || element(of).is_some_and(|field| has_wide(field.data_type()))
+}
+
+/// A list whose offsets are wide, and those within it.
+fn wide(of: &DataType) -> DataType {
+    match element(of) {
+        Some(field) => {
+            let within = field.as_ref().clone().with_data_type(wide(field.data_type()));
+            DataType::LargeList(Arc::new(within))
+        }
+        None => of.clone(),
+    }
+}
+
+impl ScalarUDFImpl for Alike {
+    as_within!(name, aliases, return_type, return_field_from_args);
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        if OF_NUMBERS.contains(&self.name()) {
+            let is_number = |of: &DataType| of.is_numeric() || of.is_null();
+            let other =
+                types.iter().find(|of| element(of).is_some_and(|field| !is_number(field.data_type())));
+            if let Some(other) = other {
+                return Err(refused(format!("{}() is of numbers, not of {}", self.name(), type_name(other))));
+            }
+        }
+        let widest = types.iter().any(has_wide);
+        let alike = types.iter().map(|of| match of {
+            of if of.is_string() && OF_TEXTS.contains(&self.name()) => DataType::LargeUtf8,
+            of if widest => wide(of),
+            of => of.clone(),
+        });
+        let fields: Vec<FieldRef> = alike.map(|of| Arc::new(Field::new("", of, true))).collect();
+        let coerced = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(coerced.iter().map(|field| field.data_type().clone()).collect())
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        // map() takes a constant beside a column for the only row.
+        if args.args.iter().any(|value| matches!(value, ColumnarValue::Array(_))) {
+            for value in &mut args.args {
+                *value = ColumnarValue::Array(value.to_array(args.number_rows)?);
+            }
+        }
+        self.inner.invoke_with_args(args)
+    }
+}

@@ -1,0 +1,336 @@
+//! Texts: those that are put together by a pattern.
+
+use crate::builtin::{Described, Kind, refused};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
+use datafusion::error::Result;
+use std::sync::Arc;
+
+/// What a width or a precision in a pattern may be at most.
+pub const WIDTH_MAX: usize = 1 << 20;
+
+pub(super) const FUNCTIONS: &[Described] =
+    &[Described::new(&["printf"], &[Kind::Text, Kind::Any], |_| Ok(DataType::Utf8), printed)
+        .optional(1)
+        .more()];
+
+/// A specifier of printf, as `%-8.2f`.
+struct Specifier {
+    left: bool,
+    plus: bool,
+    blank: bool,
+    zero: bool,
+    alternate: bool,
+    width: usize,
+    precision: Option<usize>,
+    kind: char,
+}
+
+impl Specifier {
+    /// Of the text behind `%`; with what is behind the specifier.
+    fn read(text: &str) -> Result<(Self, &str)> {
+        let flags = text.find(|c: char| !"-+ 0#".contains(c)).unwrap_or(text.len());
+        let (flags, rest) = text.split_at(flags);
+        let number = |text: &str| -> (Option<usize>, usize) {
+            let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+            (text[..end].parse().ok(), end)
+        };
+        let (width, end) = number(rest);
+        let rest = &rest[end..];
+        let (precision, rest) = match rest.strip_prefix('.') {
+            Some(rest) => {
+                let (precision, end) = number(rest);
+                (Some(precision.unwrap_or(0)), &rest[end..])
+            }
+            None => (None, rest),
+        };
+        let rest = rest.trim_start_matches(['l', 'h', 'z']);
+        let kind = rest.chars().next().ok_or_else(|| refused("a pattern of printf() ends behind its %"))?;
+        let width = width.unwrap_or(0);
+        if width > WIDTH_MAX || precision.is_some_and(|precision| precision > 1000) {
+            return Err(refused(format!("a width in printf() is at most {WIDTH_MAX}, a precision 1000")));
+        }
+        let has = |flag: char| flags.contains(flag);
+        let specifier = Self {
+            left: has('-'),
+            plus: has('+'),
+            blank: has(' '),
+            zero: has('0'),
+            alternate: has('#'),
+            width,
+            precision,
+            kind,
+        };
+        Ok((specifier, &rest[kind.len_utf8()..]))
+    }
+
+    fn write(&self, values: &ArrayRef, row: usize, out: &mut String) -> Result<()> {
+        let shown = match self.kind {
+            's' => {
+                let text = text_at(values, row)?;
+                match self.precision {
+                    Some(precision) => text.chars().take(precision).collect(),
+                    None => text,
+                }
+            }
+            'd' | 'i' | 'u' | 'x' | 'X' | 'o' | 'c' => {
+                let number = cast(&values.slice(row, 1), &DataType::Int64).ok();
+                let number = number.filter(|number| number.is_valid(0));
+                let number = number.ok_or_else(|| self.misfit(values))?.as_primitive::<Int64Type>().value(0);
+                let prefix = |prefix: &'static str| if self.alternate { prefix } else { "" };
+                match self.kind {
+                    'x' => format!("{}{number:x}", prefix("0x")),
+                    'X' => format!("{}{number:X}", prefix("0X")),
+                    'o' => format!("{}{number:o}", prefix("0")),
+                    'c' => {
+                        let character = u32::try_from(number).ok().and_then(char::from_u32);
+                        character.ok_or_else(|| self.misfit(values))?.to_string()
+                    }
+                    _ => self.signed(number < 0, number.unsigned_abs().to_string()),
+                }
+            }
+            'f' | 'F' | 'e' | 'E' | 'g' | 'G' => {
+                let number = cast(&values.slice(row, 1), &DataType::Float64).ok();
+                let number = number.filter(|number| number.is_valid(0));
+                let number = number.ok_or_else(|| self.misfit(values))?;
+                let number = number.as_primitive::<Float64Type>().value(0);
+                let shown = self.float(number.abs());
+                let shown = if self.kind.is_ascii_uppercase() { shown.to_ascii_uppercase() } else { shown };
+                self.signed(number.is_sign_negative() && !number.is_nan(), shown)
+            }
+            other => return Err(refused(format!("printf() has no specifier %{other}"))),
+        };
+        let missing = self.width.saturating_sub(shown.chars().count());
+        match (self.left, self.zero && !"sc".contains(self.kind)) {
+            (true, _) => {
+                out.push_str(&shown);
+                out.extend(std::iter::repeat_n(' ', missing));
+            }
+            (false, true) => {
+                let sign = shown.len() - shown.trim_start_matches(['-', '+', ' ']).len();
+                out.push_str(&shown[..sign]);
+                out.extend(std::iter::repeat_n('0', missing));
+                out.push_str(&shown[sign..]);
+            }
+            (false, false) => {
+                out.extend(std::iter::repeat_n(' ', missing));
+                out.push_str(&shown);
+            }
+        }
+        Ok(())
+    }
+
+    fn signed(&self, is_negative: bool, shown: String) -> String {
+        let sign = match (is_negative, self.plus, self.blank) {
+            (true, ..) => "-",
+            (false, true, _) => "+",
+            (false, false, true) => " ",
+            (false, false, false) => "",
+        };
+        format!("{sign}{shown}")
+    }
+
+    /// A number without its sign.
+    fn float(&self, number: f64) -> String {
+        if !number.is_finite() {
+            return if number.is_nan() { "nan".into() } else { "inf".into() };
+        }
+        let precision = self.precision.unwrap_or(6);
+        match self.kind.to_ascii_lowercase() {
+            'f' => format!("{number:.precision$}"),
+            'e' => exponential(number, precision),
+            _ => {
+                let digits = precision.max(1);
+                let exponent = exponent_of(&exponential(number, digits - 1));
+                let shown = match usize::try_from(exponent) {
+                    Ok(exponent) if exponent >= digits => exponential(number, digits - 1),
+                    Ok(exponent) => format!("{number:.*}", digits - 1 - exponent),
+                    Err(_) if exponent < -4 => exponential(number, digits - 1),
+                    Err(_) => format!("{number:.*}", digits - 1 + exponent.unsigned_abs() as usize),
+                };
+                if self.alternate { shown } else { without_zeros(&shown) }
+            }
+        }
+    }
+
+    fn misfit(&self, values: &ArrayRef) -> datafusion::error::DataFusionError {
+        let of = hypostyle_error::type_name::type_name(values.data_type());
+        refused(format!("printf(): %{} is no specifier of a {of}", self.kind))
+    }
+}
+
+/// As C writes it: the exponent has a sign and two digits at least.
+fn exponential(number: f64, precision: usize) -> String {
+    let shown = format!("{number:.precision$e}");
+    let (mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
+    let (sign, digits) = match exponent.strip_prefix('-') {
+        Some(digits) => ('-', digits),
+        None => ('+', exponent),
+    };
+    format!("{mantissa}e{sign}{digits:0>2}")
+}
+
+fn exponent_of(shown: &str) -> i32 {
+    shown.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
+}
+
+/// Without the zeros that end a fraction.
+fn without_zeros(shown: &str) -> String {
+    let (mantissa, exponent) = match shown.find('e') {
+        Some(at) => shown.split_at(at),
+        None => (shown, ""),
+    };
+    if !mantissa.contains('.') {
+        return shown.to_string();
+    }
+    format!("{}{exponent}", mantissa.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn text_at(values: &ArrayRef, row: usize) -> Result<String> {
+    let text = crate::cast::cast(&values.slice(row, 1), &Field::new("", DataType::Utf8, true), false)?;
+    Ok(text.as_string::<i32>().value(0).to_string())
+}
+
+/// What C's printf writes; NULL where an argument is.
+fn printed(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    let patterns = args[0].as_string::<i32>();
+    let print = |row: usize| -> Result<Option<String>> {
+        if args.iter().any(|values| values.is_null(row) || values.data_type().is_null()) {
+            return Ok(None);
+        }
+        let (mut out, mut rest, mut place) = (String::new(), patterns.value(row), 1);
+        while let Some((before, behind)) = rest.split_once('%') {
+            out.push_str(before);
+            if let Some(behind) = behind.strip_prefix('%') {
+                out.push('%');
+                rest = behind;
+                continue;
+            }
+            let (specifier, behind) = Specifier::read(behind)?;
+            let values = args.get(place).ok_or_else(|| refused("printf() has too few arguments"))?;
+            specifier.write(values, row, &mut out)?;
+            (place, rest) = (place + 1, behind);
+        }
+        out.push_str(rest);
+        Ok(Some(out))
+    };
+    Ok(Arc::new((0..rows).map(print).collect::<Result<StringArray>>()?))
+}
+
+/// `format` of DuckDB, with `{}`, places (`{1}`) and, of numbers, `{:.2f}`, `{:,}` and `{:05d}`; the first argument is the pattern.
+///
+/// # Errors
+/// 22023 for a pattern that has something else, or places that are not given.
+pub fn braces(arguments: &[Option<String>]) -> hypostyle_types::Result<String> {
+    use hypostyle_types::Error;
+    let wrong = |message: &str| Error::invalid_input(message).with_sqlstate("22023");
+    let pattern = arguments.first().and_then(Option::as_deref).unwrap_or_default();
+    let (mut out, mut rest, mut next) = (String::new(), pattern, 1);
+    while let Some(at) = rest.find(['{', '}']) {
+        out.push_str(&rest[..at]);
+        let behind = &rest[at + 1..];
+        if behind.starts_with(&rest[at..=at]) {
+            out.push_str(&rest[at..=at]);
+            rest = &behind[1..];
+            continue;
+        }
+        let end = behind.find('}').filter(|_| rest[at..].starts_with('{'));
+        let end = end.ok_or_else(|| wrong("a pattern of format() has a brace without the other one"))?;
+        let (place, options) = behind[..end].split_once(':').unwrap_or((&behind[..end], ""));
+        let place = match place {
+            "" => next,
+            number => number
+                .parse::<usize>()
+                .map_err(|_| wrong("a place in format() is a number"))?
+                .saturating_add(1),
+        };
+        next = place.saturating_add(1);
+        let value = arguments.get(place).ok_or_else(|| wrong("too few arguments for format()"))?;
+        out.push_str(&in_braces(value.as_deref().unwrap_or_default(), options).ok_or_else(|| {
+            wrong(&format!("format() knows {{}}, {{:.2f}}, {{:,}} and {{:05d}}, not {{:{options}}}"))
+        })?);
+        rest = &behind[end + 1..];
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn in_braces(value: &str, options: &str) -> Option<String> {
+    if options.is_empty() {
+        return Some(value.to_string());
+    }
+    let (options, kind) = match options.strip_suffix(['d', 'f', 's']) {
+        Some(rest) => (rest, options.chars().last()),
+        None => (options, None),
+    };
+    let (options, groups) = match options.strip_suffix(',') {
+        Some(rest) => (rest, true),
+        None => (options, false),
+    };
+    let (width, precision) = match options.split_once('.') {
+        Some((width, precision)) => (width, Some(precision.parse::<usize>().ok().filter(|of| *of <= 1000)?)),
+        None => (options, None),
+    };
+    let is_number = kind != Some('s') && value.parse::<f64>().is_ok();
+    let mut shown = match (kind, precision) {
+        (Some('f') | None, Some(precision)) if is_number => {
+            format!("{:.precision$}", value.parse::<f64>().ok()?)
+        }
+        (Some('f'), None) => format!("{:.6}", value.parse::<f64>().ok()?),
+        (Some('d'), None) => value.parse::<i128>().ok()?.to_string(),
+        (Some('s') | None, None) => value.to_string(),
+        _ => return None,
+    };
+    if groups {
+        let end = shown.find('.').unwrap_or(shown.len());
+        let start = usize::from(shown.starts_with('-'));
+        let mut at = end;
+        while at > start + 3 {
+            at -= 3;
+            shown.insert(at, ',');
+        }
+    }
+    if width.is_empty() {
+        return Some(shown);
+    }
+    let (fill, to_right) = match width {
+        width if width.starts_with('0') => ('0', true),
+        width if width.starts_with('<') => (' ', false),
+        width if width.starts_with('>') => (' ', true),
+        _ => (' ', is_number),
+    };
+    let width: usize =
+        width.trim_start_matches(['<', '>']).parse().ok().filter(|width| *width <= WIDTH_MAX)?;
+    let padding: String = std::iter::repeat_n(fill, width.saturating_sub(shown.chars().count())).collect();
+    Some(match (to_right, fill, shown.strip_prefix('-')) {
+        (true, '0', Some(digits)) => format!("-{padding}{digits}"),
+        (true, ..) => padding + &shown,
+        (false, ..) => shown + &padding,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::braces;
+
+    #[test]
+    fn braces_are_filled_as_in_duckdb() {
+        for (arguments, expected) in [
+            (vec!["{} x", "1"], Some("1 x")),
+            (vec!["{1} {0}", "a", "b"], Some("b a")),
+            (vec!["{{}} {}", "a"], Some("{} a")),
+            (vec!["{:.2f}", "3.14159"], Some("3.14")),
+            (vec!["{:,}", "1234567"], Some("1,234,567")),
+            (vec!["{:05d}", "-42"], Some("-0042")),
+            (vec!["{:>5}|{:<5}|", "a", "b"], Some("    a|b    |")),
+            (vec!["{}"], None),
+            (vec!["{", "a"], None),
+            (vec!["{:q}", "a"], None),
+        ] {
+            let arguments: Vec<Option<String>> =
+                arguments.iter().map(|argument| Some(argument.to_string())).collect();
+            assert_eq!(braces(&arguments).ok().as_deref(), expected, "{arguments:?}");
+        }
+    }
+}

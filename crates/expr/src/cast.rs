@@ -1,0 +1,649 @@
+//! CAST as SQL has it. Arrow's cuts 1.5 to 1, takes dates for numbers of days, makes infinity of what a FLOAT cannot hold,
+//! reads only one of the forms in which times and intervals are written, and knows no UUIDs and no JSON; these casts, in plans and of
+//! new rows, are made here, also where they are those of elements and fields.
+
+use crate::time_zone::in_zones;
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
+    Float64Array, IntervalMonthDayNanoArray, LargeBinaryArray, LargeListArray, StringArray, StringViewArray,
+    StructArray, Time64MicrosecondArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::kernels::zip::zip;
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::{
+    DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
+use arrow::error::ArrowError;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::expr::{Cast, ScalarFunction, TryCast};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use hypostyle_error::type_name::type_name;
+use hypostyle_sql::interval_text;
+use hypostyle_sql::literal::hexadecimal;
+use hypostyle_sql::text_list::split_elements;
+use hypostyle_types::{DAY_MICROSECONDS, Error, IntervalText, LogicalType, check_json_text, parse_uuid};
+use std::borrow::Cow;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Casts that are not Arrow's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Special {
+    /// Of numbers with a fraction to whole ones: DECIMALs to the nearest, halves away from zero; floating-point numbers to
+    /// the nearest, halves to the even one (as in PostgreSQL and DuckDB).
+    Rounded,
+    /// Of DECIMALs with more digits than a DOUBLE has to the nearest one: Arrow rounds them twice.
+    Nearest,
+    /// Of DOUBLE to FLOAT, which must not become infinite.
+    Narrowed,
+    /// Of text to a time or a DECIMAL, in PostgreSQL's forms too.
+    Read,
+    /// Of text to an interval.
+    Interval,
+    /// Of text to a time of day, which ends before midnight.
+    Time,
+    /// Of text to a UUID, which is text in plans and bytes within other types.
+    Uuid,
+    /// Of a UUID's bytes to text.
+    UuidText,
+    /// Of points in time and times of day to text, as PostgreSQL writes them (ISO 8601 with a space).
+    TimeText,
+    /// Of intervals to text, as PostgreSQL writes them.
+    IntervalText,
+    /// Of text to JSON, which is text that is valid.
+    Json,
+    /// Of text to a list, in PostgreSQL's form or DuckDB's.
+    Listed,
+    /// Of text to a BLOB: pairs of hexadecimal digits after `\x`, as PostgreSQL writes them, or its own bytes.
+    Bytes,
+    /// Of lists and structures with other elements and fields.
+    Nested,
+    /// Between points in time and numbers.
+    Refused,
+}
+
+fn special(from: &DataType, to: &Field) -> Option<Special> {
+    let is_time = |of: &DataType| {
+        matches!(
+            of,
+            DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(..)
+                | DataType::Interval(_)
+        )
+    };
+    let is_number = |of: &DataType| of.is_numeric() || *of == DataType::Boolean;
+    let is_list = |of: &DataType| {
+        matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..))
+    };
+    if from.is_string() && !to.metadata().is_empty() {
+        match LogicalType::from_arrow(to) {
+            Ok(LogicalType::Uuid) => return Some(Special::Uuid),
+            Ok(LogicalType::Json) => return Some(Special::Json),
+            _ => {}
+        }
+    }
+    match (from, to.data_type()) {
+        (DataType::Float32 | DataType::Float64, to) if to.is_integer() => Some(Special::Rounded),
+        (from, to) if from.is_decimal() && to.is_integer() => Some(Special::Rounded),
+        (DataType::Float64, DataType::Float32) => Some(Special::Narrowed),
+        (DataType::Decimal128(EXACT_DIGITS.., _), DataType::Float64) => Some(Special::Nearest),
+        (from, DataType::Timestamp(..) | DataType::Date32) if from.is_string() => Some(Special::Read),
+        (from, DataType::Interval(IntervalUnit::MonthDayNano)) if from.is_string() => Some(Special::Interval),
+        (from, to) if from.is_string() && to.is_decimal() => Some(Special::Read),
+        (from, to) if from.is_string() && is_list(to) => Some(Special::Listed),
+        (from, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if from.is_string() => {
+            Some(Special::Bytes)
+        }
+        (from, DataType::Time64(TimeUnit::Microsecond)) if from.is_string() => Some(Special::Time),
+        (from, DataType::FixedSizeBinary(16)) if from.is_string() => Some(Special::Uuid),
+        (DataType::FixedSizeBinary(16), to) if to.is_string() => Some(Special::UuidText),
+        (DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_), to) if to.is_string() => {
+            Some(Special::TimeText)
+        }
+        (DataType::Interval(_) | DataType::Duration(_), to) if to.is_string() => Some(Special::IntervalText),
+        (from, to) if is_time(from) && is_number(to) || is_number(from) && is_time(to) => {
+            Some(Special::Refused)
+        }
+        (from, to) if from != to && is_list(from) && is_list(to) => Some(Special::Nested),
+        (DataType::Struct(own), DataType::Struct(wanted)) if own != wanted && own.len() == wanted.len() => {
+            Some(Special::Nested)
+        }
+        _ => None,
+    }
+}
+
+/// A DECIMAL of so many digits may be one that a DOUBLE does not have.
+const EXACT_DIGITS: u8 = 16;
+
+/// Of text that is read as a DECIMAL: beyond it are only zero and what no DECIMAL holds.
+const EXPONENT_MAX: i32 = 200;
+const FRACTION_DIGITS_MAX: usize = 76;
+
+type ArrowResult<T> = std::result::Result<T, ArrowError>;
+
+/// The values in another type; `safe` makes NULLs of those that it does not have.
+///
+/// # Errors
+/// `CastError` or `ParseError` for a value that the type does not have, `ExternalError` for types that are not cast.
+pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
+    let (options, wanted) = (CastOptions { safe, ..CastOptions::default() }, to.data_type());
+    if let DataType::Dictionary(_, plain) = values.data_type() {
+        return cast(&arrow::compute::cast(values, plain)?, to, safe);
+    }
+    match special(values.data_type(), to) {
+        None => cast_with_options(values, wanted, &options),
+        Some(Special::Rounded) => cast_with_options(&rounded(values)?, wanted, &options),
+        Some(Special::Narrowed) => narrowed(values, safe),
+        Some(Special::Nearest) => nearest(values),
+        Some(Special::Refused) => Err(external(cannot_cast(values.data_type(), wanted))),
+        Some(Special::Nested) => nested(values, to, safe),
+        Some(Special::Uuid) => uuids(values, wanted, safe),
+        Some(Special::UuidText) => {
+            let text = values.as_fixed_size_binary().iter().map(|bytes| {
+                bytes.and_then(|bytes| Uuid::from_slice(bytes).ok()).map(|uuid| uuid.hyphenated().to_string())
+            });
+            cast_with_options(&text.collect::<StringViewArray>(), wanted, &options)
+        }
+        Some(Special::Listed) => listed(values, wanted, safe),
+        Some(Special::Bytes) => {
+            let bytes = parsed(values, safe, bytes_of)?;
+            arrow::compute::cast(&bytes.into_iter().collect::<LargeBinaryArray>(), wanted)
+        }
+        Some(Special::TimeText) => arrow::compute::cast(&time_texts(values)?, wanted),
+        Some(Special::IntervalText) => arrow::compute::cast(&interval_texts(values)?, wanted),
+        Some(Special::Json) => json(values, wanted, safe),
+        Some(Special::Interval) => {
+            let intervals = parsed(values, safe, interval_text::read)?;
+            Ok(Arc::new(intervals.into_iter().collect::<IntervalMonthDayNanoArray>()))
+        }
+        Some(Special::Time) => {
+            let times = cast_with_options(values, wanted, &options)?;
+            times_of_day(times.as_primitive(), safe)
+        }
+        Some(Special::Read) => {
+            let strict = CastOptions { safe: false, ..CastOptions::default() };
+            let values = &without_zones(values, wanted)?;
+            // Most texts are in the form that Arrow reads.
+            cast_with_options(values, wanted, &strict).or_else(|_| {
+                if let DataType::Timestamp(_, Some(zone)) = wanted {
+                    return zoned(values, wanted, zone, &options);
+                }
+                let read = match wanted {
+                    wanted if wanted.is_decimal() => decimal_text,
+                    _ => time_text,
+                };
+                let text: StringArray =
+                    texts(values)?.as_string_view().iter().map(|text| text.map(read)).collect();
+                cast_with_options(&text, wanted, &options)
+            })
+        }
+    }
+}
+
+/// Texts as points in time; those that name no zone are of this one, also where its clocks leave an hour out or show it twice.
+fn zoned(
+    values: &ArrayRef,
+    wanted: &DataType,
+    zone: &str,
+    options: &CastOptions<'_>,
+) -> ArrowResult<ArrayRef> {
+    let texts = texts(values)?;
+    let texts: StringArray = texts.as_string_view().iter().map(|text| text.map(time_text)).collect();
+    let local: BooleanArray = texts.iter().map(|text| text.map(|text| !names_zone(text))).collect();
+    let only = |local: bool| -> StringArray {
+        texts.iter().map(|text| text.filter(|text| names_zone(text) != local)).collect()
+    };
+    let unit = match wanted {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => TimeUnit::Nanosecond,
+        _ => TimeUnit::Microsecond,
+    };
+    let clocks = cast_with_options(&only(true), &DataType::Timestamp(unit, None), options)?;
+    let moments =
+        in_zones(&clocks, |_| Some(zone)).map_err(|error| ArrowError::ExternalError(error.into()))?;
+    let moments = arrow::compute::cast(&moments, wanted)?;
+    zip(&local, &moments, &cast_with_options(&only(false), wanted, options)?)
+}
+
+/// Texts of what clocks show, or of days, without the zones or offsets that they may name, which say nothing of these, as in PostgreSQL.
+fn without_zones(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
+    if matches!(wanted, DataType::Timestamp(_, Some(_))) || wanted.is_decimal() {
+        return Ok(values.clone());
+    }
+    let texts = texts(values)?;
+    let texts = texts.as_string_view();
+    if !texts.iter().flatten().any(names_zone) {
+        return Ok(values.clone());
+    }
+    let without = texts.iter().map(|text| text.map(without_zone));
+    Ok(Arc::new(without.collect::<StringViewArray>()))
+}
+
+fn without_zone(text: &str) -> &str {
+    let Some(behind) = text.find(':') else { return text.trim_end().trim_end_matches(['Z', 'z']) };
+    let zone = text[behind..].find(|c: char| !c.is_ascii_digit() && !matches!(c, ':' | '.' | ' '));
+    let Some(zone) = zone else { return text };
+    let (time, zone) = text.split_at(behind + zone);
+    let is_zone = !["AM", "PM", "BC", "AD"].iter().any(|other| zone.trim().eq_ignore_ascii_case(other));
+    if is_zone { time.trim_end() } else { text }
+}
+
+/// Whether a zone or an offset is behind the time, as in `2020-01-01 00:00+01`.
+fn names_zone(text: &str) -> bool {
+    let behind = text.split_once(':').map_or(text, |(_, behind)| behind);
+    let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b' ');
+    match text.contains(':') {
+        true => !behind.bytes().all(is_time),
+        false => behind.ends_with(|last: char| last.is_ascii_alphabetic()),
+    }
+}
+
+/// Intervals, and differences of points in time, in PostgreSQL's style: `1 day 02:00:00`.
+///
+/// # Errors
+/// `CastError` for values that are neither.
+pub fn interval_texts(values: &dyn Array) -> std::result::Result<StringViewArray, ArrowError> {
+    if let DataType::Duration(unit) = values.data_type() {
+        let second = match unit {
+            TimeUnit::Second => 1,
+            TimeUnit::Millisecond => 1_000,
+            TimeUnit::Microsecond => 1_000_000,
+            TimeUnit::Nanosecond => 1_000_000_000,
+        };
+        let day = DAY_MICROSECONDS / 1_000_000 * second;
+        let ticks = arrow::compute::cast(values, &DataType::Int64)?;
+        let text = |ticks: i64| IntervalText {
+            months: 0,
+            days: i32::try_from(ticks / day).unwrap_or(if ticks < 0 { i32::MIN } else { i32::MAX }),
+            nanoseconds: ticks % day * (1_000_000_000 / second),
+        };
+        let ticks = ticks.as_primitive::<Int64Type>().iter();
+        return Ok(ticks.map(|ticks| ticks.map(|ticks| text(ticks).to_string())).collect());
+    }
+    let intervals = arrow::compute::cast(values, &DataType::Interval(IntervalUnit::MonthDayNano))?;
+    let text = |IntervalMonthDayNano { months, days, nanoseconds }| {
+        IntervalText { months, days, nanoseconds }.to_string()
+    };
+    Ok(intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| value.map(text)).collect())
+}
+
+/// A number with an exponent, as 1.5e2, without it; anything else as it is.
+fn decimal_text(text: &str) -> Cow<'_, str> {
+    let split = || {
+        let (mantissa, exponent) = text.trim().split_once(['e', 'E'])?;
+        let exponent: i32 = exponent.parse().ok().filter(|exponent: &i32| exponent.abs() <= EXPONENT_MAX)?;
+        let (sign, digits) = match mantissa.strip_prefix(['-', '+']) {
+            Some(digits) => (&mantissa[..1], digits),
+            None => ("", mantissa),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let digits = format!("{whole}{fraction}");
+        (!digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
+            .then(|| (sign, digits, whole.len() as i32 + exponent))
+    };
+    let Some((sign, digits, point)) = split() else { return Cow::Borrowed(text) };
+    let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
+    let digits = format!("{}{digits}{}", zeros(1 - point), zeros(point - digits.len() as i32));
+    let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or_default().max(1));
+    // More are neither stored nor read, and none of them decides how the others are rounded.
+    let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
+    Cow::Owned(format!("{sign}{whole}.{fraction}"))
+}
+
+fn external(error: Error) -> ArrowError {
+    ArrowError::ExternalError(Box::new(error))
+}
+
+fn texts(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    arrow::compute::cast(values, &DataType::Utf8View)
+}
+
+fn bytes_of(text: &str) -> hypostyle_types::Result<Vec<u8>> {
+    let Some(digits) = hexadecimal(text)? else { return Ok(text.as_bytes().to_vec()) };
+    let value = |digit: u8| (digit as char).to_digit(16).unwrap_or_default() as u8;
+    Ok(digits.as_bytes().chunks(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect())
+}
+
+fn listed(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
+    let (DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _)) =
+        wanted
+    else {
+        return arrow::compute::cast(values, wanted);
+    };
+    let elements_of = |text: &str| {
+        split_elements(text).ok_or_else(|| {
+            Error::invalid_input(format!("'{text}' is no list; write it as {{1,2}} or [1, 2]"))
+                .with_sqlstate("22P02")
+        })
+    };
+    let lists = parsed(values, safe, elements_of)?;
+    let nulls: NullBuffer = lists.iter().map(Option::is_some).collect();
+    let offsets = OffsetBuffer::from_lengths(lists.iter().map(|list| list.as_ref().map_or(0, Vec::len)));
+    let elements: ArrayRef = Arc::new(lists.into_iter().flatten().flatten().collect::<StringArray>());
+    let elements = cast(&elements, element, safe)?;
+    let lists = LargeListArray::try_new(element.clone(), offsets, elements, Some(nulls))?;
+    cast_with_options(&lists, wanted, &CastOptions { safe, ..CastOptions::default() })
+}
+
+fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {
+    let options = FormatOptions::new()
+        .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
+        .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%::z"))
+        .with_time_format(Some("%H:%M:%S%.f"));
+    let formatter = ArrayFormatter::try_new(values.as_ref(), &options)?;
+    let has_zone = matches!(values.data_type(), DataType::Timestamp(_, Some(_)));
+    let text = |row| {
+        let text = formatter.value(row).try_to_string()?;
+        let zone = text.rfind(['+', '-']).filter(|_| has_zone).unwrap_or(text.len());
+        let (time, zone) = text.split_at(zone);
+        let time = if time.contains('.') { time.trim_end_matches('0') } else { time };
+        // Seconds are of the time before there were zones.
+        let zone = zone.strip_suffix(":00").unwrap_or(zone);
+        Ok(format!("{time}{}", zone.strip_suffix(":00").unwrap_or(zone)))
+    };
+    (0..values.len()).map(|row| values.is_valid(row).then(|| text(row)).transpose()).collect()
+}
+
+/// Each text as something else, or NULL where it is none and that is `safe`.
+fn parsed<T>(
+    values: &ArrayRef,
+    safe: bool,
+    parse: impl Fn(&str) -> hypostyle_types::Result<T>,
+) -> ArrowResult<Vec<Option<T>>> {
+    let parse = |text: Option<&str>| match text.map(&parse) {
+        None => Ok(None),
+        Some(Err(_)) if safe => Ok(None),
+        Some(parsed) => parsed.map(Some).map_err(external),
+    };
+    texts(values)?.as_string_view().iter().map(parse).collect()
+}
+
+fn uuids(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
+    let uuids = parsed(values, safe, parse_uuid)?.into_iter();
+    if *wanted == DataType::FixedSizeBinary(16) {
+        let uuids = uuids.map(|uuid| uuid.map(Uuid::into_bytes));
+        return Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(uuids, 16)?));
+    }
+    let text = uuids.map(|uuid| uuid.map(|uuid| uuid.hyphenated().to_string()));
+    arrow::compute::cast(&text.collect::<StringViewArray>(), wanted)
+}
+
+fn json(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRef> {
+    let valid = |text: &str| check_json_text(text).map(|()| text.to_string());
+    let text: StringViewArray = parsed(values, safe, valid)?.into_iter().collect();
+    arrow::compute::cast(&text, wanted)
+}
+
+/// Arrow reads a sixtieth second, which may be the next day's.
+fn times_of_day(times: &Time64MicrosecondArray, safe: bool) -> ArrowResult<ArrayRef> {
+    let check = |time: Option<i64>| match time {
+        Some(DAY_MICROSECONDS..) if safe => Ok(None),
+        Some(DAY_MICROSECONDS..) => {
+            let error = Error::invalid_input("a TIME ends before 24:00:00").with_sqlstate("22008");
+            Err(external(error))
+        }
+        other => Ok(other),
+    };
+    let times: Time64MicrosecondArray = times.iter().map(check).collect::<ArrowResult<_>>()?;
+    Ok(Arc::new(times))
+}
+
+fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
+    let narrow = |value: f64| match value as f32 {
+        narrow if narrow.is_infinite() && value.is_finite() => {
+            let error = Error::invalid_input(format!("{value:e} is out of range of FLOAT"));
+            if safe { Ok(None) } else { Err(external(error.with_sqlstate("22003"))) }
+        }
+        narrow => Ok(Some(narrow)),
+    };
+    let values = values.as_primitive::<Float64Type>().iter();
+    let values: Float32Array =
+        values.map(|value| value.map_or(Ok(None), narrow)).collect::<ArrowResult<_>>()?;
+    Ok(Arc::new(values))
+}
+
+fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    // A quotient of two numbers that DOUBLEs have is rounded once.
+    const WHOLE_MAX: u128 = 1 << 53;
+    const SCALE_MAX: i8 = 22;
+    let decimals = values.as_primitive::<Decimal128Type>();
+    let doubles = arrow::compute::cast(values, &DataType::Float64)?;
+    let has_few = |value: i128| decimals.scale() <= SCALE_MAX && value.unsigned_abs() <= WHOLE_MAX;
+    if decimals.iter().flatten().all(has_few) {
+        return Ok(doubles);
+    }
+    let doubles = doubles.as_primitive::<Float64Type>().iter().zip(decimals).enumerate();
+    let doubles = doubles.map(|(row, (double, decimal))| match decimal {
+        Some(decimal) if !has_few(decimal) => decimals.value_as_string(row).parse().ok().or(double),
+        _ => double,
+    });
+    Ok(Arc::new(doubles.collect::<Float64Array>()))
+}
+
+/// Lists and structures with their elements and fields cast.
+fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
+    match (values.data_type(), to.data_type()) {
+        (DataType::Struct(_), DataType::Struct(fields)) => {
+            let own = values.as_struct();
+            // By their names, if those are the same; else by their places, as of rows without names.
+            let by_name: Option<Vec<&ArrayRef>> =
+                fields.iter().map(|field| own.column_by_name(field.name())).collect();
+            let given = by_name.unwrap_or_else(|| own.columns().iter().collect());
+            let columns = given.into_iter().zip(fields).map(|(values, field)| cast(values, field, safe));
+            let columns = columns.collect::<ArrowResult<_>>()?;
+            Ok(Arc::new(StructArray::try_new_with_length(
+                fields.clone(),
+                columns,
+                own.nulls().cloned(),
+                own.len(),
+            )?))
+        }
+        (DataType::FixedSizeList(_, own), DataType::FixedSizeList(element, length)) if own == length => {
+            let list = values.as_fixed_size_list();
+            let elements = cast(list.values(), element, safe)?;
+            Ok(Arc::new(FixedSizeListArray::try_new(
+                element.clone(),
+                *length,
+                elements,
+                list.nulls().cloned(),
+            )?))
+        }
+        (
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _),
+            DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
+        ) => {
+            let list = arrow::compute::cast(values, &DataType::LargeList(item.clone()))?;
+            let list = list.as_list::<i64>();
+            let elements = cast(list.values(), element, safe)?;
+            let list = LargeListArray::try_new(
+                element.clone(),
+                list.offsets().clone(),
+                elements,
+                list.nulls().cloned(),
+            )?;
+            let options = CastOptions { safe, ..CastOptions::default() };
+            cast_with_options(&list, to.data_type(), &options)
+        }
+        (_, wanted) => arrow::compute::cast(values, wanted),
+    }
+}
+
+fn rounded(values: &ArrayRef) -> ArrowResult<ArrayRef> {
+    match values.data_type() {
+        DataType::Float32 => {
+            let values = values.as_primitive::<Float32Type>();
+            Ok(Arc::new(values.unary::<_, Float32Type>(f32::round_ties_even)))
+        }
+        DataType::Float64 => {
+            let values = values.as_primitive::<Float64Type>();
+            Ok(Arc::new(values.unary::<_, Float64Type>(f64::round_ties_even)))
+        }
+        DataType::Decimal256(precision, 1..) => {
+            arrow::compute::cast(values, &DataType::Decimal256(*precision, 0))
+        }
+        DataType::Decimal32(precision, 1..)
+        | DataType::Decimal64(precision, 1..)
+        | DataType::Decimal128(precision, 1..) => {
+            arrow::compute::cast(values, &DataType::Decimal128(*precision, 0))
+        }
+        _ => Ok(values.clone()),
+    }
+}
+
+fn cannot_cast(from: &DataType, to: &DataType) -> Error {
+    let hint = match (from, to) {
+        (DataType::Date32 | DataType::Date64 | DataType::Timestamp(..), to) if to.is_numeric() => {
+            "; write EXTRACT(EPOCH FROM …), or subtract two of them"
+        }
+        (from, DataType::Timestamp(..)) if from.is_numeric() => "; write to_timestamp(seconds)",
+        _ => "",
+    };
+    Error::invalid_input(format!("cannot cast {} to {}{hint}", type_name(from), type_name(to)))
+        .with_sqlstate("42846")
+}
+
+/// A point in time with seconds, which may be left out.
+fn time_text(text: &str) -> Cow<'_, str> {
+    let text = text.trim();
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let Some((before, after)) = text.split_once(':') else { return text.into() };
+    let minutes = digits(after);
+    let hours = before.bytes().rev().take_while(u8::is_ascii_digit).count();
+    if minutes != 2 || !(1..=2).contains(&hours) || after[minutes..].starts_with([':', '.']) {
+        return text.into();
+    }
+    let (date, hour) = before.split_at(before.len() - hours);
+    format!("{date}{hour:0>2}:{}:00{}", &after[..minutes], &after[minutes..]).into()
+}
+
+/// A value in another type.
+///
+/// # Errors
+/// As [`cast`].
+pub fn cast_scalar(value: &ScalarValue, to: &Field) -> Result<ScalarValue> {
+    match special(&value.data_type(), to) {
+        None => value.cast_to(to.data_type()),
+        Some(_) => only_value(&cast(&value.to_array()?, to, false)?),
+    }
+}
+
+/// The value of an array of one; a list with what its field says of the elements, which DataFusion drops.
+fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
+    Ok(match values.data_type() {
+        DataType::List(_) => ScalarValue::List(Arc::new(values.as_list().clone())),
+        DataType::LargeList(_) => ScalarValue::LargeList(Arc::new(values.as_list().clone())),
+        DataType::FixedSizeList(..) => {
+            ScalarValue::FixedSizeList(Arc::new(values.as_fixed_size_list().clone()))
+        }
+        _ => ScalarValue::try_from_array(values, 0)?,
+    })
+}
+
+/// Casts that are not Arrow's, after the types are coerced; of literals at once.
+///
+/// # Errors
+/// `InvalidInput` (42846) for types that are not cast.
+pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let (expr, field, safe) = match &expression {
+        Expr::Cast(Cast { expr, field }) => (expr, field, false),
+        Expr::TryCast(TryCast { expr, field }) => (expr, field, true),
+        _ => return Ok(Transformed::no(expression)),
+    };
+    // An expression whose type cannot be told is one that planning refuses.
+    let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
+    match special(&from, field) {
+        // Where the optimizer moves a cast to what it is compared with, what cannot be cast is a value, too.
+        None if safe && from != *field.data_type() => {}
+        None => return Ok(Transformed::no(expression)),
+        Some(Special::Refused) => {
+            return Err(DataFusionError::External(Box::new(cannot_cast(&from, field.data_type()))));
+        }
+        Some(_) => {}
+    }
+    if let Expr::Literal(value, metadata) = expr.as_ref()
+        && field.metadata().is_empty()
+        && let Ok(value) = cast_scalar(value, field)
+    {
+        return Ok(Transformed::yes(Expr::Literal(value, metadata.clone())));
+    }
+    let signature = Signature::any(1, Volatility::Immutable);
+    let function = ScalarUDF::from(SqlCast { field: field.clone(), safe, signature });
+    let call = ScalarFunction::new_udf(Arc::new(function), vec![expr.as_ref().clone()]);
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SqlCast {
+    field: FieldRef,
+    safe: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for SqlCast {
+    fn name(&self) -> &str {
+        if self.safe { "try_cast" } else { "cast" }
+    }
+
+    /// Not its operand's, which may be there, too.
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        match args {
+            [of] => Ok(format!("{}({} AS {})", self.name(), of.schema_name(), self.field.data_type())),
+            _ => Err(plan_datafusion_err!("a cast is of one value")),
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.field.data_type().clone())
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let nullable = self.safe || args.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(self.field.as_ref().clone().with_name(self.name()).with_nullable(nullable)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let to = self.field.as_ref();
+        match args.args.as_slice() {
+            [ColumnarValue::Array(values)] => Ok(ColumnarValue::Array(cast(values, to, self.safe)?)),
+            [ColumnarValue::Scalar(value)] => {
+                let value = cast(&value.to_array()?, to, self.safe)?;
+                Ok(ColumnarValue::Scalar(only_value(&value)?))
+            }
+            _ => Err(plan_datafusion_err!("a cast is of one value")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_text;
+
+    #[test]
+    fn seconds_may_be_left_out() {
+        for (text, with_seconds) in [
+            ("2020-01-02 10:30", "2020-01-02 10:30:00"),
+            (" 2020-01-02T9:30+02:00 ", "2020-01-02T09:30:00+02:00"),
+            ("2020-01-02 10:30:05", "2020-01-02 10:30:05"),
+            ("2020-01-02 10:30 Europe/Amsterdam", "2020-01-02 10:30:00 Europe/Amsterdam"),
+            ("2020-01-02", "2020-01-02"),
+            ("10:3", "10:3"),
+            ("é:30", "é:30"),
+        ] {
+            assert_eq!(time_text(text), with_seconds);
+        }
+    }
+}

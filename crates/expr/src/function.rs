@@ -1,0 +1,416 @@
+//! Functions as users of PostgreSQL and DuckDB know them: DataFusion's by further names, and for further types.
+
+use crate::time_zone::in_zones;
+use crate::wrapped::{as_within, equal_by};
+use arrow::array::{ArrayRef, AsArray, TimestampMicrosecondArray};
+use arrow::compute::cast;
+use arrow::compute::kernels::length::length;
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit, TimestampMicrosecondType};
+use chrono::{DateTime, Datelike, NaiveDate, Weekday};
+use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{ScalarValue, exec_datafusion_err, internal_err, plan_err};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    TypeSignature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+use hypostyle_types::LogicalType;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+const SCALAR: [(&str, &[&str]); 9] = [
+    ("octet_length", &["strlen"]),
+    ("make_array", &["list_value", "list_pack"]),
+    ("starts_with", &["prefix"]),
+    ("ends_with", &["suffix"]),
+    ("signum", &["sign"]),
+    ("string_to_array", &["string_split", "str_split"]),
+    ("regexp_like", &["regexp_matches"]),
+    ("date_part", &["datepart"]),
+    ("uuid", &["gen_random_uuid"]),
+];
+
+const AGGREGATE: [(&str, &[&str]); 6] = [
+    ("array_agg", &["list"]),
+    ("first_value", &["first"]),
+    ("last_value", &["last"]),
+    ("var", &["variance"]),
+    ("approx_distinct", &["approx_count_distinct"]),
+    ("approx_percentile_cont", &["approx_quantile"]),
+];
+
+/// Registers the names, for the functions that there are, and functions in the place of DataFusion's.
+pub fn register(context: &SessionContext, clock: &Arc<Clock>) {
+    context.register_udf(ScalarUDF::from(OctetLength::new()));
+    if let Ok(inner) = context.udf("date_trunc") {
+        context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
+    }
+    if let Ok(inner) = context.udf("coalesce") {
+        context.register_udf(ScalarUDF::from(Coalesce { inner }));
+    }
+    for (given, name, aliases) in GIVEN {
+        let aliases = aliases.iter().map(ToString::to_string).collect();
+        let signature = Signature::nullary(Volatility::Stable);
+        context.register_udf(ScalarUDF::from(Now { given, name, aliases, clock: clock.clone(), signature }));
+    }
+    for name in SERIES {
+        if let Some(inner) = context.state().table_functions().get(name) {
+            context.register_udtf(name, Arc::new(Series { inner: inner.function().clone() }));
+        }
+    }
+    for name in COUNTING {
+        if let Ok(inner) = context.udf(name) {
+            context.register_udf(ScalarUDF::from(Counting { inner }));
+        }
+    }
+    for (name, aliases) in SCALAR {
+        if let Ok(function) = context.udf(name) {
+            context.register_udf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
+        }
+    }
+    for (name, aliases) in AGGREGATE {
+        if let Ok(function) = context.udaf(name) {
+            context.register_udaf(function.as_ref().clone().with_aliases(aliases.iter().copied()));
+        }
+    }
+}
+
+/// Functions that count and are unsigned in DataFusion, where a difference of two may be out of range, and whose results PostgreSQL's
+/// clients take for decimals.
+const COUNTING: [&str; 4] = ["array_length", "array_position", "array_ndims", "cardinality"];
+
+/// One of [`COUNTING`], as BIGINT.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Counting {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Counting {
+    as_within!(name, aliases, signature, coerce_types);
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let own = Arc::new(Field::new(self.name(), self.inner.return_type(&types)?, true));
+        let counted = self.inner.invoke_with_args(ScalarFunctionArgs { return_field: own, ..args })?;
+        counted.cast_to(&DataType::Int64, None)
+    }
+}
+
+/// coalesce(), which in DataFusion takes no text beside points in time, as in `coalesce(shipped, '1970-01-01')`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Coalesce {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Coalesce {
+    as_within!(name, signature, return_type, return_field_from_args);
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let Some(time) = types.iter().find(|of| of.is_temporal()) else {
+            return self.inner.coerce_types(types);
+        };
+        let types: Vec<DataType> =
+            types.iter().map(|of| if of.is_string() { time.clone() } else { of.clone() }).collect();
+        self.inner.coerce_types(&types)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, context)
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.inner.invoke_with_args(args)
+    }
+}
+
+/// The bytes of a text, or of a BLOB, which DataFusion's does not take.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OctetLength {
+    signature: Signature,
+}
+
+impl OctetLength {
+    fn new() -> Self {
+        let of = |given| TypeSignature::Exact(vec![given]);
+        let kinds = vec![of(DataType::Utf8View), of(DataType::LargeBinary), TypeSignature::String(1)];
+        Self { signature: Signature::one_of(kinds, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for OctetLength {
+    fn name(&self) -> &str {
+        "octet_length"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let values = args.args[0].to_array(args.number_rows)?;
+        let bytes = length(cast(&values, &DataType::LargeBinary)?.as_ref())?;
+        Ok(ColumnarValue::Array(cast(&bytes, &DataType::Int64)?))
+    }
+}
+
+/// When the explicit transaction of a session began, for its statement that runs.
+#[derive(Debug)]
+pub struct Clock(AtomicI64);
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self(AtomicI64::new(i64::MIN))
+    }
+}
+
+impl Clock {
+    /// Microseconds since 1970; `None` for a statement that is a transaction of its own.
+    pub fn set(&self, begun: Option<i64>) {
+        self.0.store(begun.unwrap_or(i64::MIN), Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Option<i64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|begun| *begun != i64::MIN)
+    }
+}
+
+/// What a point in time is called that a statement is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Given {
+    /// When the transaction began.
+    Transaction,
+    /// When the statement began.
+    Statement,
+    /// The day on which the transaction began, in the session's zone.
+    Day,
+}
+
+const GIVEN: [(Given, &str, &[&str]); 3] = [
+    (Given::Transaction, "now", &["current_timestamp", "transaction_timestamp", "get_current_timestamp"]),
+    (Given::Statement, "statement_timestamp", &["clock_timestamp"]),
+    (Given::Day, "current_date", &["today"]),
+];
+
+/// A point in time that a statement is given, in microseconds, as columns have it; DataFusion's are nanoseconds, and make nanoseconds
+/// of what they are put beside, and each statement's own, where a transaction has one.
+#[derive(Debug)]
+struct Now {
+    given: Given,
+    name: &'static str,
+    aliases: Vec<String>,
+    clock: Arc<Clock>,
+    signature: Signature,
+}
+
+// The clock is the session's.
+equal_by!(Now: given);
+
+impl ScalarUDFImpl for Now {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(match self.given {
+            Given::Day => DataType::Date32,
+            _ => LogicalType::timestamp_with_time_zone().arrow_type(),
+        })
+    }
+
+    fn return_field_from_args(&self, _: ReturnFieldArgs) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&[])?, false)))
+    }
+
+    fn simplify(&self, arguments: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        let Some(started) = context.query_execution_start_time() else {
+            return Ok(ExprSimplifyResult::Original(arguments));
+        };
+        let begun = self.clock.get().filter(|_| self.given != Given::Statement);
+        let moment = begun.unwrap_or_else(|| started.timestamp_micros());
+        let moment = ScalarValue::TimestampMicrosecond(Some(moment), Some("UTC".into()));
+        let moment = match self.given {
+            Given::Day => {
+                let zone = context.config_options().execution.time_zone.clone();
+                let zone = zone.as_deref().unwrap_or("UTC");
+                let clocks = in_zones(&moment.to_array()?, |_| Some(zone))?;
+                ScalarValue::try_from_array(&cast(&clocks, &DataType::Date32)?, 0)?
+            }
+            _ => moment,
+        };
+        Ok(ExprSimplifyResult::Simplified(Expr::Literal(moment, None)))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        internal_err!("{}() was not made a constant", self.name)
+    }
+}
+
+const SERIES: [&str; 2] = ["generate_series", "range"];
+
+/// One of [`SERIES`], of points in time in any unit.
+#[derive(Debug)]
+struct Series {
+    inner: Arc<dyn TableFunctionImpl>,
+}
+
+impl TableFunctionImpl for Series {
+    fn call_with_args(&self, args: TableFunctionArgs) -> Result<Arc<dyn TableProvider>> {
+        let in_nanoseconds = |expr: &Expr| match expr {
+            Expr::Literal(value, metadata) => match value.data_type() {
+                DataType::Timestamp(_, zone) => {
+                    let value = value.cast_to(&DataType::Timestamp(TimeUnit::Nanosecond, zone))?;
+                    Ok(Expr::Literal(value, metadata.clone()))
+                }
+                _ => Ok(expr.clone()),
+            },
+            other => Ok(other.clone()),
+        };
+        let exprs: Vec<Expr> = args.exprs().iter().map(in_nanoseconds).collect::<Result<_>>()?;
+        self.inner.call_with_args(TableFunctionArgs::new(&exprs, args.session()))
+    }
+}
+
+/// DataFusion's, which takes a date for nanoseconds, and rounds constants before 1970 up.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct DateTrunc {
+    inner: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl DateTrunc {
+    fn over(inner: Arc<ScalarUDF>) -> Self {
+        Self { inner, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for DateTrunc {
+    as_within!(name, aliases);
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let [precision, of] = types else {
+            return plan_err!("date_trunc() takes a precision, as 'month', and a point in time");
+        };
+        let of = match of {
+            DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_) => of.clone(),
+            DataType::Date32 | DataType::Date64 | DataType::Null => {
+                DataType::Timestamp(TimeUnit::Microsecond, None)
+            }
+            of if of.is_string() => DataType::Timestamp(TimeUnit::Microsecond, None),
+            of => return plan_err!("date_trunc() of {of}: a point in time was expected"),
+        };
+        let precision = if precision.is_string() { precision.clone() } else { DataType::Utf8 };
+        Ok(vec![precision, of])
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[1].clone())
+    }
+
+    fn output_ordering(&self, input: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(input)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_constant = args.args.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let of = args.args[1].to_array(if is_constant { 1 } else { args.number_rows })?;
+        let first = first_day(&args.args[0]);
+        let values = match (first, of.data_type()) {
+            (Some(first), DataType::Timestamp(TimeUnit::Microsecond, None)) => {
+                truncated(of.as_primitive(), first)?
+            }
+            (Some(first), DataType::Timestamp(TimeUnit::Microsecond, Some(zone))) => {
+                let clocks = in_zones(&of, |_| Some(zone))?;
+                let moments = in_zones(&truncated(clocks.as_primitive(), first)?, |_| Some(zone))?;
+                cast(&moments, of.data_type())?
+            }
+            _ => {
+                args.args[0] = in_singular(&args.args[0]);
+                args.args[1] = ColumnarValue::Array(of);
+                self.inner.invoke_with_args(args)?.into_array(1)?
+            }
+        };
+        match is_constant {
+            true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?)),
+            false => Ok(ColumnarValue::Array(values)),
+        }
+    }
+}
+
+fn precision_of(value: &ColumnarValue) -> Option<String> {
+    let ColumnarValue::Scalar(precision) = value else { return None };
+    let precision = precision.try_as_str()??.to_ascii_lowercase();
+    Some(match precision.as_str() {
+        "centuries" => "century".into(),
+        "millennia" | "millenniums" => "millennium".into(),
+        other => other.strip_suffix('s').unwrap_or(other).into(),
+    })
+}
+
+/// A precision that may have been written as in `milliseconds`.
+fn in_singular(precision: &ColumnarValue) -> ColumnarValue {
+    let singular = precision_of(precision).map(|precision| ColumnarValue::Scalar(precision.into()));
+    singular.unwrap_or_else(|| precision.clone())
+}
+
+/// What gives the first day of the week, the month, the quarter, the year or more years of another; `None` for other precisions.
+fn first_day(precision: &ColumnarValue) -> Option<fn(NaiveDate) -> Option<NaiveDate>> {
+    match precision_of(precision)?.as_str() {
+        "week" => Some(|day| Some(day.week(Weekday::Mon).first_day())),
+        "month" => Some(|day| day.with_day(1)),
+        "quarter" => Some(|day| day.with_day(1)?.with_month0(day.month0() / 3 * 3)),
+        "year" => Some(|day| day.with_ordinal(1)),
+        "decade" => Some(|day| NaiveDate::from_ymd_opt(day.year().div_euclid(10) * 10, 1, 1)),
+        // They begin with their first year.
+        "century" => Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(100) * 100 + 1, 1, 1)),
+        "millennium" => {
+            Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(1000) * 1000 + 1, 1, 1))
+        }
+        _ => None,
+    }
+}
+
+/// DataFusion's counts nanoseconds for this, which end in 2262.
+fn truncated(
+    values: &TimestampMicrosecondArray,
+    first: fn(NaiveDate) -> Option<NaiveDate>,
+) -> Result<ArrayRef> {
+    let truncate = |value: i64| {
+        let day = DateTime::from_timestamp_micros(value).and_then(|time| first(time.date_naive()));
+        let start =
+            day.and_then(|day| day.and_hms_opt(0, 0, 0)).map(|time| time.and_utc().timestamp_micros());
+        start.ok_or_else(|| exec_datafusion_err!("date_trunc(): a point in time is out of range"))
+    };
+    Ok(Arc::new(values.try_unary::<_, TimestampMicrosecondType, _>(truncate)?))
+}

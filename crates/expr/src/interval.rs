@@ -1,0 +1,328 @@
+//! Intervals: what is computed with them, and their order.
+
+use crate::comparison::{is_text, operands};
+use crate::wanted::check_wanted;
+use arrow::array::{AsArray, Decimal128Array, IntervalMonthDayNanoArray, Time64MicrosecondArray};
+use arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType, Float64Type, IntervalMonthDayNano, IntervalMonthDayNanoType,
+    IntervalUnit, Time64MicrosecondType, TimeUnit,
+};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, ScalarValue, plan_datafusion_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, Cast, ScalarFunction, Sort, WindowFunctionParams};
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, binary_expr, lit,
+};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use hypostyle_types::DAY_MICROSECONDS;
+use hypostyle_types::Error;
+use std::sync::{Arc, LazyLock};
+
+pub const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
+
+pub fn is_interval(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|of| of == INTERVAL)
+}
+
+/// Plans products and quotients of intervals and numbers, for which there are no operators.
+#[derive(Debug)]
+pub struct Scaling;
+
+impl ExprPlanner for Scaling {
+    fn plan_binary_op(&self, expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        check_wanted()?;
+        let is_factor = |expr: &Expr| {
+            matches!(expr, Expr::Placeholder(_)) || expr.get_type(schema).is_ok_and(|of| of.is_numeric())
+        };
+        let (interval, factor) = match expr.op {
+            BinaryOperator::Multiply if is_interval(&expr.left, schema) && is_factor(&expr.right) => {
+                (expr.left, expr.right)
+            }
+            BinaryOperator::Multiply if is_interval(&expr.right, schema) && is_factor(&expr.left) => {
+                (expr.right, expr.left)
+            }
+            BinaryOperator::Divide if is_interval(&expr.left, schema) && is_factor(&expr.right) => {
+                let divisor = Expr::Cast(Cast::new(Box::new(expr.right), DataType::Float64));
+                (expr.left, binary_expr(lit(1.0), Operator::Divide, divisor))
+            }
+            BinaryOperator::Plus | BinaryOperator::Minus => return moved(expr, schema),
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        static SCALED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+            let signature = Signature::exact(vec![INTERVAL, DataType::Float64], Volatility::Immutable);
+            Arc::new(ScalarUDF::from(Scaled { signature }))
+        });
+        let call = ScalarFunction::new_udf(SCALED.clone(), vec![interval, factor]);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+/// A date and an interval, which make a TIMESTAMP, as a part of a day may be in it; and a time of day and an interval.
+fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    let is_plus = expr.op == BinaryOperator::Plus;
+    if is_plus && is_interval(&expr.left, schema) {
+        std::mem::swap(&mut expr.left, &mut expr.right);
+    }
+    if !is_interval(&expr.right, schema) {
+        return Ok(PlannerResult::Original(expr));
+    }
+    let is_whole = |interval: &Expr| matches!(interval, Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(value)), _) if value.nanoseconds == 0);
+    match expr.left.get_type(schema) {
+        Ok(DataType::Date32) if !is_whole(&expr.right) => {
+            let timestamp = DataType::Timestamp(TimeUnit::Microsecond, None);
+            let left = Expr::Cast(Cast::new(Box::new(expr.left), timestamp));
+            let op = if is_plus { Operator::Plus } else { Operator::Minus };
+            Ok(PlannerResult::Planned(binary_expr(left, op, expr.right)))
+        }
+        Ok(time @ DataType::Time64(TimeUnit::Microsecond))
+        | Ok(time @ DataType::Time64(TimeUnit::Nanosecond)) => {
+            static MOVED: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
+                [false, true].map(|is_plus| {
+                    let signature = Signature::any(2, Volatility::Immutable);
+                    Arc::new(ScalarUDF::from(TimeMoved { is_plus, signature }))
+                })
+            });
+            let micros = DataType::Time64(TimeUnit::Microsecond);
+            let left = match time == micros {
+                true => expr.left,
+                false => Expr::Cast(Cast::new(Box::new(expr.left), micros)),
+            };
+            let function = MOVED[usize::from(is_plus)].clone();
+            let call = ScalarFunction::new_udf(function, vec![left, expr.right]);
+            Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+        }
+        _ => Ok(PlannerResult::Original(expr)),
+    }
+}
+
+/// A time of day so much later or earlier, modulo 24 hours.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TimeMoved {
+    is_plus: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for TimeMoved {
+    fn name(&self) -> &str {
+        if self.is_plus { "time_plus" } else { "time_minus" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Time64(TimeUnit::Microsecond))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [times, intervals] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("a time of day is moved by one interval"));
+        };
+        let times = times.to_array(args.number_rows)?;
+        let intervals = intervals.to_array(args.number_rows)?;
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
+        let moved = times.as_primitive::<Time64MicrosecondType>().iter().zip(intervals);
+        let moved: Time64MicrosecondArray = moved
+            .map(|(time, interval)| {
+                let by = interval?.nanoseconds / 1000 % DAY_MICROSECONDS;
+                Some((time? + if self.is_plus { by } else { -by }).rem_euclid(DAY_MICROSECONDS))
+            })
+            .collect();
+        Ok(ColumnarValue::Array(Arc::new(moved)))
+    }
+}
+
+/// An interval so many times: a fraction of a month becomes days of it, one of a day becomes a time, as in PostgreSQL.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Scaled {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Scaled {
+    fn name(&self) -> &str {
+        "interval_scaled"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(INTERVAL)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [intervals, factors] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("an interval is multiplied with one number"));
+        };
+        let (intervals, factors) =
+            (intervals.to_array(args.number_rows)?, factors.to_array(args.number_rows)?);
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>().iter();
+        let factors = factors.as_primitive::<Float64Type>().iter();
+        let scaled = intervals.zip(factors).map(|pair| match pair {
+            (Some(interval), Some(factor)) => scaled(interval, factor).map(Some).ok_or_else(|| {
+                let error = Error::invalid_input("interval out of range").with_sqlstate("22008");
+                DataFusionError::External(Box::new(error))
+            }),
+            _ => Ok(None),
+        });
+        let scaled: IntervalMonthDayNanoArray = scaled.collect::<Result<_>>()?;
+        Ok(ColumnarValue::Array(Arc::new(scaled)))
+    }
+}
+
+/// `None` where it is out of range, or the factor is no number.
+fn scaled(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
+    // A sum of parts in binary has no exact tenths; PostgreSQL keeps microseconds of them, too.
+    let rounded = |value: f64| (value * 1e6).round() / 1e6;
+    let months = f64::from(interval.months) * factor;
+    let days = f64::from(interval.days) * factor + rounded(months.fract() * 30.0);
+    let microseconds =
+        (interval.nanoseconds as f64 / 1e3 * factor + rounded(days.fract()) * 86_400e6).round();
+    let whole = |value: f64, max: f64| (value.abs() <= max).then_some(value.trunc());
+    let months = whole(months, f64::from(i32::MAX))? as i32;
+    let days = whole(days, f64::from(i32::MAX))? as i32;
+    let nanoseconds = (whole(microseconds, 9.2e15)? as i64).checked_mul(1000)?;
+    Some(IntervalMonthDayNano::new(months, days, nanoseconds))
+}
+
+/// Text that is compared with an interval is one, too.
+pub fn with_intervals(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    if !compared.iter().any(|expr| is_text(expr)) || !compared.iter().any(|expr| is_interval(expr, schema)) {
+        return Ok(Transformed::no(expression));
+    }
+    for expr in compared.into_iter().filter(|expr| is_text(expr)) {
+        *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), INTERVAL));
+    }
+    Ok(Transformed::yes(expression))
+}
+
+/// The hours, minutes and seconds of a difference of two points in time are those of its last day, hour and minute, as of an
+/// interval; DataFusion gives all of them.
+pub fn parts_of_durations(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
+        return Ok(Transformed::no(expression));
+    };
+    let [Expr::Literal(part, _), of] = args.as_slice() else { return Ok(Transformed::no(expression)) };
+    let part = part.try_as_str().flatten().map(str::to_ascii_lowercase);
+    let whole = match part.as_deref() {
+        Some("hour" | "hours") => 24,
+        Some("minute" | "minutes" | "second" | "seconds") => 60,
+        Some("millisecond" | "milliseconds") => 60_000,
+        Some("microsecond" | "microseconds") => 60_000_000,
+        _ => return Ok(Transformed::no(expression)),
+    };
+    if func.name() != "date_part" || !matches!(of.get_type(schema), Ok(DataType::Duration(_))) {
+        return Ok(Transformed::no(expression));
+    }
+    Ok(Transformed::yes(binary_expr(expression, Operator::Modulo, lit(whole))))
+}
+
+/// Intervals are compared by their lengths, as in PostgreSQL and DuckDB: a month has 30 days, a day 24 hours. Arrow compares the
+/// months, then the days, then the rest.
+pub fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if let Expr::AggregateFunction(call) = &mut expression {
+        let changed = first_by_length(call, schema);
+        return Ok(Transformed::new_transformed(expression, changed));
+    }
+    let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
+    if !compared.iter().all(|expr| is_interval(expr, schema)) {
+        return Ok(Transformed::no(expression));
+    }
+    for expr in compared {
+        *expr = length_of(std::mem::take(expr));
+    }
+    Ok(Transformed::yes(expression))
+}
+
+/// Windows that are divided and ordered by intervals go by their lengths, before the types of their frames are looked at.
+pub fn windows_by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Expr::WindowFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
+    let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
+    let keys = partition_by.iter_mut().chain(order_by.iter_mut().map(|key| &mut key.expr));
+    let mut changed = false;
+    for key in keys.filter(|key| is_interval(key, schema)) {
+        *key = length_of(std::mem::take(key));
+        changed = true;
+    }
+    Ok(Transformed::new_transformed(expression, changed))
+}
+
+/// Makes of `min` and `max` of intervals the first one by length, and counts those of other lengths.
+fn first_by_length(call: &mut AggregateFunction, schema: &DFSchema) -> bool {
+    if let ("count", true, [of]) = (call.func.name(), call.params.distinct, call.params.args.as_mut_slice())
+        && is_interval(of, schema)
+    {
+        *of = length_of(std::mem::take(of));
+        return true;
+    }
+    let asc = match (call.func.name(), call.params.args.as_slice()) {
+        (name @ ("min" | "max"), [of]) if is_interval(of, schema) => name == "min",
+        _ => return false,
+    };
+    let expr = length_of(call.params.args[0].clone());
+    call.params.order_by = vec![Sort { expr, asc, nulls_first: false }];
+    call.params.distinct = false;
+    call.func = first_value_udaf();
+    true
+}
+
+/// What intervals are compared and sorted by.
+pub fn length_of(interval: Expr) -> Expr {
+    static LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+        let signature = Signature::exact(vec![INTERVAL], Volatility::Immutable);
+        Arc::new(ScalarUDF::from(IntervalLength { signature }))
+    });
+    Expr::ScalarFunction(ScalarFunction::new_udf(LENGTH.clone(), vec![interval]))
+}
+
+/// Sorts intervals by their lengths.
+pub fn sorted_by_length(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Sort(sort) = &plan else { return Ok(Transformed::no(plan)) };
+    let schema = sort.input.schema();
+    if !sort.expr.iter().any(|key| is_interval(&key.expr, schema)) {
+        return Ok(Transformed::no(plan));
+    }
+    let mut sort = sort.clone();
+    for key in sort.expr.iter_mut().filter(|key| is_interval(&key.expr, schema)) {
+        key.expr = length_of(std::mem::take(&mut key.expr));
+    }
+    Ok(Transformed::yes(LogicalPlan::Sort(sort)))
+}
+
+/// The nanoseconds of intervals.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct IntervalLength {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for IntervalLength {
+    fn name(&self) -> &str {
+        "interval_length"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        const DAY: i128 = 86_400_000_000_000;
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let intervals = arrays[0].as_primitive::<IntervalMonthDayNanoType>();
+        let lengths: Decimal128Array =
+            intervals.unary(|IntervalMonthDayNano { months, days, nanoseconds }| {
+                (i128::from(months) * 30 + i128::from(days)) * DAY + i128::from(nanoseconds)
+            });
+        Ok(ColumnarValue::Array(Arc::new(lengths.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?)))
+    }
+}

@@ -1,0 +1,139 @@
+//! Parts of intervals, as PostgreSQL's `extract` has them: DataFusion's have no fractions, and its months are of 30 days also
+//! where they make a year.
+
+use crate::interval::is_interval;
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, exec_datafusion_err, plan_datafusion_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use std::sync::Arc;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Part {
+    Millennium,
+    Century,
+    Decade,
+    Year,
+    Quarter,
+    Month,
+    Day,
+    Hour,
+    Minute,
+    Second,
+    Millisecond,
+    Microsecond,
+    Epoch,
+}
+
+impl Part {
+    fn named(name: &str) -> Option<Self> {
+        let name = name.to_ascii_lowercase();
+        let singular = name.strip_suffix('s').filter(|_| !matches!(name.as_str(), "s" | "ms" | "us"));
+        Some(match singular.unwrap_or(&name) {
+            "millennium" | "millennia" | "mil" => Self::Millennium,
+            "century" | "centurie" | "cent" | "c" => Self::Century,
+            "decade" | "dec" => Self::Decade,
+            "year" | "yr" | "y" => Self::Year,
+            "quarter" | "qtr" => Self::Quarter,
+            "month" | "mon" => Self::Month,
+            "day" | "d" => Self::Day,
+            "hour" | "hr" | "h" => Self::Hour,
+            "minute" | "min" | "m" => Self::Minute,
+            "second" | "sec" | "s" => Self::Second,
+            "millisecond" | "msec" | "ms" => Self::Millisecond,
+            "microsecond" | "usec" | "us" => Self::Microsecond,
+            "epoch" => Self::Epoch,
+            _ => return None,
+        })
+    }
+
+    fn of(self, IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> i64 {
+        const MINUTE: i64 = 60_000_000_000;
+        let months = i64::from(months);
+        match self {
+            Self::Millennium => months / 12_000,
+            Self::Century => months / 1200,
+            Self::Decade => months / 120,
+            Self::Year => months / 12,
+            Self::Quarter => months % 12 / 3 + 1,
+            Self::Month => months % 12,
+            Self::Day => i64::from(days),
+            Self::Hour => nanoseconds / (60 * MINUTE),
+            Self::Minute => nanoseconds / MINUTE % 60,
+            Self::Second => nanoseconds % MINUTE / 1_000_000_000,
+            Self::Millisecond => nanoseconds % MINUTE / 1_000_000,
+            Self::Microsecond | Self::Epoch => nanoseconds % MINUTE / 1_000,
+        }
+    }
+}
+
+/// The seconds of an interval: a year has 365.25 days, a month that makes no year 30.
+fn epoch(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> f64 {
+    const DAY: f64 = 86_400.0;
+    let of_months = f64::from(months / 12) * 365.25 * DAY + f64::from(months % 12) * 30.0 * DAY;
+    of_months + f64::from(days) * DAY + (nanoseconds / 1000) as f64 / 1e6
+}
+
+/// Takes this function for DataFusion's where a part of an interval is asked for.
+pub fn parts_of_intervals(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let part = match &expression {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "date_part" => {
+            match args.as_slice() {
+                [Expr::Literal(part, _), of] if is_interval(of, schema) => {
+                    part.try_as_str().flatten().and_then(Part::named)
+                }
+                _ => None,
+            }
+        }
+        _ => None,
+    };
+    let (Some(part), Expr::ScalarFunction(ScalarFunction { mut args, .. })) = (part, expression.clone())
+    else {
+        return Ok(Transformed::no(expression));
+    };
+    let function = IntervalPart { part, signature: Signature::any(1, Volatility::Immutable) };
+    let of = args.pop().ok_or_else(|| plan_datafusion_err!("a part is of an interval"))?;
+    let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), vec![of]);
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct IntervalPart {
+    part: Part,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for IntervalPart {
+    fn name(&self) -> &str {
+        "interval_part"
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let args: Vec<String> = args.iter().map(|of| of.schema_name().to_string()).collect();
+        Ok(format!("{}({:?}, {})", self.name(), self.part, args.join(", ")))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(if self.part == Part::Epoch { DataType::Float64 } else { DataType::Int64 })
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let intervals = arrays.first().and_then(|of| of.as_primitive_opt::<IntervalMonthDayNanoType>());
+        let intervals = intervals.ok_or_else(|| exec_datafusion_err!("a part is of an interval"))?;
+        let parts: ArrayRef = match self.part {
+            Part::Epoch => Arc::new(intervals.iter().map(|of| of.map(epoch)).collect::<Float64Array>()),
+            part => Arc::new(intervals.iter().map(|of| of.map(|of| part.of(of))).collect::<Int64Array>()),
+        };
+        Ok(ColumnarValue::Array(parts))
+    }
+}

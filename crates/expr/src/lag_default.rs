@@ -1,0 +1,70 @@
+//! `lag` and `lead` with a default that is no constant, which DataFusion refuses: a second call, of what is never NULL, tells the rows
+//! for which there is no other row, and these get the default.
+
+use datafusion::common::Column;
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::{NullTreatment, WindowFunction};
+use datafusion::logical_expr::{Expr, LogicalPlan, Projection, Window, lit, when};
+use std::sync::Arc;
+
+/// Computes such defaults behind a node's windows.
+pub fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Window(Window { input, window_expr, schema }) = &plan else {
+        return Ok(Transformed::no(plan));
+    };
+    if !window_expr.iter().any(|call| shifted(call).is_some()) {
+        return Ok(Transformed::no(plan));
+    }
+    let mut columns = schema.columns();
+    let names = columns.split_off(input.schema().fields().len());
+    let mut outputs: Vec<Expr> = columns.into_iter().map(Expr::Column).collect();
+    let mut calls = Vec::new();
+    for (number, (call, name)) in window_expr.iter().zip(names).enumerate() {
+        let Some((function, default)) = shifted(call) else {
+            calls.push(call.clone());
+            outputs.push(Expr::Column(name));
+            continue;
+        };
+        let [value, there] = ["value", "there"].map(|what| format!("__{what}_{number}"));
+        calls.push(without_default(function, None).alias(&value));
+        calls.push(without_default(function, Some(there_is_one(function)?)).alias(&there));
+        let [value, there] = [value, there].map(|name| Expr::Column(Column::from_name(name)));
+        let output = when(there.is_null(), default.clone()).otherwise(value)?;
+        outputs.push(output.alias_qualified(name.relation, name.name));
+    }
+    let windows = LogicalPlan::Window(Window::try_new(calls, input.clone())?);
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(outputs, Arc::new(windows))?)))
+}
+
+/// A call of `lag` or `lead`, and its default, where that depends on the row.
+fn shifted(call: &Expr) -> Option<(&WindowFunction, &Expr)> {
+    let function = match call {
+        Expr::WindowFunction(function) => function.as_ref(),
+        Expr::Alias(alias) => return shifted(&alias.expr),
+        _ => return None,
+    };
+    let default = function.params.args.get(2)?;
+    let is_constant = !default.any_column_refs() && !default.is_volatile() && !default.contains_outer();
+    (matches!(function.fun.name(), "lag" | "lead") && !is_constant).then_some((function, default))
+}
+
+/// True for each row that may be the one that is sought.
+fn there_is_one(function: &WindowFunction) -> Result<Expr> {
+    match function.params.null_treatment {
+        Some(NullTreatment::IgnoreNulls) => {
+            when(function.params.args[0].clone().is_not_null(), lit(true)).end()
+        }
+        _ => Ok(lit(true)),
+    }
+}
+
+/// The call of another value, or of its own.
+fn without_default(function: &WindowFunction, value: Option<Expr>) -> Expr {
+    let mut function = function.clone();
+    function.params.args.truncate(2);
+    if let Some(value) = value {
+        function.params.args[0] = value;
+    }
+    Expr::from(function)
+}

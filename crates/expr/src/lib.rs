@@ -1,0 +1,36 @@
+//! What values, casts, operators, functions and aggregates mean: SQL's rules where DataFusion's
+//! differ, and the functions of PostgreSQL and DuckDB that DataFusion lacks.
+//!
+//! Nothing here knows storage, snapshots or statements.
+
+#![forbid(unsafe_code)]
+
+pub mod aggregate;
+pub mod amplifier;
+pub mod any_equal;
+pub mod arithmetic;
+pub mod builtin;
+pub mod cast;
+pub mod chain;
+pub mod comparison;
+pub mod field;
+pub mod function;
+pub mod interval;
+pub mod interval_part;
+pub mod json_path;
+pub mod lag_default;
+pub mod meter;
+pub mod operand;
+pub mod operator;
+pub mod pattern;
+pub mod ranking;
+pub mod shifted_sums;
+pub mod sizes;
+pub mod sliding_bool;
+pub mod text_function;
+pub mod time_zone;
+pub mod types;
+pub mod value_keys;
+pub mod walk;
+pub mod wanted;
+pub mod wrapped;

@@ -1,0 +1,236 @@
+//! What statements have allocated, and who is to fail when it is too much.
+//!
+//! Operators reserve what they hold in a pool, but not everything that is computed on the way does. Where the process counts what it
+//! allocates (`hypostyle_memory`), each session's statement is charged with its allocations, on whichever threads they are made.
+//! Between batches, and before a function makes much of little, a statement looks whether the process has more than its memory limit
+//! and [`allowance`]: then the statement that has most fails, and no other.
+
+use arrow::record_batch::RecordBatch;
+use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use hypostyle_memory::Account;
+use hypostyle_types::{Error, ErrorKind, Result};
+use parking_lot::Mutex;
+use std::any::Any;
+use std::cell::RefCell;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+
+/// Of one value, as in PostgreSQL, and at the least, however little memory there is.
+const VALUE_BYTES_MAX: u64 = 1 << 30;
+const VALUE_BYTES_MIN: u64 = 1 << 20;
+
+/// Nobody asks for room for less.
+pub const SMALL_BYTES: u64 = 1 << 20;
+
+/// What a process may take beyond its limit for what is there without statements, and for what operators need for a moment.
+fn allowance(limit: u64) -> u64 {
+    const LEAST: u64 = 64 << 20;
+    LEAST.max(limit / 4)
+}
+
+/// The memory of an engine's statements.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    limit: AtomicU64,
+    meters: Mutex<Vec<Weak<Meter>>>,
+}
+
+impl Ledger {
+    pub fn new(limit: u64) -> Arc<Self> {
+        if hypostyle_memory::total().is_some() {
+            // Another engine of the process has set it when this fails: it is the same.
+            let _is_set = set_join_set_tracer(&ChargingTasks);
+        }
+        let ledger = Self::default();
+        ledger.set_limit(limit);
+        Arc::new(ledger)
+    }
+
+    pub fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    fn limit(&self) -> u64 {
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// What the process may have at most.
+    fn bound(&self) -> u64 {
+        self.limit().saturating_add(allowance(self.limit()))
+    }
+
+    /// What all statements are charged with, and what the one is that has most.
+    fn charged(&self) -> (u64, u64) {
+        let meters = self.meters.lock();
+        let bytes = meters.iter().filter_map(Weak::upgrade).map(|meter| meter.account.bytes());
+        bytes.fold((0, 0), |(all, most), bytes| (all + bytes, most.max(bytes)))
+    }
+}
+
+/// The memory of one session's statement.
+pub struct Meter {
+    ledger: Arc<Ledger>,
+    account: Account,
+    /// Asks the statement to end.
+    pub interrupted: AtomicBool,
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Meter({} bytes)", self.account.bytes())
+    }
+}
+
+impl Meter {
+    pub fn new(ledger: &Arc<Ledger>) -> Arc<Self> {
+        let (account, interrupted) = (Account::default(), AtomicBool::new(false));
+        let meter = Arc::new(Self { ledger: ledger.clone(), account, interrupted });
+        let mut meters = ledger.meters.lock();
+        meters.retain(|meter| meter.strong_count() > 0);
+        meters.push(Arc::downgrade(&meter));
+        drop(meters);
+        meter
+    }
+
+    /// Another statement begins.
+    pub fn begin(&self) {
+        self.interrupted.store(false, Ordering::Release);
+        self.account.clear();
+    }
+
+    /// Runs something for the statement.
+    pub fn charge<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
+        let _outer = Outer(CHARGED.with(|charged| charged.replace(Some(self.clone()))));
+        self.account.charge(run)
+    }
+
+    /// A future whose polls are charged.
+    pub fn charged<F: Future>(self: &Arc<Self>, future: F) -> Charged<F> {
+        Charged { meter: self.clone(), future: Box::pin(future) }
+    }
+
+    /// Rows become the caller's, who frees them whenever it likes.
+    pub fn hand_over(&self, batch: &RecordBatch) {
+        self.account.hand_over(batch.get_array_memory_size() as u64);
+    }
+
+    /// The bytes that one value may have.
+    pub fn value_limit(&self) -> u64 {
+        (self.ledger.limit() / 8).clamp(VALUE_BYTES_MIN, VALUE_BYTES_MAX)
+    }
+
+    /// The bytes that a function may make of one batch of rows.
+    pub fn batch_limit(&self) -> u64 {
+        (self.ledger.limit() / 4).max(2 * VALUE_BYTES_MIN)
+    }
+
+    /// Whether the statement may go on as it is.
+    ///
+    /// # Errors
+    /// `Interrupted`, and `OutOfMemory` for the statement that has most of too much.
+    pub fn check(&self) -> Result<()> {
+        self.check_interrupt()?;
+        let Some(total) = hypostyle_memory::total().filter(|total| *total > self.ledger.bound()) else {
+            return Ok(());
+        };
+        let (all, most) = self.ledger.charged();
+        // What is not the statements' is not theirs to give back.
+        match self.account.bytes() >= most && all >= self.ledger.limit() / 2 {
+            true => Err(self.exhausted(total, "")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether the statement may allocate so many bytes at once.
+    ///
+    /// # Errors
+    /// `Interrupted`, and `OutOfMemory` when there is no room for them.
+    pub fn check_room(&self, bytes: u64, what: &str) -> Result<()> {
+        self.check_interrupt()?;
+        let needed = |total: &u64| total.saturating_add(bytes) > self.ledger.bound();
+        let Some(total) = hypostyle_memory::total().filter(needed).filter(|_| bytes >= SMALL_BYTES) else {
+            return Ok(());
+        };
+        match self.ledger.charged().0.saturating_add(bytes) >= self.ledger.limit() / 2 {
+            true => Err(self.exhausted(total, &format!(": {what} needs {bytes} bytes more"))),
+            false => Ok(()),
+        }
+    }
+
+    fn check_interrupt(&self) -> Result<()> {
+        match self.interrupted.load(Ordering::Acquire) {
+            true => Err(Error::new(ErrorKind::Interrupted, "the statement was interrupted")),
+            false => Ok(()),
+        }
+    }
+
+    fn exhausted(&self, total: u64, what: &str) -> Error {
+        let message = format!(
+            "the memory is exhausted{what}: the process has {total} bytes, of which this statement has about {}, and memory_limit \
+             is {}; raise memory_limit or make the query smaller",
+            self.account.bytes(),
+            self.ledger.limit()
+        );
+        Error::new(ErrorKind::OutOfMemory, message)
+    }
+}
+
+thread_local! {
+    /// Whom this thread works for.
+    static CHARGED: RefCell<Option<Arc<Meter>>> = const { RefCell::new(None) };
+}
+
+/// Puts back, at the end, whom the thread worked for before.
+struct Outer(Option<Arc<Meter>>);
+
+impl Drop for Outer {
+    fn drop(&mut self) {
+        CHARGED.with(|charged| *charged.borrow_mut() = self.0.take());
+    }
+}
+
+/// See [`Meter::charged`].
+pub struct Charged<F> {
+    meter: Arc<Meter>,
+    future: Pin<Box<F>>,
+}
+
+impl<F: Future> Future for Charged<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { meter, future } = self.get_mut();
+        meter.charge(|| future.as_mut().poll(context))
+    }
+}
+
+/// Has the tasks that operators start work for the same statement.
+struct ChargingTasks;
+
+impl JoinSetTracer for ChargingTasks {
+    fn trace_future(
+        &self,
+        future: BoxFuture<'static, Box<dyn Any + Send>>,
+    ) -> BoxFuture<'static, Box<dyn Any + Send>> {
+        match CHARGED.with(|charged| charged.borrow().clone()) {
+            Some(meter) => meter.charged(future).boxed(),
+            None => future,
+        }
+    }
+
+    fn trace_block(
+        &self,
+        block: Box<dyn FnOnce() -> Box<dyn Any + Send> + Send>,
+    ) -> Box<dyn FnOnce() -> Box<dyn Any + Send> + Send> {
+        match CHARGED.with(|charged| charged.borrow().clone()) {
+            Some(meter) => Box::new(move || meter.charge(block)),
+            None => block,
+        }
+    }
+}

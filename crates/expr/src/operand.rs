@@ -1,0 +1,70 @@
+//! Casts beside what they cast. DataFusion names a cast as its operand, and refuses two expressions of one name, as
+//! `SELECT sum(i), sum(i::BIGINT)` and `GROUP BY t, t::DATE` have them: there the operands tell to what they are cast.
+
+use crate::walk::any_node;
+use datafusion::arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, plan_datafusion_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, LogicalPlan, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use hypostyle_sql::cast_operand::NAME;
+use std::collections::HashSet;
+
+/// Whether rows are grouped by two expressions of one name, which is refused only later.
+pub fn groups_twice_named(plan: &LogicalPlan) -> bool {
+    any_node(plan, |node| {
+        let LogicalPlan::Aggregate(aggregate) = node else { return false };
+        let mut names = HashSet::new();
+        !aggregate.group_expr.iter().all(|key| names.insert(key.schema_name().to_string()))
+    })
+}
+
+/// Leaves of an operand what it is.
+pub fn alone(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
+    match expression {
+        Expr::ScalarFunction(ScalarFunction { func, mut args }) if func.name() == NAME && args.len() == 2 => {
+            Ok(Transformed::yes(args.swap_remove(0)))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// The first of two arguments.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Operand {
+    signature: Signature,
+}
+
+pub fn function() -> ScalarUDF {
+    ScalarUDF::from(Operand { signature: Signature::any(2, Volatility::Immutable) })
+}
+
+impl ScalarUDFImpl for Operand {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        types.first().cloned().ok_or_else(of_two)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        args.arg_fields.first().cloned().ok_or_else(of_two)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        args.args.into_iter().next().ok_or_else(of_two)
+    }
+}
+
+fn of_two() -> datafusion::error::DataFusionError {
+    plan_datafusion_err!("{NAME} has two arguments")
+}

@@ -1,0 +1,73 @@
+//! `bool_and` and `bool_or` over frames that leave rows behind, which DataFusion cannot take out of them again.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::common::ScalarValue;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::logical_expr::Accumulator;
+
+/// How many values of a frame are true, and how many false: what is neither is NULL.
+#[derive(Debug)]
+pub struct Truths {
+    /// What one value is enough for: false for `bool_and`, true for `bool_or`.
+    decisive: bool,
+    decisive_rows: usize,
+    other_rows: usize,
+}
+
+impl Truths {
+    pub fn all() -> Self {
+        Self { decisive: false, decisive_rows: 0, other_rows: 0 }
+    }
+
+    pub fn any() -> Self {
+        Self { decisive: true, decisive_rows: 0, other_rows: 0 }
+    }
+
+    /// The decisive values of a column, and the others.
+    fn counts(&self, values: &[ArrayRef]) -> (usize, usize) {
+        let values = values[0].as_boolean();
+        let (known, trues) = (values.len() - values.null_count(), values.true_count());
+        if self.decisive { (trues, known - trues) } else { (known - trues, trues) }
+    }
+}
+
+impl Accumulator for Truths {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let (decisive, other) = self.counts(values);
+        self.decisive_rows += decisive;
+        self.other_rows += other;
+        Ok(())
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        let (decisive, other) = self.counts(values);
+        self.decisive_rows -= decisive;
+        self.other_rows -= other;
+        Ok(())
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        true
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let value = match (self.decisive_rows, self.other_rows) {
+            (0, 0) => None,
+            (0, _) => Some(!self.decisive),
+            _ => Some(self.decisive),
+        };
+        Ok(ScalarValue::Boolean(value))
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self)
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Err(DataFusionError::Internal("a frame is not made of parts".into()))
+    }
+
+    fn merge_batch(&mut self, _: &[ArrayRef]) -> Result<()> {
+        Err(DataFusionError::Internal("a frame is not made of parts".into()))
+    }
+}

@@ -1,0 +1,376 @@
+//! AT TIME ZONE, as the function `timezone` that PostgreSQL has for it, and the session's time zone.
+
+use crate::cast::cast as cast_as_sql;
+use crate::walk::{has_expression, map_expressions};
+use arrow::array::timezone::Tz;
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Int64Array, IntervalMonthDayNanoArray};
+use arrow::compute::cast;
+use arrow::compute::kernels::numeric::{add, sub};
+use arrow::compute::kernels::zip::zip;
+use arrow::datatypes::DataType::{Date32, Date64, Interval, Time32, Time64, Timestamp};
+use arrow::datatypes::{
+    DataType, Field, Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+};
+use arrow::error::{ArrowError, Result as ArrowResult};
+use chrono::{DateTime, Duration, NaiveDateTime, Offset, TimeZone};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{DFSchema, plan_datafusion_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, TryCast, Volatility, lit,
+};
+use datafusion::optimizer::AnalyzerRule;
+use hypostyle_error::{external, from_datafusion};
+use hypostyle_types::{Error, LogicalType};
+use std::sync::Arc;
+
+pub fn function() -> ScalarUDF {
+    ScalarUDF::from(InZone { signature: any(2) })
+}
+
+fn any(arguments: usize) -> Signature {
+    Signature::any(arguments, Volatility::Immutable)
+}
+
+/// Of a point in time, what clocks in a zone show then; of what they show, the point in time.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct InZone {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for InZone {
+    fn name(&self) -> &str {
+        "timezone"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [zone, of] if zone.is_string() || zone.is_null() => match of {
+                Timestamp(_, None) => Ok(LogicalType::timestamp_with_time_zone().arrow_type()),
+                Timestamp(_, Some(_)) | Date32 | DataType::Null => Ok(LogicalType::timestamp().arrow_type()),
+                other => Err(plan_datafusion_err!(
+                    "AT TIME ZONE is of a TIMESTAMP, not of {}",
+                    hypostyle_error::type_name::type_name(other)
+                )),
+            },
+            _ => Err(plan_datafusion_err!(
+                "a time zone is named by a text, such as 'Europe/Amsterdam' or '+02:00'"
+            )),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [zone, of] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("timezone(zone, timestamp)"));
+        };
+        let rows = args.number_rows;
+        let zones = cast(&zone.to_array(rows)?, &DataType::Utf8)?;
+        let zones = zones.as_string::<i32>();
+        let moved = in_zones(&of.to_array(rows)?, |row| (!zones.is_null(row)).then(|| zones.value(row)))?;
+        Ok(ColumnarValue::Array(cast(&moved, args.return_field.data_type())?))
+    }
+}
+
+/// Points in time as what clocks in a zone, which each row has, show then; what they show as the point in time.
+pub fn in_zones<'a>(times: &ArrayRef, zone_of_row: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
+    let (unit, is_local) = match times.data_type() {
+        Timestamp(TimeUnit::Nanosecond, zone) => (TimeUnit::Nanosecond, zone.is_none()),
+        Timestamp(_, zone) => (TimeUnit::Microsecond, zone.is_none()),
+        // Of a date, clocks in UTC show its midnight.
+        _ => (TimeUnit::Microsecond, false),
+    };
+    let second = if unit == TimeUnit::Nanosecond { 1_000_000_000 } else { 1_000_000 };
+    let ticks = cast(&cast(times, &Timestamp(unit, of_zone(times.data_type())))?, &DataType::Int64)?;
+    let ticks = ticks.as_primitive::<Int64Type>();
+    let mut last: Option<(&str, Tz)> = None;
+    let moved = (0..ticks.len()).map(|row| {
+        let Some(name) = zone_of_row(row).filter(|_| ticks.is_valid(row)) else { return Ok(None) };
+        let zone = match last {
+            Some((known, zone)) if known == name => zone,
+            _ => last.insert((name, zone_of(name)?)).1,
+        };
+        moved(ticks.value(row), second, zone, is_local).map(Some)
+    });
+    let moved: Int64Array = moved.collect::<Result<_>>()?;
+    let zone = is_local.then(|| Arc::from("UTC"));
+    Ok(cast(&moved, &Timestamp(unit, zone))?)
+}
+
+/// What depends on a time zone depends on the session's, as in PostgreSQL: times that are written without one, what is shown of a
+/// point in time, its parts, and the days and months that are added to it. Types stay what they are.
+#[derive(Debug)]
+pub struct InSessionZone;
+
+impl AnalyzerRule for InSessionZone {
+    fn name(&self) -> &str {
+        "in_session_zone"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let Some(zone) = config.execution.time_zone.as_deref().map(Arc::from) else { return Ok(plan) };
+        let plan = plan.transform_up_with_subqueries(|plan| {
+            if !has_expression(&plan, may_be_zoned) {
+                return Ok(Transformed::no(plan));
+            }
+            let schema = merge_schema(&plan.inputs());
+            map_expressions(plan, |expr| in_zone(expr, &schema, &zone))
+        });
+        Ok(plan?.data)
+    }
+}
+
+fn may_be_zoned(expr: &Expr) -> bool {
+    match expr {
+        Expr::Cast(_) | Expr::TryCast(_) => true,
+        Expr::BinaryExpr(BinaryExpr { op, .. }) => matches!(op, Operator::Plus | Operator::Minus),
+        Expr::ScalarFunction(call) => {
+            let name = call.func.name();
+            ZONED.contains(&name) || ZONED_TOGETHER.contains(&name) || SERIES.contains(&name)
+        }
+        _ => false,
+    }
+}
+
+fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transformed<Expr>> {
+    // Of an expression whose type cannot be told, planning refuses more than this.
+    let local = |expr: &Expr| match expr.get_type(schema) {
+        Ok(Timestamp(unit, Some(other))) if other != *zone => Some((unit, Timestamp(unit, Some(other)))),
+        _ => None,
+    };
+    let make_local = |expr: &mut Expr, unit| {
+        let zoned = Timestamp(unit, Some(zone.clone()));
+        *expr = Expr::Cast(Cast::new(Box::new(std::mem::take(expr)), zoned));
+    };
+    let is_try = matches!(expr, Expr::TryCast(_));
+    let is_series = matches!(&expr, Expr::ScalarFunction(call) if SERIES.contains(&call.func.name()));
+    let given = if is_series { expr.get_type(schema).ok() } else { None };
+    match &mut expr {
+        Expr::Cast(Cast { expr: of, field }) | Expr::TryCast(TryCast { expr: of, field }) => {
+            let Some(step) = first_step(of.get_type(schema), field.data_type(), zone) else {
+                return Ok(Transformed::no(expr));
+            };
+            let from = std::mem::take(of);
+            **of = match step {
+                FirstStep::Clocks => clocks(*from, zone),
+                FirstStep::Zoned(local) if is_try => Expr::TryCast(TryCast::new(from, local)),
+                FirstStep::Zoned(local) => Expr::Cast(Cast::new(from, local)),
+            };
+            Ok(Transformed::yes(expr))
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) => {
+            if SERIES.contains(&func.name()) {
+                let mut changed = false;
+                for arg in args.iter_mut() {
+                    if let Some((unit, _)) = local(arg) {
+                        make_local(arg, unit);
+                        changed = true;
+                    }
+                }
+                // What it gives is of no zone of its own, as any list of points in time.
+                return Ok(match given {
+                    Some(given) if changed => Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), given))),
+                    _ => Transformed::no(expr),
+                });
+            }
+            if ZONED_TOGETHER.contains(&func.name()) {
+                let is_moment = |arg: &&mut Expr| local(arg).is_some();
+                let mut moved = None;
+                for arg in args.iter_mut().filter(is_moment) {
+                    moved = local(arg).map(|(_, data_type)| data_type);
+                    *arg = clocks(std::mem::take(arg), zone);
+                }
+                let Some(data_type) = moved else { return Ok(Transformed::no(expr)) };
+                let is_bucket = func.name() == "time_bucket";
+                let expr = if is_bucket {
+                    Expr::Cast(Cast::new(Box::new(clocks(expr, zone)), data_type))
+                } else {
+                    expr
+                };
+                return Ok(Transformed::yes(expr));
+            }
+            if !ZONED.contains(&func.name()) {
+                return Ok(Transformed::no(expr));
+            }
+            let found = args.iter_mut().find_map(|arg| local(arg).map(|found| (arg, found)));
+            let Some((arg, (unit, data_type))) = found else { return Ok(Transformed::no(expr)) };
+            make_local(arg, unit);
+            let expr = match func.name() {
+                "date_trunc" => Expr::Cast(Cast::new(Box::new(expr), data_type)),
+                _ => expr,
+            };
+            Ok(Transformed::yes(expr))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: op @ (Operator::Plus | Operator::Minus), right }) => {
+            let is_interval = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Interval(_)));
+            let (time, interval) = match () {
+                () if is_interval(right) => (left, right),
+                () if is_interval(left) => (right, left),
+                () => return Ok(Transformed::no(expr)),
+            };
+            if local(time).is_none() {
+                return Ok(Transformed::no(expr));
+            }
+            let function = Shift { minus: *op == Operator::Minus, signature: any(3) };
+            let (time, interval) = (std::mem::take(time), std::mem::take(interval));
+            let args = vec![lit(zone.as_ref()), *time, *interval];
+            let call = ScalarFunction::new_udf(Arc::new(ScalarUDF::from(function)), args);
+            Ok(Transformed::yes(Expr::ScalarFunction(call)))
+        }
+        _ => Ok(Transformed::no(expr)),
+    }
+}
+
+/// A point in time, months and days by the clocks of a zone and then a time later, or before.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Shift {
+    minus: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Shift {
+    fn name(&self) -> &str {
+        if self.minus { "minus_within" } else { "plus_within" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        Ok(types[1].clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [ColumnarValue::Scalar(zone), time, interval] = args.args.as_slice() else {
+            return Err(plan_datafusion_err!("{}(zone, time, interval)", self.name()));
+        };
+        let zone = zone.try_as_str().flatten().unwrap_or("UTC");
+        let intervals = cast(&interval.to_array(args.number_rows)?, &Interval(IntervalUnit::MonthDayNano))?;
+        let intervals = intervals.as_primitive::<IntervalMonthDayNanoType>();
+        let part = |of: fn(IntervalMonthDayNano) -> IntervalMonthDayNano| -> IntervalMonthDayNanoArray {
+            intervals.unary(of)
+        };
+        let days = part(|of| IntervalMonthDayNano::new(of.months, of.days, 0));
+        let times = part(|of| IntervalMonthDayNano::new(0, 0, of.nanoseconds));
+        let shift: fn(&dyn Datum, &dyn Datum) -> ArrowResult<ArrayRef> = if self.minus { sub } else { add };
+        let time = time.to_array(args.number_rows)?;
+        let clocks = in_zones(&time, |_| Some(zone))?;
+        let moments = in_zones(&shift(&clocks, &days)?, |_| Some(zone))?;
+        // Clocks may show a time twice, of which only the later one comes back.
+        let same: BooleanArray =
+            days.iter().map(|days| days.map(|days| days == IntervalMonthDayNano::ZERO)).collect();
+        let moments = zip(&same, &cast(&time, moments.data_type())?, &moments)?;
+        Ok(ColumnarValue::Array(cast(&shift(&moments, &times)?, args.return_field.data_type())?))
+    }
+}
+
+/// What comes before a cast that depends on the time zone.
+enum FirstStep {
+    /// A cast to a type that has the zone.
+    Zoned(DataType),
+    /// Between points in time and the times that clocks show: casts of Arrow do not move the latter, or not all of them.
+    Clocks,
+}
+
+fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<FirstStep> {
+    let is_text_or_date = |data_type: &DataType| {
+        data_type.is_string() || matches!(data_type, Date32 | Date64 | Time32(_) | Time64(_))
+    };
+    match (from.ok()?, to) {
+        (Timestamp(_, Some(other)), Timestamp(_, None)) if other != *zone => Some(FirstStep::Clocks),
+        (Timestamp(unit, Some(other)), to) if other != *zone && is_text_or_date(to) => {
+            Some(FirstStep::Zoned(Timestamp(unit, Some(zone.clone()))))
+        }
+        (Timestamp(_, None), Timestamp(_, Some(other))) if other != zone => Some(FirstStep::Clocks),
+        (from, Timestamp(unit, Some(other))) if other != zone && is_text_or_date(&from) => {
+            Some(FirstStep::Zoned(Timestamp(*unit, Some(zone.clone()))))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a cast gives something else in another time zone.
+pub fn is_zoned(from: DataType, to: &DataType, zone: &Arc<str>) -> bool {
+    first_step(Ok(from), to, zone).is_some()
+}
+
+/// A cast as in a query of a session with a time zone.
+pub fn cast_within(values: &ArrayRef, to: &Field, zone: &Arc<str>) -> ArrowResult<ArrayRef> {
+    match first_step(Ok(values.data_type().clone()), to.data_type(), zone) {
+        Some(FirstStep::Zoned(local)) => {
+            cast_as_sql(&cast_as_sql(values, &Field::new("", local, true), false)?, to, false)
+        }
+        Some(FirstStep::Clocks) => {
+            let clocks = in_zones(values, |_| Some(zone.as_ref()));
+            cast_as_sql(&clocks.map_err(|error| ArrowError::ExternalError(error.into()))?, to, false)
+        }
+        None => cast_as_sql(values, to, false),
+    }
+}
+
+/// Texts as values of a type, as a cast takes them in a session with a time zone.
+///
+/// # Errors
+/// `InvalidInput` naming a text that is no value of the type.
+pub fn of_texts(texts: &ArrayRef, to: &LogicalType, zone: &str) -> hypostyle_types::Result<ArrayRef> {
+    let cast = cast_within(texts, &to.arrow_field("", true), &zone.into());
+    cast.map_err(|error| from_datafusion(error.into()))
+}
+
+fn clocks(moment: Expr, zone: &Arc<str>) -> Expr {
+    let zone = lit(zone.as_ref());
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function()), vec![zone, moment]))
+}
+
+/// Functions of what clocks show at a point in time.
+const ZONED: [&str; 3] = ["date_trunc", "date_part", "to_char"];
+
+/// Series of points in time, by what clocks show.
+const SERIES: [&str; 2] = ["generate_series", "range"];
+
+/// Functions of what they show at several.
+const ZONED_TOGETHER: [&str; 4] = ["age", "date_diff", "date_sub", "time_bucket"];
+
+fn of_zone(of: &DataType) -> Option<Arc<str>> {
+    match of {
+        Timestamp(_, zone) => zone.clone(),
+        _ => None,
+    }
+}
+
+fn zone_of(name: &str) -> Result<Tz> {
+    name.trim().parse().map_err(|_| {
+        external(Error::invalid_input(format!("time zone \"{name}\" is not known")).with_sqlstate("22023"))
+    })
+}
+
+/// Parts of a second since 1970, of the clocks in a zone or of UTC, as the other.
+fn moved(ticks: i64, second: i64, zone: Tz, is_local: bool) -> Result<i64> {
+    let out_of_range = || external(Error::invalid_input("timestamp out of range").with_sqlstate("22008"));
+    let time = DateTime::from_timestamp_secs(ticks.div_euclid(second)).ok_or_else(out_of_range)?.naive_utc();
+    let seconds = match is_local {
+        true => -offset_of_local(time, zone),
+        false => zone.offset_from_utc_datetime(&time).fix().local_minus_utc(),
+    };
+    ticks.checked_add(i64::from(seconds) * second).ok_or_else(out_of_range)
+}
+
+/// The offset from UTC in seconds. Of an hour that clocks show twice it is the later one, of one that they leave out that
+/// before it, as in PostgreSQL.
+fn offset_of_local(time: NaiveDateTime, zone: Tz) -> i32 {
+    let found = zone.offset_from_local_datetime(&time);
+    let found = found.latest().map(|offset| offset.fix().local_minus_utc());
+    found.unwrap_or_else(|| {
+        let before = time - Duration::hours(3);
+        let offset = zone.offset_from_local_datetime(&before).latest();
+        offset.map_or(0, |offset| offset.fix().local_minus_utc())
+    })
+}

@@ -1,0 +1,44 @@
+//! Walks through plans that several rewrites share. Plans are looked at before they are copied: most have nothing to rewrite.
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+/// Whether a node of the plan, or of a subquery in it, is one that is sought.
+pub fn any_node(plan: &LogicalPlan, is_one: impl Fn(&LogicalPlan) -> bool) -> bool {
+    let mut found = false;
+    let visited = plan.apply_with_subqueries(|node| {
+        found |= is_one(node);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found && visited.is_ok()
+}
+
+/// Whether an expression of a node, or a part of one, is sought.
+pub fn has_expression(node: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> bool {
+    let mut found = false;
+    let visited = node.apply_expressions(|expr| {
+        found |= contains(expr, &is_one);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found && visited.is_ok()
+}
+
+/// Whether an expression, or a part of it, is sought.
+pub fn contains(expr: &Expr, is_one: impl Fn(&Expr) -> bool) -> bool {
+    expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
+}
+
+/// Rewrites the expressions of one node, each from its leaves up; the columns that they make keep their names.
+pub fn map_expressions(
+    node: LogicalPlan,
+    mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let preserver = NamePreserver::new(&node);
+    node.map_expressions(|expr| {
+        let name = preserver.save(&expr);
+        let expr = expr.transform_up(&mut rewrite)?;
+        Ok(expr.update_data(|expr| name.restore(expr)))
+    })
+}

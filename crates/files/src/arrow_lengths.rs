@@ -1,0 +1,236 @@
+//! The lengths that an Arrow IPC file gives, checked before anything is read: the reader allocates whatever they say.
+
+use arrow::ipc::{
+    Block, CompressionType, Message, MessageHeader, RecordBatch, root_as_footer, root_as_message,
+};
+use hypostyle_types::{Error, Result};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// What a batch may have when it is no longer compressed.
+const BATCH_BYTES_MAX: u64 = 4 << 30;
+
+/// LZ4 makes no more of a byte.
+const LZ4_RATIO_MAX: u64 = 255;
+
+const MAGIC: &[u8; 6] = b"ARROW1";
+
+/// The magic at the end of a file, behind the footer's length.
+const TRAILER_BYTES: u64 = 10;
+
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// Checks a file, of either kind.
+///
+/// # Errors
+/// `InvalidInput` when it is none, or gives lengths that it does not have.
+pub fn check(file: &File, path: &Path) -> Result<()> {
+    let length = file.metadata().map(|metadata| metadata.len());
+    let length =
+        length.map_err(|error| Error::from_io(&error, format!("cannot read \"{}\"", path.display())))?;
+    let of = Lengths { file, length };
+    let checked = if of.has_footer() { of.check_blocks() } else { of.check_stream() };
+    checked.map_err(|why| crate::table::not_that_format(path, "Arrow", &why))
+}
+
+struct Lengths<'a> {
+    file: &'a File,
+    length: u64,
+}
+
+/// What is wrong.
+type Checked<T = ()> = std::result::Result<T, String>;
+
+impl Lengths<'_> {
+    /// Some bytes of the file, which has them.
+    fn bytes(&self, at: u64, count: u64) -> Checked<Vec<u8>> {
+        let end = at.checked_add(count).filter(|end| *end <= self.length);
+        let Some(count) = end.and_then(|_| usize::try_from(count).ok()) else {
+            return Err(format!("it has {} bytes, and names {count} at {at}", self.length));
+        };
+        let mut bytes = vec![0; count];
+        self.file.read_exact_at(&mut bytes, at).map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+
+    fn has_footer(&self) -> bool {
+        let trailer =
+            self.length.checked_sub(TRAILER_BYTES).and_then(|at| self.bytes(at, TRAILER_BYTES).ok());
+        trailer.is_some_and(|trailer| trailer.ends_with(MAGIC))
+    }
+
+    fn check_blocks(&self) -> Checked {
+        let trailer = self.length - TRAILER_BYTES;
+        let footer = number(&self.bytes(trailer, 4)?);
+        let footer = u64::try_from(footer).ok().filter(|bytes| *bytes <= trailer);
+        let footer = footer.ok_or("its footer is longer than the file")?;
+        let footer = self.bytes(trailer - footer, footer)?;
+        let footer = root_as_footer(&footer).map_err(|error| format!("its footer is damaged: {error}"))?;
+        if footer.schema().is_none() {
+            return Err("its footer has no schema".into());
+        }
+        let (dictionaries, batches) = (footer.dictionaries(), footer.recordBatches());
+        let mut blocks = dictionaries.iter().flatten().chain(batches.iter().flatten());
+        blocks.try_for_each(|block| self.check_block(block))
+    }
+
+    fn check_block(&self, block: &Block) -> Checked {
+        let [at, metadata, body] =
+            [block.offset(), block.metaDataLength().into(), block.bodyLength()].map(u64::try_from);
+        let (Ok(at), Ok(metadata), Ok(body)) = (at, metadata, body) else {
+            return Err("a block has a negative length".into());
+        };
+        let message = self.bytes(at, metadata)?;
+        let prefix = if message.starts_with(&CONTINUATION) { 8 } else { 4 };
+        let message = message.get(prefix..).ok_or("a block has no message")?;
+        self.check_message(message, at.saturating_add(metadata), Some(body)).map(drop)
+    }
+
+    fn check_stream(&self) -> Checked {
+        let mut at = 0;
+        while at + 4 <= self.length {
+            let mut start = self.bytes(at, 4)?;
+            at += 4;
+            if start == CONTINUATION {
+                start = self.bytes(at, 4)?;
+                at += 4;
+            }
+            let metadata = u64::try_from(number(&start)).map_err(|_| "a message has a negative length")?;
+            if metadata == 0 {
+                return Ok(());
+            }
+            let message = self.bytes(at, metadata)?;
+            at += metadata;
+            at += self.check_message(&message, at, None)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the length of the body, which begins at `at`, and of which a block may say that it is longer.
+    fn check_message(&self, message: &[u8], at: u64, block: Option<u64>) -> Checked<u64> {
+        let message = root_as_message(message).map_err(|error| format!("a message is damaged: {error}"))?;
+        let body = u64::try_from(message.bodyLength()).map_err(|_| "a body has a negative length")?;
+        let body = body.max(block.unwrap_or(0));
+        if at.checked_add(body).is_none_or(|end| end > self.length) {
+            return Err(format!("it has {} bytes, and a body has {body} at {at}", self.length));
+        }
+        match batch_of(&message) {
+            Some(batch) => self.check_batch(&batch, at, body).map(|()| body),
+            None => Ok(body),
+        }
+    }
+
+    fn check_batch(&self, batch: &RecordBatch<'_>, at: u64, body: u64) -> Checked {
+        let Some(compression) = batch.compression() else { return Ok(()) };
+        let mut total: u64 = 0;
+        for buffer in batch.buffers().iter().flatten() {
+            let (Ok(offset), Ok(length)) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length()))
+            else {
+                return Err("a buffer has a negative length".into());
+            };
+            if offset.checked_add(length).is_none_or(|end| end > body) {
+                return Err("a buffer is not within its body".into());
+            }
+            if length < 8 {
+                continue;
+            }
+            let prefix = self.bytes(at + offset, 8)?.try_into().map_or(0, i64::from_le_bytes);
+            // -1 is of what is not compressed.
+            let bytes = u64::try_from(prefix).unwrap_or(length);
+            let is_lz4 = compression.codec() == CompressionType::LZ4_FRAME;
+            if is_lz4 && bytes / LZ4_RATIO_MAX > length {
+                return Err(format!("a buffer of {length} bytes cannot become {bytes}"));
+            }
+            total = total.saturating_add(bytes);
+        }
+        match total > BATCH_BYTES_MAX {
+            true => Err(format!("a batch would become {total} bytes, and one may be {BATCH_BYTES_MAX}")),
+            false => Ok(()),
+        }
+    }
+}
+
+fn number(bytes: &[u8]) -> i32 {
+    bytes.try_into().map_or(-1, i32::from_le_bytes)
+}
+
+fn batch_of<'a>(message: &Message<'a>) -> Option<RecordBatch<'a>> {
+    match message.header_type() {
+        MessageHeader::RecordBatch => message.header_as_record_batch(),
+        MessageHeader::DictionaryBatch => message.header_as_dictionary_batch()?.data(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::arrow_reader;
+    use arrow::array::{ArrayRef, DictionaryArray, RecordBatch as Rows, StringArray};
+    use arrow::datatypes::Int32Type;
+    use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+    use std::sync::Arc;
+
+    fn rows() -> Rows {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a text that is long enough".repeat(50); 500]));
+        let codes: DictionaryArray<Int32Type> = (0..500).map(|row| ["red", "green"][row % 2]).collect();
+        Rows::try_from_iter([("texts", texts), ("codes", Arc::new(codes) as ArrayRef)]).unwrap()
+    }
+
+    fn written(compression: Option<CompressionType>, as_stream: bool) -> Vec<u8> {
+        let options = IpcWriteOptions::default().try_with_compression(compression).unwrap();
+        let (mut bytes, rows) = (Vec::new(), rows());
+        if as_stream {
+            let mut writer = StreamWriter::try_new_with_options(&mut bytes, &rows.schema(), options).unwrap();
+            writer.write(&rows).unwrap();
+            writer.finish().unwrap();
+            drop(writer);
+        } else {
+            let mut writer = FileWriter::try_new_with_options(&mut bytes, &rows.schema(), options).unwrap();
+            writer.write(&rows).unwrap();
+            writer.finish().unwrap();
+            drop(writer);
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<usize> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.arrow");
+        std::fs::write(&path, bytes).unwrap();
+        let reader = arrow_reader(&path)?;
+        Ok(reader.map_while(|batch| batch.ok()).map(|batch| batch.num_rows()).sum())
+    }
+
+    #[test]
+    fn what_is_whole_passes_and_lengths_that_are_not_there_do_not() {
+        for compression in [None, Some(CompressionType::LZ4_FRAME)] {
+            for as_stream in [false, true] {
+                let bytes = written(compression, as_stream);
+                assert_eq!(read(&bytes).unwrap(), 500, "{compression:?}");
+                // Lengths are numbers of 4 or 8 bytes at multiples of 8: each is made huge once, and none makes the reader take
+                // memory that there is not, which would end this process.
+                for at in (0..bytes.len() - 8).step_by(8).take(80) {
+                    for huge in [&[0xff, 0xff, 0xff, 0x7f][..], &(i64::MAX / 3).to_le_bytes()] {
+                        let mut damaged = bytes.clone();
+                        damaged[at..at + huge.len()].copy_from_slice(huge);
+                        let _any = std::panic::catch_unwind(|| read(&damaged));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_buffer_that_says_it_becomes_terabytes_is_refused() {
+        let whole = written(Some(CompressionType::LZ4_FRAME), false);
+        // The length stands before the frame.
+        let frame = whole.windows(4).position(|bytes| bytes == [0x04, 0x22, 0x4d, 0x18]).unwrap();
+        let at = frame - 8;
+        let mut bytes = whole.clone();
+        bytes[at..at + 8].copy_from_slice(&139_000_000_000_000_i64.to_le_bytes());
+        let error = read(&bytes).unwrap_err();
+        assert!(error.message().contains("cannot become 139000000000000"), "{error}");
+    }
+}

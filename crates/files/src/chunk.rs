@@ -1,0 +1,257 @@
+//! Text files cut into chunks of whole records, each of which a thread reads by itself.
+//!
+//! One thread at a time reads the next bytes of the file, so that compressed files, quoted line
+//! ends and several files need nothing special; parsing, which costs most, goes on in parallel. A
+//! chunk that fails to parse is halved until the bad record stands alone, so that good files pay
+//! nothing for exact error messages.
+
+use crate::ordered::{Emit, Ordered};
+use crate::path::open;
+use crate::reject::{Rejected, Rejects, shown};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use hypostyle_types::{Error, Result};
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes a thread gets at once: enough rows for good batches, little enough for the caches.
+const CHUNK_BYTES: usize = 4 << 20;
+
+/// A longer record is taken for a quote or bracket that is never closed.
+const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Batches that one chunk may have waiting.
+const CHUNK_BATCHES: usize = 16;
+
+/// Rows of one batch.
+pub const BATCH_ROWS: usize = 8_192;
+
+/// Where whole records end in some bytes.
+pub struct Scan {
+    /// After the last whole record; 0 when there is none.
+    pub end: usize,
+    /// What the bytes after that would leave open if the file ended there.
+    pub open: Option<&'static str>,
+}
+
+/// Why a record cannot be read.
+pub struct Fault {
+    pub column: Option<(usize, String)>,
+    pub value: String,
+    pub reason: String,
+}
+
+/// A kind of text file.
+pub trait TextFormat: Send + Sync + 'static {
+    /// What is remembered from one chunk of a file to the next.
+    type State: Send + 'static;
+
+    /// Looks at the first bytes of a file; returns how many of them come before the records.
+    fn begin(&self, path: &Path, start: &[u8]) -> Result<(Self::State, usize)>;
+
+    /// Finds the end of the last whole record; may blank out what stands between records.
+    fn scan(&self, state: &mut Self::State, bytes: &mut [u8]) -> Scan;
+
+    /// Reads whole records.
+    fn parse(&self, records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError>;
+
+    /// The place of each record in bytes that hold whole records.
+    fn records(&self, bytes: &[u8]) -> Vec<Range<usize>>;
+
+    /// Says what is wrong with one record that does not parse.
+    fn explain(&self, record: &[u8], error: &ArrowError) -> Fault;
+}
+
+/// Whole records and where they stand.
+pub struct Chunk {
+    pub file: Arc<str>,
+    /// Line of the first byte, from 1.
+    pub line: u64,
+    pub bytes: Vec<u8>,
+}
+
+/// The chunks of several files, in order.
+pub struct Chunks<F: TextFormat> {
+    format: Arc<F>,
+    rejects: Arc<Rejects>,
+    compression: Option<FileCompressionType>,
+    files: std::vec::IntoIter<PathBuf>,
+    current: Option<OpenFile<F::State>>,
+}
+
+struct OpenFile<S> {
+    name: Arc<str>,
+    reader: Box<dyn Read + Send>,
+    state: S,
+    /// Bytes read but not yet part of a chunk.
+    rest: Vec<u8>,
+    line: u64,
+    at_end: bool,
+    finished: bool,
+}
+
+impl<F: TextFormat> Chunks<F> {
+    pub fn new(
+        format: Arc<F>,
+        rejects: Arc<Rejects>,
+        files: Vec<PathBuf>,
+        compression: Option<FileCompressionType>,
+    ) -> Self {
+        Self { format, rejects, compression, files: files.into_iter(), current: None }
+    }
+
+    fn open(&self, path: &Path) -> Result<OpenFile<F::State>> {
+        let mut reader = open(path, self.compression)?;
+        let name: Arc<str> = path.to_string_lossy().into();
+        let mut rest = Vec::new();
+        let at_end = fill(reader.as_mut(), &mut rest, CHUNK_BYTES, &name)?;
+        let (state, skipped) = self.format.begin(path, &rest)?;
+        let line = 1 + newlines(&rest[..skipped]);
+        rest.drain(..skipped);
+        Ok(OpenFile { name, reader, state, rest, line, at_end, finished: false })
+    }
+
+    fn next_chunk(&mut self) -> Result<Option<Chunk>> {
+        loop {
+            if self.current.is_none() {
+                let Some(path) = self.files.next() else { return Ok(None) };
+                self.current = Some(self.open(&path)?);
+            }
+            let Some(file) = &mut self.current else { continue };
+            match file.next_chunk(self.format.as_ref(), &self.rejects)? {
+                Some(chunk) => return Ok(Some(chunk)),
+                None => self.current = None,
+            }
+        }
+    }
+}
+
+impl<F: TextFormat> Iterator for Chunks<F> {
+    type Item = Result<Chunk>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_chunk().transpose()
+    }
+}
+
+impl<S> OpenFile<S> {
+    fn next_chunk<F: TextFormat<State = S>>(
+        &mut self,
+        format: &F,
+        rejects: &Rejects,
+    ) -> Result<Option<Chunk>> {
+        if self.finished {
+            return Ok(None);
+        }
+        let mut bytes = std::mem::take(&mut self.rest);
+        let mut wanted = CHUNK_BYTES;
+        loop {
+            if !self.at_end {
+                self.at_end = fill(self.reader.as_mut(), &mut bytes, wanted, &self.name)?;
+            }
+            let scan = format.scan(&mut self.state, &mut bytes);
+            if self.at_end {
+                self.finished = true;
+                if let Some(open) = scan.open {
+                    let line = self.line + newlines(&bytes[..scan.end]);
+                    let value = shown(&String::from_utf8_lossy(&bytes[scan.end..]));
+                    let file = self.name.to_string();
+                    rejects.report(Rejected { file, line, column: None, value, reason: open.into() })?;
+                    bytes.truncate(scan.end);
+                }
+            } else if scan.end > 0 {
+                self.rest = bytes.split_off(scan.end);
+            } else if bytes.len() < RECORD_BYTES_MAX {
+                wanted = bytes.len() * 2;
+                continue;
+            } else {
+                return Err(Error::invalid_input(format!(
+                    "{}, line {} {} within {} MiB",
+                    self.name,
+                    self.line,
+                    scan.open.unwrap_or("does not end"),
+                    RECORD_BYTES_MAX >> 20,
+                )));
+            }
+            let line = self.line;
+            self.line += newlines(&bytes);
+            return Ok((!bytes.is_empty()).then(|| Chunk { file: Arc::clone(&self.name), line, bytes }));
+        }
+    }
+}
+
+/// Reads until there are `wanted` bytes; true at the end of the file.
+fn fill(reader: &mut dyn Read, bytes: &mut Vec<u8>, wanted: usize, name: &str) -> Result<bool> {
+    let missing = wanted.saturating_sub(bytes.len());
+    bytes.reserve_exact(missing);
+    reader.take(missing as u64).read_to_end(bytes).map_err(|error| match error.kind() {
+        std::io::ErrorKind::UnexpectedEof
+        | std::io::ErrorKind::InvalidData
+        | std::io::ErrorKind::InvalidInput
+        | std::io::ErrorKind::Other => {
+            Error::invalid_input(format!("\"{name}\" is damaged or not compressed as its name says: {error}"))
+        }
+        _ => Error::from_io(&error, format!("cannot read \"{name}\"")),
+    })?;
+    Ok(bytes.len() < wanted)
+}
+
+fn newlines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Reads files on several threads, in file order.
+///
+/// # Errors
+/// `OutOfMemory` when no thread can be started; those of the files come with the batches.
+pub fn read<F: TextFormat>(
+    format: Arc<F>,
+    schema: SchemaRef,
+    files: Vec<PathBuf>,
+    compression: Option<FileCompressionType>,
+    rejects: Arc<Rejects>,
+    threads: usize,
+) -> Result<Ordered> {
+    let chunks = Chunks::new(Arc::clone(&format), Arc::clone(&rejects), files, compression);
+    Ordered::start(schema, threads, CHUNK_BATCHES, chunks, move |chunk, emit| {
+        match format.parse(&chunk.bytes) {
+            Ok(batches) => {
+                batches.into_iter().all(emit);
+                Ok(())
+            }
+            Err(_) => {
+                let records = format.records(&chunk.bytes);
+                read_carefully(format.as_ref(), &rejects, &chunk, &records, emit).map(drop)
+            }
+        }
+    })
+}
+
+/// Reads what can be read and reports the rest, in order; false when nobody wants more.
+fn read_carefully<F: TextFormat>(
+    format: &F,
+    rejects: &Rejects,
+    chunk: &Chunk,
+    records: &[Range<usize>],
+    emit: &mut Emit<'_>,
+) -> Result<bool> {
+    let (Some(first), Some(last)) = (records.first(), records.last()) else { return Ok(true) };
+    match format.parse(&chunk.bytes[first.start..last.end]) {
+        Ok(batches) => Ok(batches.into_iter().all(emit)),
+        Err(error) if records.len() == 1 => {
+            let Fault { column, value, reason } = format.explain(&chunk.bytes[first.clone()], &error);
+            let line = chunk.line + newlines(&chunk.bytes[..first.start]);
+            rejects.report(Rejected { file: chunk.file.to_string(), line, column, value, reason })?;
+            Ok(true)
+        }
+        Err(_) => {
+            let (left, right) = records.split_at(records.len() / 2);
+            Ok(read_carefully(format, rejects, chunk, left, emit)?
+                && read_carefully(format, rejects, chunk, right, emit)?)
+        }
+    }
+}

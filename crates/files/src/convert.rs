@@ -1,0 +1,115 @@
+//! Values written as text, for the types that Arrow's text readers do not read themselves.
+
+use arrow::array::{Array, ArrayRef, BinaryViewBuilder, FixedSizeBinaryBuilder, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field};
+use arrow::error::ArrowError;
+use hypostyle_expr::cast::cast as cast_as_sql;
+use hypostyle_types::LogicalType;
+use std::sync::Arc;
+
+/// Whether Arrow's CSV reader makes this type; the others are read as text and converted.
+pub fn csv_reads(data_type: &DataType) -> bool {
+    data_type.is_integer()
+        || data_type.is_floating()
+        || data_type.is_decimal()
+        || matches!(
+            data_type,
+            DataType::Date32
+                | DataType::Date64
+                | DataType::Time32(_)
+                | DataType::Time64(_)
+                | DataType::Timestamp(_, _)
+                | DataType::Utf8
+                | DataType::Utf8View
+        )
+}
+
+/// Whether Arrow's JSON reader makes this type from a JSON value.
+pub fn json_reads(field: &Field) -> bool {
+    match field.data_type() {
+        DataType::Interval(_) | DataType::Dictionary(_, _) | DataType::FixedSizeBinary(_) => false,
+        data_type => !data_type.is_binary(),
+    }
+}
+
+/// The SQL name of a field's type.
+pub fn type_name(field: &Field) -> String {
+    LogicalType::from_arrow(field).map_or_else(|_| field.data_type().to_string(), |known| known.to_string())
+}
+
+/// Converts texts to the type of `field`.
+///
+/// # Errors
+/// When a text is no value of that type, or the type cannot be written as text.
+pub fn from_text(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowError> {
+    let logical_type = LogicalType::from_arrow(field).ok();
+    match field.data_type() {
+        DataType::FixedSizeBinary(16) if logical_type == Some(LogicalType::Uuid) => {
+            fixed_binary(texts, 16, |text| {
+                Some(hypostyle_types::parse_uuid(text).ok()?.into_bytes().to_vec())
+            })
+        }
+        DataType::FixedSizeBinary(bytes) => fixed_binary(texts, *bytes, from_hexadecimal),
+        data_type if data_type.is_binary() => {
+            let mut builder = BinaryViewBuilder::with_capacity(texts.len());
+            for text in texts {
+                builder.append_option(text.map(|text| required(text, from_hexadecimal)).transpose()?);
+            }
+            cast(&builder.finish(), data_type)
+        }
+        data_type if data_type.is_nested() => from_json(texts, field),
+        data_type if logical_type == Some(LogicalType::Json) => {
+            for text in texts.iter().flatten() {
+                serde_json::from_str::<serde_json::Value>(text)
+                    .map_err(|error| ArrowError::JsonError(format!("'{text}' is not JSON: {error}")))?;
+            }
+            cast(texts, data_type)
+        }
+        _ => cast_as_sql(&(Arc::new(texts.clone()) as ArrayRef), field, false),
+    }
+}
+
+fn fixed_binary(
+    texts: &StringArray,
+    bytes: i32,
+    read: impl Fn(&str) -> Option<Vec<u8>>,
+) -> Result<ArrayRef, ArrowError> {
+    let mut builder = FixedSizeBinaryBuilder::with_capacity(texts.len(), bytes);
+    for text in texts {
+        match text {
+            Some(text) => builder.append_value(required(text, &read)?)?,
+            None => builder.append_null(),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+fn required(text: &str, read: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Vec<u8>, ArrowError> {
+    read(text).ok_or_else(|| ArrowError::ParseError(format!("cannot read '{text}'")))
+}
+
+/// Two hexadecimal digits for each byte, after an optional `\x`, as exports write them.
+fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("\\x").unwrap_or(text).as_bytes();
+    let (pairs, []) = digits.as_chunks::<2>() else { return None };
+    pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// Lists, structs and maps stand in a text as JSON.
+fn from_json(texts: &StringArray, field: &Field) -> Result<ArrayRef, ArrowError> {
+    let field = Arc::new(field.clone().with_nullable(true));
+    if texts.is_empty() {
+        return Ok(arrow::array::new_empty_array(field.data_type()));
+    }
+    let mut decoder =
+        arrow::json::ReaderBuilder::new_with_field(field).with_batch_size(texts.len()).build_decoder()?;
+    for text in texts {
+        decoder.decode(text.unwrap_or("null").as_bytes())?;
+        decoder.decode(b"\n")?;
+    }
+    match decoder.flush()? {
+        Some(batch) if batch.num_rows() == texts.len() => Ok(Arc::clone(batch.column(0))),
+        _ => Err(ArrowError::JsonError("each text has to be one JSON value".into())),
+    }
+}

@@ -1,0 +1,234 @@
+//! `COPY … FROM`: files read with the types and columns of a table.
+
+use crate::chunk::read;
+use crate::convert::type_name;
+use crate::csv::{CsvFormat, detect};
+use crate::json::{JsonFormat, detect_layout};
+use crate::option::ReadOptions;
+use crate::ordered::{Emit, Ordered};
+use crate::path::{FileFormat, expand, open_plain};
+use crate::reject::{Rejects, shown};
+use crate::table::{arrow_reader, not_that_format};
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::util::display::array_value_to_string;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::context::SessionContext;
+use datafusion::parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use hypostyle_expr::cast::cast;
+use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Parquet row groups that are decoded at once, each of which may be held in memory.
+const ROW_GROUPS_MAX: usize = 4;
+
+/// Batches that one row group may have waiting: about a million rows.
+const ROW_GROUP_BATCHES: usize = 128;
+
+const BATCH_ROWS: usize = 8_192;
+
+/// What COPY FROM reads.
+pub struct CopySource {
+    /// Rows of the target's schema, in file order.
+    pub rows: SendableRecordBatchStream,
+    /// The rows left out; complete when `rows` is at its end.
+    pub rejects: Arc<Rejects>,
+}
+
+/// Reads files with the column types of `target`: CSV by position, or by name where its header has
+/// all names; the other formats by name, with NULL for what they do not have.
+///
+/// # Errors
+/// `NotFound`, `Io`, or `InvalidInput` with the place of the first value that does not fit. Those
+/// found while reading come with the rows.
+pub async fn read_for_copy(
+    context: &SessionContext,
+    path: &str,
+    format: FileFormat,
+    options: &ReadOptions,
+    target: SchemaRef,
+) -> Result<CopySource> {
+    let files = expand(&[path.to_string()])?;
+    let threads = context.copied_config().target_partitions();
+    let rejects = Arc::new(Rejects::new(options, "; (ignore_errors true) leaves such rows out"));
+    let target = nullable(&target);
+    let compression = options.compression;
+    let kept = Arc::clone(&rejects);
+    let rows = match format {
+        FileFormat::Csv => {
+            let Some(format) = csv_for(&files[0], options, &target)? else {
+                return Ok(CopySource { rows: nothing(target), rejects });
+            };
+            read(Arc::new(format), target, files, compression, rejects, threads)?
+        }
+        FileFormat::Json => {
+            let layout = detect_layout(&files[0], options)?;
+            let format = JsonFormat { layout, schema: Arc::clone(&target) };
+            read(Arc::new(format), target, files, compression, rejects, threads)?
+        }
+        FileFormat::Parquet => read_parquet(files, target, threads.min(ROW_GROUPS_MAX))?,
+        FileFormat::Arrow => read_arrow(files, target, threads.min(ROW_GROUPS_MAX))?,
+    };
+    Ok(CopySource { rows: rows.into_stream(), rejects: kept })
+}
+
+/// NULLs in columns that refuse them are for the table to report.
+fn nullable(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+fn nothing(schema: SchemaRef) -> SendableRecordBatchStream {
+    Box::pin(datafusion::physical_plan::EmptyRecordBatchStream::new(schema))
+}
+
+/// How to read CSV files into `target`; `None` for an empty file.
+fn csv_for(first: &Path, options: &ReadOptions, target: &Schema) -> Result<Option<CsvFormat>> {
+    let names: Vec<&str> = target.fields().iter().map(|field| field.name().as_str()).collect();
+    if open_plain(first)?.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+        return Ok(None);
+    }
+    let detected = detect(first, options, &names)?;
+    let header = detected.header_names.clone().unwrap_or_default();
+    let place = |name: &str| header.iter().position(|column| column.eq_ignore_ascii_case(name));
+    let by_name: Option<Vec<usize>> = names.iter().map(|name| place(name)).collect();
+    let in_order = || (0..names.len()).collect();
+    let projection = match by_name {
+        Some(projection) => projection,
+        None if detected.columns.len() == names.len() => in_order(),
+        None => {
+            return Err(Error::invalid_input(format!(
+                "{}: {} columns, but {} are to be filled ({}); name the file's columns in the COPY",
+                first.display(),
+                detected.columns.len(),
+                names.len(),
+                shown(&names.join(", ")),
+            )));
+        }
+    };
+    let mut columns = detected.columns;
+    for (index, field) in projection.iter().zip(target.fields()) {
+        columns[*index] = field.as_ref().clone();
+    }
+    Ok(Some(CsvFormat {
+        dialect: detected.dialect,
+        header: detected.header,
+        skip: options.skip,
+        header_names: detected.header_names,
+        null_texts: options.null_texts.clone(),
+        columns: Arc::new(Schema::new(columns)),
+        projection,
+    }))
+}
+
+/// One row group of a file and the number of its first row.
+type RowGroup = (PathBuf, usize, u64);
+
+fn read_parquet(files: Vec<PathBuf>, target: SchemaRef, threads: usize) -> Result<Ordered> {
+    let mut jobs: Vec<Result<RowGroup>> = Vec::new();
+    for file in files {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(open_plain(&file)?)
+            .map_err(|error| not_that_format(&file, "Parquet", &error))?;
+        check_names(&file, builder.schema(), &target)?;
+        let mut first = 1;
+        for (index, group) in builder.metadata().row_groups().iter().enumerate() {
+            jobs.push(Ok((file.clone(), index, first)));
+            first += group.num_rows() as u64;
+        }
+    }
+    let schema = Arc::clone(&target);
+    let decode = move |(file, group, mut row): RowGroup, emit: &mut Emit<'_>| {
+        let damaged = |error: &dyn std::fmt::Display| not_that_format(&file, "Parquet", error);
+        let builder =
+            ParquetRecordBatchReaderBuilder::try_new(open_plain(&file)?).map_err(|error| damaged(&error))?;
+        let wanted: Vec<usize> = (builder.schema().fields().iter().enumerate())
+            .filter(|(_, field)| find(&target, field.name()).is_some())
+            .map(|(index, _)| index)
+            .collect();
+        let mask = datafusion::parquet::arrow::ProjectionMask::roots(builder.parquet_schema(), wanted);
+        let reader = builder.with_projection(mask).with_row_groups(vec![group]).with_batch_size(BATCH_ROWS);
+        for batch in reader.build().map_err(|error| damaged(&error))? {
+            let batch = batch.map_err(|error| damaged(&error))?;
+            if !emit(fit(&file, row, &batch, &target)?) {
+                break;
+            }
+            row += batch.num_rows() as u64;
+        }
+        Ok(())
+    };
+    Ordered::start(schema, threads, ROW_GROUP_BATCHES, jobs.into_iter(), decode)
+}
+
+fn read_arrow(files: Vec<PathBuf>, target: SchemaRef, threads: usize) -> Result<Ordered> {
+    let schema = Arc::clone(&target);
+    let decode = move |file: PathBuf, emit: &mut Emit<'_>| {
+        let reader = arrow_reader(&file)?;
+        check_names(&file, &reader.schema(), &target)?;
+        let mut row = 1;
+        for batch in reader {
+            let batch = batch.map_err(|error| not_that_format(&file, "Arrow", &error))?;
+            if !emit(fit(&file, row, &batch, &target)?) {
+                break;
+            }
+            row += batch.num_rows() as u64;
+        }
+        Ok(())
+    };
+    Ordered::start(schema, threads, ROW_GROUP_BATCHES, files.into_iter().map(Ok), decode)
+}
+
+fn find(schema: &Schema, name: &str) -> Option<usize> {
+    schema.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name))
+}
+
+/// Refuses a file none of whose columns is wanted: its rows would all be NULL.
+fn check_names(file: &Path, schema: &Schema, target: &Schema) -> Result<()> {
+    if target.fields().iter().any(|field| find(schema, field.name()).is_some()) {
+        return Ok(());
+    }
+    let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    let wanted: Vec<&str> = target.fields().iter().map(|field| field.name().as_str()).collect();
+    let suggestion =
+        wanted.first().map_or_else(String::new, |name| did_you_mean(name, columns.iter().copied()));
+    Err(Error::new(
+        ErrorKind::UnknownName,
+        format!(
+            "{}: none of the columns {} is there{suggestion}; it has {}",
+            file.display(),
+            wanted.join(", "),
+            columns.join(", ")
+        ),
+    ))
+}
+
+/// The columns of `target`, by name, converted to its types.
+fn fit(file: &Path, first_row: u64, batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBatch> {
+    let columns = target.fields().iter().map(|field| match find(&batch.schema(), field.name()) {
+        None => Ok(arrow::array::new_null_array(field.data_type(), batch.num_rows())),
+        Some(index) => convert(batch.column(index), field)
+            .ok_or_else(|| misfit(file, first_row, (index, batch.column(index)), field)),
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    RecordBatch::try_new(Arc::clone(target), columns)
+        .map_err(|error| Error::internal(format!("{}: {error}", file.display())))
+}
+
+fn convert(column: &ArrayRef, field: &Field) -> Option<ArrayRef> {
+    cast(column, field, false).ok()
+}
+
+/// Finds the first value of a column that does not convert.
+fn misfit(file: &Path, first_row: u64, (index, column): (usize, &ArrayRef), field: &Field) -> Error {
+    let row = (0..column.len()).find(|row| convert(&column.slice(*row, 1), field).is_none()).unwrap_or(0);
+    let value = array_value_to_string(column, row).unwrap_or_default();
+    Error::invalid_input(format!(
+        "{}, row {}, column {} (\"{}\"): cannot read {} as {}",
+        file.display(),
+        first_row + row as u64,
+        index + 1,
+        field.name(),
+        shown(&value),
+        type_name(field),
+    ))
+}

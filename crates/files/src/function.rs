@@ -1,0 +1,185 @@
+//! `read_csv(…)`, `read_parquet(…)` and `read_json(…)` in FROM, and their named arguments.
+//!
+//! DataFusion's planner hands positional arguments to a table function and refuses named ones, so
+//! [`NamedArguments`] turns `f(path, name => value)` into `f(path, 'name', value)` before it plans.
+
+use crate::option::{Pair, ReadOptions, elements, text_of};
+use crate::path::{FileFormat, expand, looks_like_path};
+use crate::table::open_table;
+use arrow::datatypes::DataType;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionContext;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::planner::{RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::{Expr, ExprSchemable};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr as SqlExpr, FunctionArg, FunctionArgExpr, Ident, TableFactor, Value,
+};
+use hypostyle_types::Privileges;
+use hypostyle_types::{Error, ErrorKind, Result};
+use std::sync::Arc;
+
+const FUNCTIONS: [(&str, FileFormat); 9] = [
+    ("read_csv", FileFormat::Csv),
+    ("read_csv_auto", FileFormat::Csv),
+    ("read_parquet", FileFormat::Parquet),
+    ("parquet_scan", FileFormat::Parquet),
+    ("read_json", FileFormat::Json),
+    ("read_json_auto", FileFormat::Json),
+    ("read_ndjson", FileFormat::Json),
+    ("read_ndjson_auto", FileFormat::Json),
+    ("read_arrow", FileFormat::Arrow),
+];
+
+/// Makes the file functions known to a session.
+///
+/// # Errors
+/// When the session takes no relation planner.
+pub fn register(context: &SessionContext) -> Result<()> {
+    for (name, format) in FUNCTIONS {
+        context.register_udtf(name, Arc::new(ReadFunction { name, format }));
+    }
+    context
+        .register_relation_planner(Arc::new(NamedArguments))
+        .map_err(|error| Error::internal(format!("cannot register the file functions: {error}")))
+}
+
+/// The table of a file that stands where a table's name does, as in `FROM 'orders.parquet'`.
+///
+/// `None` when the name does not look like a path.
+pub async fn table_from_path(session: &dyn Session, name: &str) -> Option<Result<Arc<dyn TableProvider>>> {
+    looks_like_path(name).then(|| {
+        check_machine(session)?;
+        let format = FileFormat::from_path(name).ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("no table \"{name}\"; if it is a file, read it with read_csv('{name}') or the like"),
+            )
+        })?;
+        let files = expand(&[name.to_string()])?;
+        open_table(files, format, &ReadOptions::default(), &|name| resolve_type(session, name))
+    })
+}
+
+#[derive(Debug)]
+struct ReadFunction {
+    name: &'static str,
+    format: FileFormat,
+}
+
+impl TableFunctionImpl for ReadFunction {
+    fn call_with_args(
+        &self,
+        args: TableFunctionArgs<'_, '_>,
+    ) -> Result<Arc<dyn TableProvider>, DataFusionError> {
+        self.open(args.exprs(), args.session()).map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+}
+
+impl ReadFunction {
+    fn open(&self, arguments: &[Expr], session: &dyn Session) -> Result<Arc<dyn TableProvider>> {
+        check_machine(session)?;
+        let usage = || {
+            let name = self.name;
+            Error::invalid_input(format!(
+                "{name} takes a path or a list of paths, then options: {name}('a.csv', name => value)"
+            ))
+        };
+        let values: Vec<ScalarValue> =
+            arguments.iter().map(literal).collect::<Option<_>>().ok_or_else(usage)?;
+        let (paths, options) = values.split_first().ok_or_else(usage)?;
+        let paths = match text_of(paths) {
+            Some(path) => vec![path],
+            None => elements(paths)
+                .and_then(|paths| paths.iter().map(text_of).collect::<Option<Vec<_>>>())
+                .filter(|paths| !paths.is_empty())
+                .ok_or_else(usage)?,
+        };
+        let (pairs, []) = options.as_chunks::<2>() else { return Err(usage()) };
+        let pairs: Vec<Pair> = pairs
+            .iter()
+            .map(|[name, value]| Some((text_of(name)?, value.clone())))
+            .collect::<Option<_>>()
+            .ok_or_else(usage)?;
+        let options = ReadOptions::parse(self.name, self.format, &pairs)?;
+        let files = expand(&paths)?;
+        open_table(files, self.format, &options, &|name| resolve_type(session, name))
+    }
+}
+
+/// A session of which nothing is known may read no files.
+fn check_machine(session: &dyn Session) -> Result<()> {
+    let privileges = session.config().get_extension::<Privileges>();
+    privileges.map_or(Privileges::READ, |found| *found).check_machine("read files of this machine")
+}
+
+fn literal(expression: &Expr) -> Option<ScalarValue> {
+    match expression {
+        Expr::Literal(value, _) => Some(value.clone()),
+        Expr::Alias(alias) => literal(&alias.expr),
+        // A bare word, as in `header => on`.
+        Expr::Column(column) if column.relation.is_none() => Some(ScalarValue::from(column.name.as_str())),
+        _ => None,
+    }
+}
+
+/// The Arrow type that the session gives to the name of a SQL type.
+fn resolve_type(session: &dyn Session, name: &str) -> Result<DataType> {
+    let schema = DFSchema::empty();
+    let unknown =
+        || Error::invalid_input(format!("no type \"{name}\"; types are written as in CREATE TABLE"));
+    let state = session.as_any().downcast_ref::<SessionState>().ok_or_else(unknown)?;
+    let cast = state.create_logical_expr(&format!("CAST(NULL AS {name})"), &schema).map_err(|_| unknown())?;
+    cast.get_type(&schema).map_err(|_| unknown())
+}
+
+/// Turns the named arguments of file functions into positional ones.
+#[derive(Debug)]
+struct NamedArguments;
+
+impl RelationPlanner for NamedArguments {
+    fn plan_relation(
+        &self,
+        mut relation: TableFactor,
+        _context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning, DataFusionError> {
+        if let TableFactor::Table { name, args: Some(arguments), .. } = &mut relation
+            && let [part] = name.0.as_mut_slice()
+            && let Some(ident) = part.as_ident()
+            && let Some((function, _)) =
+                FUNCTIONS.iter().find(|(known, _)| ident.value.eq_ignore_ascii_case(known))
+        {
+            *part = datafusion::sql::sqlparser::ast::ObjectNamePart::Identifier(Ident::new(*function));
+            arguments.args = arguments.args.drain(..).flat_map(positional).collect();
+        }
+        Ok(RelationPlanning::Original(Box::new(relation)))
+    }
+}
+
+fn positional(argument: FunctionArg) -> Vec<FunctionArg> {
+    let (name, value) = match argument {
+        FunctionArg::Named { name, arg, .. } => (name, arg),
+        FunctionArg::ExprNamed { name: SqlExpr::Identifier(name), arg, .. } => (name, arg),
+        // `name = value`, which the parser takes for a comparison.
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::BinaryOp {
+            left,
+            op: BinaryOperator::Eq,
+            right,
+        })) => match *left {
+            SqlExpr::Identifier(name) => (name, FunctionArgExpr::Expr(*right)),
+            left => {
+                let (left, op) = (Box::new(left), BinaryOperator::Eq);
+                return vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(SqlExpr::BinaryOp {
+                    left,
+                    op,
+                    right,
+                }))];
+            }
+        },
+        other => return vec![other],
+    };
+    let name = SqlExpr::value(Value::SingleQuotedString(name.value));
+    vec![FunctionArg::Unnamed(FunctionArgExpr::Expr(name)), FunctionArg::Unnamed(value)]
+}

@@ -1,0 +1,424 @@
+//! Common table expressions whose rows are computed once, wherever and however often a query reads them: those that would have
+//! other rows each time, because of random() or nextval(), and those that are AS MATERIALIZED. DataFusion puts the query of one in
+//! the place of each reference.
+
+use crate::unnest::is_dependent;
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::DFSchemaRef;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{
+    Expr, Extension, LogicalPlan, SubqueryAlias, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
+};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{CteAsMaterialized, Query, Visit, Visitor};
+use futures::future::{self, BoxFuture, FutureExt};
+use futures::{StreamExt, TryStreamExt, stream};
+use hypostyle_expr::no_expressions;
+use hypostyle_expr::walk::{any_node, has_expression};
+use hypostyle_sql::identifier::fold;
+use parking_lot::Mutex;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// The common table expressions of a statement, each with whether it is AS MATERIALIZED.
+pub fn table_expressions(statement: &DfStatement) -> Vec<(String, bool)> {
+    let mut found = TableExpressions(Vec::new());
+    let _done = match statement {
+        DfStatement::Statement(statement) => statement.visit(&mut found),
+        DfStatement::Explain(explain) => return table_expressions(&explain.statement),
+        _ => return Vec::new(),
+    };
+    found.0
+}
+
+struct TableExpressions(Vec<(String, bool)>);
+
+impl Visitor for TableExpressions {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let expressions = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.0.extend(expressions.map(|expression| {
+            let is_materialized = matches!(expression.materialized, Some(CteAsMaterialized::Materialized));
+            (fold(&expression.alias.name), is_materialized)
+        }));
+        ControlFlow::Continue(())
+    }
+}
+
+/// The plan in which those of the expressions are computed once that have to be.
+///
+/// # Errors
+/// Those of DataFusion.
+pub fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -> Result<LogicalPlan> {
+    let mut references: Vec<SubqueryAlias> = Vec::new();
+    if !expressions.is_empty() {
+        plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::SubqueryAlias(alias) = node
+                && expressions.iter().any(|(name, _)| name == alias.alias.table())
+            {
+                references.push(alias.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+    }
+    let mut shared: Vec<(SubqueryAlias, Arc<Rows>)> = Vec::new();
+    while let Some(alias) = references.pop() {
+        let is_materialized =
+            expressions.iter().any(|(name, materialized)| *materialized && name == alias.alias.table());
+        let is_volatile = |input| any_node(input, |node| has_expression(node, Expr::is_volatile_node));
+        let is_known = shared.iter().any(|(known, _)| *known == alias);
+        if !is_known && (is_materialized || references.contains(&alias) && is_volatile(&alias.input)) {
+            shared.push((alias, Arc::default()));
+        }
+    }
+    let steps = steps_of(&plan);
+    shared.retain(|(alias, _)| !reads_step(&alias.input, &steps));
+    if shared.is_empty() {
+        return Ok(plan);
+    }
+    plan.transform_down_with_subqueries(|node| {
+        let LogicalPlan::SubqueryAlias(alias) = &node else { return Ok(Transformed::no(node)) };
+        let Some((_, rows)) = shared.iter().find(|(known, _)| known == alias) else {
+            return Ok(Transformed::no(node));
+        };
+        let node = Arc::new(Shared { input: alias.input.as_ref().clone(), rows: rows.clone() });
+        let input = Arc::new(LogicalPlan::Extension(Extension { node }));
+        let alias = SubqueryAlias::try_new(input, alias.alias.clone())?;
+        Ok(Transformed::yes(LogicalPlan::SubqueryAlias(alias)))
+    })
+    .data()
+}
+
+/// A part of a plan that is read more than once, and has the same rows each time.
+pub fn read_often(plan: LogicalPlan) -> LogicalPlan {
+    let node = Arc::new(Shared { input: plan, rows: Arc::default() });
+    LogicalPlan::Extension(Extension { node })
+}
+
+/// What gives its rows to all places of a plan that have it.
+///
+/// # Errors
+/// Those of DataFusion's analyzer.
+pub fn computed_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    if is_dependent(&plan) {
+        return Ok(read_often(plan));
+    }
+    // Its columns must be those that it will give.
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let node = Arc::new(Apart { plan, rows: Arc::default(), planned: Arc::default() });
+    Ok(LogicalPlan::Extension(Extension { node }))
+}
+
+pub fn is_computed_once(node: &LogicalPlan) -> bool {
+    let LogicalPlan::Extension(extension) = node else { return false };
+    extension.node.as_any().is::<Shared>() || extension.node.as_any().is::<Apart>()
+}
+
+/// The names of the recursive queries in a plan.
+fn steps_of(plan: &LogicalPlan) -> Vec<String> {
+    let mut names = Vec::new();
+    let _never_fails = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::RecursiveQuery(query) = node {
+            names.push(query.name.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    names
+}
+
+/// Whether a plan within a recursive query reads its last step, and so has other rows in each.
+fn reads_step(plan: &LogicalPlan, steps: &[String]) -> bool {
+    let own = steps_of(plan);
+    let is_step = |name: &str| steps.iter().any(|step| step == name) && !own.iter().any(|own| own == name);
+    any_node(plan, |node| matches!(node, LogicalPlan::TableScan(scan) if is_step(scan.table_name.table())))
+}
+
+/// All rows of a plan, and the memory that they take.
+type Collected = Result<Arc<(Vec<RecordBatch>, MemoryReservation)>, Arc<DataFusionError>>;
+
+/// What gives the rows, once somebody reads them. All who do drive it: one of them may not be polled before another one has them.
+#[derive(Default)]
+struct Rows(Mutex<Option<future::Shared<BoxFuture<'static, Collected>>>>);
+
+/// What has the same rows in each place of a plan.
+#[derive(Clone)]
+struct Shared {
+    input: LogicalPlan,
+    rows: Arc<Rows>,
+}
+
+impl Shared {
+    fn identity(&self) -> (&LogicalPlan, *const Rows) {
+        (&self.input, Arc::as_ptr(&self.rows))
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ComputedOnce")
+    }
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        self.identity() == other.identity()
+    }
+}
+
+impl Eq for Shared {}
+
+impl Hash for Shared {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.identity().hash(state);
+    }
+}
+
+impl PartialOrd for Shared {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.identity().partial_cmp(&other.identity())
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Shared {
+    fn name(&self) -> &str {
+        "ComputedOnce"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(UserDefinedLogicalNodeCore::name(self))
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match (inputs.pop(), inputs.is_empty()) {
+            (Some(input), true) => Ok(Self { input, rows: self.rows.clone() }),
+            _ => Err(of_one_input()),
+        }
+    }
+}
+
+/// [`Shared`], planned by itself and once: a plan that has it in many places grows by nothing for each, and nothing within it can be
+/// left out for one of them.
+#[derive(Clone)]
+struct Apart {
+    plan: LogicalPlan,
+    rows: Arc<Rows>,
+    planned: Arc<OnceCell<Arc<dyn ExecutionPlan>>>,
+}
+
+impl fmt::Debug for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ComputedApart")
+    }
+}
+
+impl PartialEq for Apart {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rows, &other.rows)
+    }
+}
+
+impl Eq for Apart {}
+
+impl Hash for Apart {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.rows).hash(state);
+    }
+}
+
+impl PartialOrd for Apart {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Arc::as_ptr(&self.rows).partial_cmp(&Arc::as_ptr(&other.rows))
+    }
+}
+
+impl UserDefinedLogicalNodeCore for Apart {
+    fn name(&self) -> &str {
+        "ComputedApart"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        Vec::new()
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.plan.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", UserDefinedLogicalNodeCore::name(self), self.plan.display())
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match inputs.is_empty() {
+            true => Ok(self.clone()),
+            false => Err(DataFusionError::Internal("what is computed apart has no input".into())),
+        }
+    }
+}
+
+fn of_one_input() -> DataFusionError {
+    DataFusionError::Internal("what is computed once has one input".into())
+}
+
+/// DataFusion's planner of physical plans, which knows what is computed once.
+#[derive(Debug)]
+pub struct Planner;
+
+#[async_trait]
+impl QueryPlanner for Planner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Self)]);
+        planner.create_physical_plan(plan, session).await
+    }
+}
+
+#[async_trait]
+impl ExtensionPlanner for Planner {
+    async fn plan_extension(
+        &self,
+        _: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        _: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(Apart { plan, rows, planned }) = node.as_any().downcast_ref() {
+            let input = planned.get_or_try_init(|| session.create_physical_plan(plan)).await?.clone();
+            return Ok(Some(Arc::new(SharedExec {
+                is_apart: true,
+                ..SharedExec::over(input, rows.clone())
+            })));
+        }
+        let (Some(Shared { rows, .. }), [input]) = (node.as_any().downcast_ref(), inputs) else {
+            return Ok(None);
+        };
+        Ok(Some(Arc::new(SharedExec::over(input.clone(), rows.clone()))))
+    }
+}
+
+/// Runs its input unless another one of the same rows has.
+struct SharedExec {
+    input: Arc<dyn ExecutionPlan>,
+    rows: Arc<Rows>,
+    properties: Arc<PlanProperties>,
+    /// Of [`Apart`]: the input is planned already, and not to be changed for the place that this is in.
+    is_apart: bool,
+}
+
+impl SharedExec {
+    fn over(input: Arc<dyn ExecutionPlan>, rows: Arc<Rows>) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(input.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self { input, rows, properties: Arc::new(properties), is_apart: false }
+    }
+}
+
+impl fmt::Debug for SharedExec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedExec").field("input", &self.input).finish_non_exhaustive()
+    }
+}
+
+impl DisplayAs for SharedExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ComputedOnceExec")
+    }
+}
+
+impl ExecutionPlan for SharedExec {
+    fn name(&self) -> &'static str {
+        "ComputedOnceExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        if self.is_apart { Vec::new() } else { vec![&self.input] }
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.is_apart && children.is_empty() {
+            return Ok(self);
+        }
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => Ok(Arc::new(Self::over(input, self.rows.clone()))),
+            _ => Err(of_one_input()),
+        }
+    }
+
+    no_expressions!();
+
+    fn execute(&self, _: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let mut rows = self.rows.0.lock();
+        let rows =
+            rows.get_or_insert_with(|| collected(self.input.clone(), context).boxed().shared()).clone();
+        let batches = async move {
+            let rows = rows.await.map_err(DataFusionError::Shared)?;
+            Ok::<_, DataFusionError>(stream::iter(rows.0.clone().into_iter().map(Ok)))
+        };
+        let batches = stream::once(batches).try_flatten();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.input.schema(), batches)))
+    }
+}
+
+async fn collected(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Collected {
+    let memory = MemoryConsumer::new("ComputedOnceExec").register(context.memory_pool());
+    let mut stream = execute_stream(input, context)?;
+    let mut batches = Vec::new();
+    while let Some(batch) = stream.next().await.transpose()? {
+        memory.try_grow(batch.get_array_memory_size())?;
+        batches.push(batch);
+    }
+    Ok(Arc::new((batches, memory)))
+}

@@ -1,0 +1,27 @@
+//! From a statement's syntax to its logical plan, and the rewrites of logical plans.
+//!
+//! Nothing here knows storage or how statements run.
+
+#![forbid(unsafe_code)]
+
+pub mod common_table;
+pub mod dependencies;
+pub mod expansion;
+pub mod filters;
+pub mod join_condition;
+pub mod json_alias;
+pub mod lateral;
+pub mod levels;
+pub mod multiset;
+pub mod name_repair;
+pub mod named_columns;
+pub mod natural_join;
+pub mod null_keys;
+pub mod planning;
+pub mod quantified;
+pub mod repeated_keys;
+pub mod rules;
+pub mod scalar_subquery;
+pub mod surroundings;
+pub mod unnest;
+pub mod values_subquery;

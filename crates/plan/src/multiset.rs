@@ -1,0 +1,72 @@
+//! EXCEPT ALL and INTERSECT ALL count rows that are equal (ISO/IEC 9075-2, 7.17): of m on the left and n on the right,
+//! m − n or the lesser of both remain. DataFusion plans them as a join that has or has not found one, as without ALL.
+//!
+//! The equal rows of each side are numbered, and their numbers are compared with them: the third of one side is equal to the third
+//! of the other.
+
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{Column, NullEquality};
+use datafusion::error::Result;
+use datafusion::functions_window::row_number::row_number;
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, ExprFunctionExt, Join, JoinType};
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Projection};
+use std::sync::Arc;
+
+/// Has the joins of a plan as it was parsed that stand for multisets count.
+pub fn with_numbers(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        found |= matches!(node, LogicalPlan::Join(join) if is_of_multisets(join));
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !found {
+        return Ok(plan);
+    }
+    let counted = plan.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Join(join) if is_of_multisets(&join) => counted(join).map(Transformed::yes),
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(counted.data)
+}
+
+/// Only set operations are planned as joins in which NULLs are equal; without ALL, rows of the left side are distinct.
+fn is_of_multisets(join: &Join) -> bool {
+    let is_distinct = match join.left.as_ref() {
+        LogicalPlan::Distinct(Distinct::All(_)) => true,
+        LogicalPlan::Aggregate(Aggregate { aggr_expr, .. }) => aggr_expr.is_empty(),
+        _ => false,
+    };
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull
+        && !join.null_aware
+        && !is_distinct
+}
+
+fn counted(join: Join) -> Result<LogicalPlan> {
+    let columns = join.left.schema().columns().into_iter().map(Expr::Column).collect();
+    let [(left, one), (right, other)] = [numbered(&join.left)?, numbered(&join.right)?];
+    let mut on = join.on;
+    on.push((one, other));
+    let joined = Join::try_new(
+        left,
+        right,
+        on,
+        None,
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        false,
+    )?;
+    let joined = Arc::new(LogicalPlan::Join(joined));
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, joined)?))
+}
+
+/// The rows of a plan with numbers among those that are equal, and the numbers' column.
+fn numbered(plan: &Arc<LogicalPlan>) -> Result<(Arc<LogicalPlan>, Expr)> {
+    let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let number = row_number().partition_by(columns).build()?;
+    let numbered = LogicalPlanBuilder::from(plan.as_ref().clone()).window([number])?.build()?;
+    let last = numbered.schema().fields().len() - 1;
+    let number = Column::from(numbered.schema().qualified_field(last));
+    Ok((Arc::new(numbered), Expr::Column(number)))
+}

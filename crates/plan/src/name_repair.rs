@@ -1,0 +1,355 @@
+//! Statements that the planner refuses for their names, which mean something all the same: columns of one name beside each other,
+//! names that are the columns' but for capitals, and names that the same SELECT has given.
+
+use crate::surroundings::{first_select, schema_of};
+use arrow::datatypes::FieldRef;
+use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, Statement, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+};
+use datafusion::sql::sqlparser::tokenizer::Location;
+use hypostyle_error::column_name::{ONE_OF, unmarked_name};
+use hypostyle_error::culprit::{Culprit, Unknown, culprit};
+use hypostyle_error::is_of_twice_named;
+use hypostyle_sql::identifier::fold;
+use hypostyle_sql::references::names_in;
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+/// How often a statement is planned again: for each SELECT of it that is to be mended, and each kind of mending.
+const TRIES: usize = 200;
+
+/// Functions that give another value each time: what stands for them cannot be written twice.
+const VOLATILE: [&str; 6] = ["random", "uuid", "gen_random_uuid", "nextval", "setval", "clock_timestamp"];
+
+/// A statement that may be mended, as it was planned last.
+pub struct Repair {
+    statement: DfStatement,
+    tries: usize,
+    /// Whether columns of one name were told apart.
+    pub is_apart: bool,
+}
+
+impl Repair {
+    pub fn of(statement: &DfStatement) -> Self {
+        Self { statement: statement.clone(), tries: 0, is_apart: false }
+    }
+
+    pub fn statement(&self) -> DfStatement {
+        self.statement.clone()
+    }
+
+    /// The statement in another form, which may be planned where this one was refused.
+    pub async fn mended(&mut self, state: &SessionState, error: &DataFusionError) -> Option<DfStatement> {
+        self.tries += 1;
+        let culprit = culprit(error);
+        let is_twice = is_of_twice_named(error) || matches!(culprit, Some(Culprit::Ambiguous));
+        let statement = inner_of(&mut self.statement).filter(|_| self.tries <= TRIES)?;
+        let changed = match culprit {
+            _ if is_twice && !self.is_apart => {
+                self.is_apart = true;
+                tell_apart(state, statement).await
+            }
+            Some(Culprit::Unknown(unknown)) => mend(statement, &unknown),
+            _ => false,
+        };
+        changed.then(|| self.statement.clone())
+    }
+}
+
+/// The state as of a planner that says where in the text a name stands.
+pub fn telling_places(state: &SessionState) -> SessionState {
+    let mut state = state.clone();
+    state.config_mut().options_mut().sql_parser.collect_spans = true;
+    state
+}
+
+fn inner_of(statement: &mut DfStatement) -> Option<&mut Statement> {
+    match statement {
+        DfStatement::Statement(statement) => Some(statement),
+        DfStatement::Explain(explain) => inner_of(&mut explain.statement),
+        _ => None,
+    }
+}
+
+/// A plan whose columns have their own names, also where others have the same.
+pub fn with_own_names(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let has_marks = |schema: &DFSchema| schema.fields().iter().any(|field| field.name().contains(ONE_OF));
+    if !has_marks(plan.schema()) {
+        return Ok(plan);
+    }
+    let columns = plan.schema().columns().into_iter().enumerate();
+    // Names that are alike may stand beside each other only in different tables.
+    let columns: Vec<PlanExpr> = columns
+        .map(|(place, column)| {
+            let name = unmarked_name(&column.name).to_string();
+            PlanExpr::Column(column).alias_qualified(Some(TableReference::bare(place.to_string())), name)
+        })
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+/// Gives columns of one SELECT that have the same name names of their own.
+async fn tell_apart(state: &SessionState, statement: &mut Statement) -> bool {
+    let (mut done, mut changed) = (0, false);
+    loop {
+        let mut number = 0;
+        let found = first_select(statement, |select, context| {
+            number += 1;
+            let wanted = number > done && may_be_twice(&select.projection);
+            let query = |item: &SelectItem| {
+                is_wildcard(item).then(|| context.query(vec![item.clone()], select.from.clone()))
+            };
+            wanted.then(|| (number, select.projection.iter().map(query).collect::<Vec<_>>()))
+        });
+        let Ok(Some((number, queries))) = found else { return changed };
+        done = number;
+        let mut columns = Vec::with_capacity(queries.len());
+        for query in queries {
+            columns.push(match query {
+                Some(query) => schema_of(state, query).await.ok(),
+                None => None,
+            });
+        }
+        let mut apart = Apart { number, columns, changed: false };
+        let _done = statement.visit(&mut apart);
+        changed |= apart.changed;
+    }
+}
+
+fn is_wildcard(item: &SelectItem) -> bool {
+    matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..))
+}
+
+fn may_be_twice(items: &[SelectItem]) -> bool {
+    let mut seen = HashSet::new();
+    items.len() > 1
+        && (items.iter().any(is_wildcard) || !items.iter().filter_map(name_of).all(|name| seen.insert(name)))
+}
+
+/// The name that a column of the result has.
+fn name_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
+        SelectItem::UnnamedExpr(expr) => Some(expr.to_string().to_lowercase()),
+        _ => None,
+    }
+}
+
+/// Writes the columns of the SELECT of a number, from the inside out, with names that differ.
+struct Apart {
+    number: usize,
+    /// For each of its items, the columns of a wildcard.
+    columns: Vec<Option<DFSchemaRef>>,
+    changed: bool,
+}
+
+impl VisitorMut for Apart {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.number -= 1;
+        if self.number > 0 {
+            return ControlFlow::Continue(());
+        }
+        let mut items = Vec::with_capacity(select.projection.len());
+        for (item, columns) in std::mem::take(&mut select.projection).into_iter().zip(&self.columns) {
+            match columns {
+                Some(columns) => items.extend(written_out(&item, columns)),
+                None => items.push(item),
+            }
+        }
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        for name in items.iter().filter_map(name_of) {
+            *counts.entry(name).or_default() += 1;
+        }
+        counts.retain(|_, count| *count > 1);
+        for (number, item) in items.iter_mut().enumerate() {
+            let Some(name) = name_of(item).filter(|name| counts.contains_key(name)) else { continue };
+            let expr = match &*item {
+                SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => expr.clone(),
+                _ => continue,
+            };
+            let alias = Ident::with_quote('"', format!("{name}{ONE_OF}{number}"));
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+        self.changed = !counts.is_empty();
+        select.projection = items;
+        ControlFlow::Break(())
+    }
+}
+
+/// The items that a wildcard stands for.
+pub fn written_out(wildcard: &SelectItem, columns: &DFSchema) -> Vec<SelectItem> {
+    let options = match wildcard {
+        SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => options,
+        _ => return vec![wildcard.clone()],
+    };
+    let item = |(table, field): (Option<&TableReference>, &FieldRef)| {
+        let name = Ident::with_quote('"', field.name());
+        if let Some(expr) = replacement(options, field.name()) {
+            return SelectItem::ExprWithAlias { expr, alias: name };
+        }
+        let Some(table) = table else { return SelectItem::UnnamedExpr(Expr::Identifier(name)) };
+        let parts = [table.catalog(), table.schema(), Some(table.table())];
+        let parts = parts.into_iter().flatten().map(|part| Ident::with_quote('"', part));
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts.chain([name]).collect()))
+    };
+    columns.iter().map(item).collect()
+}
+
+/// What REPLACE gives in the place of a column.
+fn replacement(options: &WildcardAdditionalOptions, column: &str) -> Option<Expr> {
+    let items = &options.opt_replace.as_ref()?.items;
+    items.iter().find(|item| fold(&item.column_name) == column).map(|item| item.expr.clone())
+}
+
+/// Writes the name that the planner does not know as the one that is meant, and others beside it that are alike.
+fn mend(statement: &mut Statement, unknown: &Unknown) -> bool {
+    let mut mending = Mending { unknown, anywhere: false, changed: false };
+    let _done = statement.visit(&mut mending);
+    if !mending.changed {
+        // What a rewritten statement names has no place.
+        mending.anywhere = true;
+        let _done = statement.visit(&mut mending);
+    }
+    mending.changed
+}
+
+struct Mending<'a> {
+    unknown: &'a Unknown,
+    /// Whether a name is taken for the unknown one wherever it stands.
+    anywhere: bool,
+    changed: bool,
+}
+
+impl Mending<'_> {
+    fn is_unknown(&self, name: &Ident) -> bool {
+        let at = |one: Location| (one.line, one.column);
+        let is_there = || match self.unknown.span {
+            Some(span) => {
+                let (start, end) = (at(name.span.start), at(name.span.end));
+                (span.start.line, span.start.column) <= start && end <= (span.end.line, span.end.column)
+            }
+            None => false,
+        };
+        name.quote_style.is_none() && fold(name) == self.unknown.name && (self.anywhere || is_there())
+    }
+
+    fn end(&mut self, changed: bool) -> ControlFlow<()> {
+        self.changed |= changed;
+        if changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+impl VisitorMut for Mending<'_> {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        let mut has = false;
+        own_names(select, &mut |name, _| {
+            has |= self.is_unknown(name);
+            None
+        });
+        let changed = has && {
+            let mut changed = false;
+            own_names(select, &mut |name, table| {
+                let spelled = self.unknown.spelled(name, table);
+                changed |= spelled.is_some();
+                spelled.map(Expr::Identifier)
+            });
+            changed || self.given_here(select)
+        };
+        self.end(changed)
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let mut changed = false;
+        if let Some(order) = &mut query.order_by {
+            names_in(order, &mut |name, table| {
+                let spelled = self.unknown.spelled(name, table).filter(|_| self.is_unknown(name));
+                changed |= spelled.is_some();
+                spelled.map(Expr::Identifier)
+            });
+        }
+        self.end(changed)
+    }
+}
+
+impl Mending<'_> {
+    /// Puts the expression of an earlier item in the place of the name that the item gives it (as DuckDB has it).
+    fn given_here(&self, select: &mut Select) -> bool {
+        let gives = |item: &SelectItem| match item {
+            SelectItem::ExprWithAlias { expr, alias } if fold(alias) == self.unknown.name => {
+                Some(expr.clone())
+            }
+            _ => None,
+        };
+        let found =
+            select.projection.iter().enumerate().find_map(|(place, item)| Some((place, gives(item)?)));
+        let Some((place, expr)) = found.filter(|(_, expr)| !is_volatile(expr)) else { return false };
+        let mut changed = false;
+        let mut replace = |name: &Ident, table: Option<&Ident>| {
+            let meant = table.is_none() && self.is_unknown(name);
+            changed |= meant;
+            meant.then(|| Expr::Nested(Box::new(expr.clone())))
+        };
+        for item in &mut select.projection[place + 1..] {
+            // A name alone keeps its own.
+            if let SelectItem::UnnamedExpr(expr @ Expr::Identifier(_)) = item {
+                let (expr, alias) = (expr.clone(), Ident::with_quote('"', self.unknown.name.as_str()));
+                let is_it = matches!(&expr, Expr::Identifier(name) if self.is_unknown(name));
+                if is_it {
+                    *item = SelectItem::ExprWithAlias { expr, alias };
+                }
+            }
+            names_in(item, &mut replace);
+        }
+        for filter in [&mut select.selection, &mut select.having, &mut select.qualify].into_iter().flatten() {
+            names_in(filter, &mut replace);
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            names_in(keys, &mut replace);
+        }
+        changed
+    }
+}
+
+fn is_volatile(expr: &Expr) -> bool {
+    let calls = expr.to_string().to_lowercase();
+    VOLATILE.iter().any(|name| calls.contains(&format!("{name}(")))
+}
+
+/// Goes through the names of columns in a SELECT, but not those in its subqueries, and takes others in their place.
+fn own_names(select: &mut Select, each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>) {
+    names_in(select, each);
+    let joins = select.from.iter_mut().flat_map(|tables: &mut TableWithJoins| &mut tables.joins);
+    for join in joins {
+        let columns = match &mut join.join_operator {
+            JoinOperator::Join(JoinConstraint::Using(columns))
+            | JoinOperator::Inner(JoinConstraint::Using(columns))
+            | JoinOperator::Left(JoinConstraint::Using(columns))
+            | JoinOperator::LeftOuter(JoinConstraint::Using(columns))
+            | JoinOperator::Right(JoinConstraint::Using(columns))
+            | JoinOperator::RightOuter(JoinConstraint::Using(columns))
+            | JoinOperator::FullOuter(JoinConstraint::Using(columns))
+            | JoinOperator::LeftSemi(JoinConstraint::Using(columns))
+            | JoinOperator::LeftAnti(JoinConstraint::Using(columns)) => columns,
+            _ => continue,
+        };
+        for ObjectName(parts) in columns {
+            if let [ObjectNamePart::Identifier(name)] = parts.as_mut_slice()
+                && let Some(Expr::Identifier(other)) = each(name, None)
+            {
+                *name = other;
+            }
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! What the columns of tables must be known for before a statement is planned: the order of those that USING merges,
+//! ORDER BY ALL, COLUMNS(…), and what REPLACE replaces.
+
+use crate::name_repair::written_out;
+use crate::surroundings::{Context, first_query, first_select, schema_as_it_is, schema_of};
+use arrow::array::StringArray;
+use arrow::compute::regexp_is_match_scalar;
+use datafusion::common::DFSchemaRef;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionState;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, JoinConstraint, JoinOperator, ObjectName,
+    Query, Select, SelectItem, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut, Visitor,
+    VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+};
+use hypostyle_error::complexity::too_complex;
+use hypostyle_error::external;
+use hypostyle_sql::clauses::{order_by_all, orders_by_all};
+use hypostyle_sql::identifier::fold;
+use hypostyle_types::{Error, ErrorKind};
+use std::ops::ControlFlow;
+
+/// How many queries of a statement are asked for their columns, each of which may be within the next.
+const ASKED_MAX: usize = 32;
+
+/// Writes out what is said of columns that are not named.
+///
+/// # Errors
+/// Those of planning what is asked for its columns; `UnknownName` for a column that is not there.
+pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
+    let statement = match statement {
+        DfStatement::Statement(statement) => statement.as_mut(),
+        DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
+        _ => return Ok(()),
+    };
+    if !is_needed(statement) {
+        return Ok(());
+    }
+    write_columns(state, statement).await?;
+    write_orders(state, statement).await
+}
+
+/// Whether a statement says something of columns that are not named: another one is planned for it within its planning.
+pub fn is_needed(statement: &Statement) -> bool {
+    Visit::visit(statement, &mut Any).is_break()
+}
+
+/// Whether there is anything to be asked for.
+struct Any;
+
+impl Visitor for Any {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        match orders_by_all(query).is_some() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        match is_asked(select) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn is_asked(select: &Select) -> bool {
+    select
+        .projection
+        .iter()
+        .any(|item| is_merging(item, select) || replaces(item).is_some() || columns_in(item).is_some())
+}
+
+/// The items of a SELECT that are asked for, each with the queries that tell their columns.
+type Asked = Vec<(usize, Vec<(Query, Vec<Merging>)>)>;
+
+/// Items for whose columns the tables are asked.
+async fn write_columns(state: &SessionState, statement: &mut Statement) -> Result<()> {
+    let mut done = 0;
+    for _ in 0..ASKED_MAX {
+        let mut number = 0;
+        let found = first_select(statement, |select, context| {
+            number += 1;
+            (number > done && is_asked(select)).then(|| (number, asked(select, context)))
+        });
+        let Some((number, asked)) = found.map_err(external)? else { return Ok(()) };
+        done = number;
+        let mut columns = Vec::with_capacity(asked.len());
+        for (place, queries) in asked {
+            let mut of_item = Vec::with_capacity(queries.len());
+            let wanted = queries.len();
+            for (query, merged) in queries {
+                match schema_as_it_is(state, query).await {
+                    Ok(schema) => of_item.push((schema, merged)),
+                    Err(_) => break,
+                }
+            }
+            // Tables that are no query by themselves, of columns around, are left to the planner.
+            if of_item.len() == wanted {
+                columns.push((place, of_item));
+            }
+        }
+        let mut items = Items { number, columns };
+        if let ControlFlow::Break(Some(error)) = statement.visit(&mut items) {
+            return Err(external(error));
+        }
+    }
+    Ok(())
+}
+
+fn asked(select: &Select, context: &Context) -> Asked {
+    let items = select.projection.iter().enumerate();
+    let of_item = |(place, item): (usize, &SelectItem)| {
+        if is_merging(item, select) {
+            let of_tables = |tables: &TableWithJoins| {
+                (context.query(vec![unreplaced(item)], vec![unmerged(tables)]), merged(tables))
+            };
+            return Some((place, select.from.iter().map(of_tables).collect()));
+        }
+        let all = match (replaces(item), columns_in(item)) {
+            (Some(_), _) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
+            (None, Some(Wanted::Wildcard(options))) => SelectItem::Wildcard(*options),
+            (None, Some(Wanted::Like(_))) => SelectItem::Wildcard(WildcardAdditionalOptions::default()),
+            (None, None) => return None,
+        };
+        let all = match item {
+            SelectItem::QualifiedWildcard(of, _) => {
+                SelectItem::QualifiedWildcard(of.clone(), WildcardAdditionalOptions::default())
+            }
+            _ => all,
+        };
+        Some((place, vec![(context.query(vec![all], select.from.clone()), Vec::new())]))
+    };
+    items.filter_map(of_item).collect()
+}
+
+/// What a query told of its columns, and which of them are merged.
+type Told = (DFSchemaRef, Vec<Merging>);
+
+/// A column that joins merge.
+struct Merging {
+    name: String,
+    /// The number of joins, each of which makes one of two columns.
+    joins: usize,
+}
+
+/// Puts the columns in the SELECT of a number, from the inside out.
+struct Items {
+    number: usize,
+    /// By the places of items, the schemas that were asked for, and the columns that are merged.
+    columns: Vec<(usize, Vec<Told>)>,
+}
+
+impl VisitorMut for Items {
+    type Break = Option<Error>;
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Option<Error>> {
+        self.number -= 1;
+        if self.number > 0 {
+            return ControlFlow::Continue(());
+        }
+        let mut items = Vec::with_capacity(select.projection.len());
+        for (place, item) in std::mem::take(&mut select.projection).into_iter().enumerate() {
+            let columns = self.columns.iter().find(|(of, _)| *of == place).map(|(_, columns)| columns);
+            match columns {
+                None => items.push(item),
+                Some(columns) => match items_of(&item, columns) {
+                    Ok(found) => items.extend(found),
+                    Err(error) => return ControlFlow::Break(Some(error)),
+                },
+            }
+        }
+        select.projection = items;
+        ControlFlow::Break(None)
+    }
+}
+
+/// What is written in the place of an item.
+fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<SelectItem>> {
+    if let Some(wanted) = columns_in(item) {
+        let names: Vec<&String> =
+            columns.iter().flat_map(|(schema, _)| schema.fields().iter().map(|field| field.name())).collect();
+        return for_each_column(item, &wanted, &names);
+    }
+    for name in replaces(item).unwrap_or_default() {
+        let has = columns.iter().any(|(schema, _)| schema.fields().iter().any(|field| *field.name() == name));
+        if !has {
+            let message = format!("no column \"{name}\", which REPLACE gives another value");
+            let error = Error::new(ErrorKind::UnknownName, message);
+            return Err(error.with_sqlstate("42703").about(&name));
+        }
+    }
+    if columns.iter().all(|(_, merged)| merged.is_empty()) {
+        return Ok(vec![item.clone()]);
+    }
+    let mut all = Vec::new();
+    for (schema, merged) in columns {
+        let mut of_tables: Vec<(usize, SelectItem)> = Vec::new();
+        let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
+        // Capitals matter where there is a column that is spelt alike.
+        let is_of = |merging: &Merging, name: &str| match names.contains(&&merging.name) {
+            true => merging.name == name,
+            false => merging.name.eq_ignore_ascii_case(name),
+        };
+        for (place, written) in written_out(item, schema).into_iter().enumerate() {
+            match merged.iter().position(|merging| is_of(merging, names[place])) {
+                Some(rank) => match names[..place].iter().filter(|name| is_of(&merged[rank], name)).count() {
+                    0 => of_tables.push((rank, written)),
+                    before if before <= merged[rank].joins => {}
+                    _ => of_tables.push((merged.len(), written)),
+                },
+                None => of_tables.push((merged.len(), written)),
+            }
+        }
+        of_tables.sort_by_key(|(rank, _)| *rank);
+        all.extend(of_tables.into_iter().map(|(_, item)| item));
+    }
+    Ok(all)
+}
+
+/// Whether it is `*` for tables of which columns are merged.
+fn is_merging(item: &SelectItem, select: &Select) -> bool {
+    let is_merged = |tables: &TableWithJoins| !merged(tables).is_empty();
+    matches!(item, SelectItem::Wildcard(_)) && select.from.iter().any(is_merged)
+}
+
+/// The columns that USING merges, in the order in which the joined table has them first (ISO/IEC 9075-2, 7.10).
+fn merged(tables: &TableWithJoins) -> Vec<Merging> {
+    let mut all: Vec<Merging> = match &tables.relation {
+        TableFactor::NestedJoin { table_with_joins, alias: None } => merged(table_with_joins),
+        _ => Vec::new(),
+    };
+    for join in &tables.joins {
+        let Some(JoinConstraint::Using(columns)) = constraint(&join.join_operator) else { continue };
+        let name = |column: &ObjectName| column.0.last().and_then(|part| part.as_ident()).map(fold);
+        let mut first: Vec<Merging> = columns
+            .iter()
+            .filter_map(name)
+            .map(|name| {
+                let joins =
+                    all.iter().find(|merging| merging.name == name).map_or(0, |merging| merging.joins);
+                Merging { name, joins: joins + 1 }
+            })
+            .collect();
+        all.retain(|merging| first.iter().all(|other| other.name != merging.name));
+        first.append(&mut all);
+        all = first;
+    }
+    all
+}
+
+/// The same tables with all of their columns.
+fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
+    let mut tables = tables.clone();
+    if let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation {
+        **table_with_joins = unmerged(table_with_joins);
+    }
+    for join in &mut tables.joins {
+        if let Some(JoinConstraint::Using(_)) = constraint(&join.join_operator) {
+            let always = Expr::Value(Value::Boolean(true).into());
+            join.join_operator = JoinOperator::Inner(JoinConstraint::On(always));
+        }
+    }
+    tables
+}
+
+/// The condition of a join that may merge columns.
+fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+/// The wildcard without what it puts in the place of columns.
+fn unreplaced(item: &SelectItem) -> SelectItem {
+    let mut item = item.clone();
+    if let SelectItem::Wildcard(options) = &mut item {
+        options.opt_replace = None;
+    }
+    item
+}
+
+/// The names of the columns that a wildcard replaces; those that only merging has put there, too.
+fn replaces(item: &SelectItem) -> Option<Vec<String>> {
+    let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) = item else {
+        return None;
+    };
+    let replaced = options.opt_replace.as_ref()?;
+    Some(replaced.items.iter().map(|item| fold(&item.column_name)).collect())
+}
+
+/// Which columns COLUMNS(…) stands for.
+enum Wanted {
+    Wildcard(Box<WildcardAdditionalOptions>),
+    /// Those whose names match a regular expression.
+    Like(String),
+}
+
+/// COLUMNS(…) in an item.
+fn columns_in(item: &SelectItem) -> Option<Wanted> {
+    let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return None };
+    let mut found = None;
+    let _done = visit_expressions(expr, |expr| {
+        found = found.take().or_else(|| wanted(expr));
+        ControlFlow::<()>::Continue(())
+    });
+    found
+}
+
+fn wanted(expr: &Expr) -> Option<Wanted> {
+    let Expr::Function(function) = expr else { return None };
+    let FunctionArguments::List(list) = &function.args else { return None };
+    let [FunctionArg::Unnamed(argument)] = list.args.as_slice() else { return None };
+    if !function.name.to_string().eq_ignore_ascii_case("columns") {
+        return None;
+    }
+    match argument {
+        FunctionArgExpr::Wildcard => Some(Wanted::Wildcard(Box::default())),
+        FunctionArgExpr::WildcardWithOptions(options) => Some(Wanted::Wildcard(Box::new(options.clone()))),
+        FunctionArgExpr::Expr(Expr::Value(value)) => match &value.value {
+            Value::SingleQuotedString(pattern) => Some(Wanted::Like(pattern.clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// An item for each of some columns.
+fn for_each_column(
+    item: &SelectItem,
+    which: &Wanted,
+    names: &[&String],
+) -> hypostyle_types::Result<Vec<SelectItem>> {
+    let matching = match which {
+        Wanted::Like(pattern) => {
+            let names = StringArray::from_iter_values(names);
+            regexp_is_match_scalar(&names, pattern, None).map_err(|error| {
+                Error::invalid_input(format!("COLUMNS('{pattern}') has no regular expression: {error}"))
+                    .with_sqlstate("2201B")
+            })?
+        }
+        Wanted::Wildcard(_) => vec![true; names.len()].into(),
+    };
+    let names = names.iter().enumerate().filter(|(place, _)| matching.value(*place)).map(|(_, name)| name);
+    let of_column = |name: &&String| {
+        let column = Ident::with_quote('"', name.as_str());
+        let (mut expr, alias) = match item {
+            // One that it got for its text is no name.
+            SelectItem::ExprWithAlias { expr, alias } if alias.value != expr.to_string() => {
+                (expr.clone(), alias.clone())
+            }
+            SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) => {
+                (expr.clone(), column.clone())
+            }
+            _ => return item.clone(),
+        };
+        let _done = visit_expressions_mut(&mut expr, |expr| {
+            if wanted(expr).is_some() {
+                *expr = Expr::Identifier(column.clone());
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        SelectItem::ExprWithAlias { expr, alias }
+    };
+    let items: Vec<SelectItem> = names.map(of_column).collect();
+    match items.is_empty() {
+        true => Err(Error::invalid_input("COLUMNS(…) stands for no column")
+            .with_sqlstate("42703")
+            .about("columns")),
+        false => Ok(items),
+    }
+}
+
+fn too_many(what: &str) -> DataFusionError {
+    external(too_complex(format!("it has more than {ASKED_MAX} queries with {what}")))
+}
+
+/// ORDER BY ALL of columns that are not named.
+async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result<()> {
+    for _ in 0..ASKED_MAX {
+        let found = first_query(statement, |query, context| {
+            orders_by_all(query)?;
+            let mut all = query.clone();
+            (all.order_by, all.limit_clause, all.fetch) = (None, None, None);
+            Some(context.defined(all))
+        });
+        let Some(all) = found.map_err(external)? else { return Ok(()) };
+        let count = schema_of(state, all).await?.fields().len();
+        let _done = statement.visit(&mut Ordering(count));
+    }
+    Err(too_many("ORDER BY ALL"))
+}
+
+struct Ordering(usize);
+
+impl VisitorMut for Ordering {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        match orders_by_all(query) {
+            Some(options) => {
+                order_by_all(query, self.0, options);
+                ControlFlow::Break(())
+            }
+            None => ControlFlow::Continue(()),
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! NATURAL JOIN (ISO/IEC 9075-2, 7.10): the join USING the columns that both sides have, in the order of the left one. Which they
+//! are, the planner tells; it would join by them itself, but then take their names for those of several tables.
+
+use crate::surroundings::{first_select, schema_of};
+use datafusion::error::Result;
+use datafusion::execution::context::SessionState;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, Statement, TableFactor,
+    TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
+};
+use hypostyle_error::external;
+use hypostyle_sql::join_using as using;
+use hypostyle_types::Error;
+use std::ops::ControlFlow;
+
+/// Writes what NATURAL JOINs join by.
+///
+/// # Errors
+/// A column that both sides have and one of them twice; those of planning a side; those of [`using::rewrite`].
+pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
+    let statement = match statement {
+        DfStatement::Statement(statement) => statement,
+        DfStatement::Explain(explain) => return Box::pin(rewrite(state, &mut explain.statement)).await,
+        _ => return Ok(()),
+    };
+    if Visit::visit(statement, &mut Any).is_continue() {
+        return Ok(());
+    }
+    while let Some(sides) = first_sides(statement).map_err(external)? {
+        let (left, right) = match (columns(state, sides.left).await, columns(state, sides.right).await) {
+            (Ok(left), Ok(right)) => (left, right),
+            // A side that is no query by itself, of a recursive one or of columns around: the planner knows what it has.
+            _ if sides.keeps_left => break,
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
+        let common: Vec<&String> = left.iter().filter(|name| right.contains(name)).collect();
+        let is_twice = |name: &String| {
+            [&left, &right].iter().any(|side| side.iter().filter(|other| *other == name).count() > 1)
+        };
+        if let Some(name) = common.iter().find(|name| is_twice(name)) {
+            let message = format!("NATURAL JOIN by the column \"{name}\", which one side has twice");
+            return Err(external(Error::invalid_input(message).with_sqlstate("42702")));
+        }
+        let by = match common.is_empty() {
+            true => JoinConstraint::On(Expr::Value(Value::Boolean(true).into())),
+            false => JoinConstraint::Using(common.into_iter().map(|name| named(name)).collect()),
+        };
+        let _done = VisitMut::visit(statement, &mut Joining(by));
+    }
+    using::rewrite(statement).map_err(external)
+}
+
+fn named(column: &str) -> ObjectName {
+    ObjectName::from(vec![Ident::with_quote('"', column)])
+}
+
+/// The names of a query's columns.
+async fn columns(state: &SessionState, query: Query) -> Result<Vec<String>> {
+    let schema = schema_of(state, query).await?;
+    Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
+}
+
+/// A NATURAL JOIN: the tables on its left with their joins, the one on its right, and the join.
+type Natural<'a> = (TableWithJoins, TableFactor, &'a mut JoinOperator);
+
+/// The first one among tables. What is nested in its sides has its turn when it is planned.
+fn natural_of(from: &mut [TableWithJoins]) -> Option<Natural<'_>> {
+    from.iter_mut().find_map(natural_in)
+}
+
+fn natural_in(tables: &mut TableWithJoins) -> Option<Natural<'_>> {
+    let is_natural =
+        |join: &mut Join| matches!(constraint(&mut join.join_operator), Some(JoinConstraint::Natural));
+    let place = tables.joins.iter_mut().position(is_natural);
+    if let Some(place) = place {
+        let left =
+            TableWithJoins { relation: tables.relation.clone(), joins: tables.joins[..place].to_vec() };
+        let join = &mut tables.joins[place];
+        return Some((left, join.relation.clone(), &mut join.join_operator));
+    }
+    let joined = tables.joins.iter_mut().map(|join| &mut join.relation);
+    [&mut tables.relation].into_iter().chain(joined).find_map(|table| match table {
+        TableFactor::NestedJoin { table_with_joins, .. } => natural_in(table_with_joins),
+        _ => None,
+    })
+}
+
+fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+    match join {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+/// Whether there is any.
+struct Any;
+
+impl Visitor for Any {
+    type Break = ();
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        let may_have = |tables: &TableWithJoins| {
+            !tables.joins.is_empty() || matches!(tables.relation, TableFactor::NestedJoin { .. })
+        };
+        match select.from.iter().any(may_have) && natural_of(&mut select.from.clone()).is_some() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Both sides of a NATURAL JOIN, as queries for all of their columns.
+struct Sides {
+    left: Query,
+    right: Query,
+    /// Whether the columns in common are those of the left one.
+    keeps_left: bool,
+}
+
+/// The first one of a statement.
+fn first_sides(statement: &Statement) -> hypostyle_types::Result<Option<Sides>> {
+    first_select(statement, |select, context| {
+        let mut from = select.from.clone();
+        let (left, right, join) = natural_of(&mut from)?;
+        let right = TableWithJoins { relation: right, joins: Vec::new() };
+        let keeps_left = !matches!(
+            join,
+            JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+        );
+        Some(Sides { left: context.all_of(vec![left]), right: context.all_of(vec![right]), keeps_left })
+    })
+}
+
+/// Says what the first one joins by.
+struct Joining(JoinConstraint);
+
+impl VisitorMut for Joining {
+    type Break = ();
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        match natural_of(&mut select.from) {
+            Some((_, _, join)) => {
+                if let Some(constraint) = constraint(join) {
+                    *constraint = self.0.clone();
+                }
+                ControlFlow::Break(())
+            }
+            None => ControlFlow::Continue(()),
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! From a statement's syntax to its logical plan.
+
+use crate::common_table::{computed_once, table_expressions};
+use crate::lateral::{self, has_lateral};
+use crate::name_repair::{Repair, telling_places, with_own_names};
+use crate::{expansion, levels, multiset, named_columns, natural_join};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement as DfStatement;
+use hypostyle_error::{is_about_the_text, is_of_twice_named};
+use hypostyle_expr::operand::groups_twice_named;
+use hypostyle_sql::cast_operand::told_apart;
+
+/// The plan of a statement. One that is refused for its names is planned again in forms that mean the same.
+pub async fn plan_statement(
+    state: &SessionState,
+    mut statement: DfStatement,
+) -> datafusion::error::Result<LogicalPlan> {
+    natural_join::rewrite(state, &mut statement).await?;
+    named_columns::rewrite(state, &mut statement).await?;
+    plan_written_out(state, statement).await
+}
+
+/// The plan of a statement in which nothing is to be asked for its columns any more.
+pub async fn plan_written_out(
+    state: &SessionState,
+    statement: DfStatement,
+) -> datafusion::error::Result<LogicalPlan> {
+    let mut repair = Repair::of(&statement);
+    let mut plan = plan_once(state, statement).await;
+    if plan.as_ref().is_err_and(is_about_the_text) {
+        let state = telling_places(state);
+        plan = plan_once(&state, repair.statement()).await;
+        while let Err(error) = &plan
+            && let Some(mended) = repair.mended(&state, error).await
+        {
+            plan = plan_once(&state, mended).await;
+        }
+    }
+    match repair.is_apart {
+        true => plan.and_then(with_own_names),
+        false => plan,
+    }
+}
+
+/// The plan of a statement as it is, in which casts may stand beside what they cast.
+async fn plan_once(state: &SessionState, statement: DfStatement) -> datafusion::error::Result<LogicalPlan> {
+    let (expressions, casts_apart) = (table_expressions(&statement), told_apart(&statement));
+    let has_lateral = has_lateral(&statement);
+    let plan = state.statement_to_plan(statement).await;
+    let plan = match casts_apart {
+        Some(statement) if plan.as_ref().map_or_else(is_of_twice_named, groups_twice_named) => {
+            state.statement_to_plan(statement).await.or(plan)
+        }
+        _ => plan,
+    };
+    let plan = multiset::with_numbers(plan?)?;
+    expansion::check(&plan)?;
+    levels::check(&plan)?;
+    let plan = if has_lateral { lateral::marked(plan)? } else { plan };
+    computed_once(plan, &expressions)
+}

@@ -1,0 +1,54 @@
+//! Scalar subqueries that may have no row, and are NULL then. DataFusion takes the value for one that is never NULL where the
+//! column of the subquery is none, and folds `IS NULL` and coalesce of it.
+
+use crate::unnest::single_value;
+use datafusion::common::Column;
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Subquery};
+use hypostyle_expr::walk::{any_node, has_expression, map_expressions};
+use std::sync::Arc;
+
+/// The plan with scalar subqueries whose values may be NULL unless there always is a row.
+pub fn with_nullable_scalars(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let is_one = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(subquery) if is_to_be_nullable(subquery));
+    if !any_node(&plan, |node| has_expression(node, is_one)) {
+        return Ok(plan);
+    }
+    let nullable = plan.transform_up_with_subqueries(|node| {
+        let node = map_expressions(node, |expr| match expr {
+            Expr::ScalarSubquery(subquery) if is_to_be_nullable(&subquery) => {
+                single_row(subquery).map(Transformed::yes)
+            }
+            other => Ok(Transformed::no(other)),
+        })?;
+        // What is above it may be NULL, too.
+        node.map_data(LogicalPlan::recompute_schema)
+    });
+    Ok(nullable?.data)
+}
+
+fn is_to_be_nullable(subquery: &Subquery) -> bool {
+    subquery.outer_ref_columns.is_empty()
+        && subquery.subquery.schema().fields().first().is_some_and(|field| !field.is_nullable())
+        && !always_has_a_row(&subquery.subquery)
+}
+
+fn always_has_a_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Sort(_) => {
+            plan.inputs().into_iter().all(always_has_a_row)
+        }
+        _ => false,
+    }
+}
+
+/// The one row of a subquery, or NULL.
+fn single_row(Subquery { subquery, outer_ref_columns, spans }: Subquery) -> Result<Expr> {
+    let value = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
+    let single = Aggregate::try_new(subquery, Vec::new(), vec![single_value(value)])?;
+    let subquery = Arc::new(LogicalPlan::Aggregate(single));
+    Ok(Expr::ScalarSubquery(Subquery { subquery, outer_ref_columns, spans }))
+}

@@ -1,0 +1,152 @@
+//! A SELECT within what is around it: what it reads can be asked for its columns, by planning a query of its own.
+
+use crate::planning::{plan_statement, plan_written_out};
+use datafusion::common::DFSchemaRef;
+use datafusion::error::Result;
+use datafusion::execution::context::SessionState;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visit, Visitor, With,
+};
+use hypostyle_sql::parse::{Extension, parse_query};
+use std::ops::ControlFlow;
+
+/// What is defined around a SELECT.
+pub struct Context {
+    /// A query that defines a table by WITH, and reads all of it.
+    of_all: Query,
+    /// What the queries around define by WITH, and how many of them have been passed: those may be named.
+    around: Vec<(Option<With>, usize)>,
+}
+
+impl Context {
+    /// A query of its own for items of some tables.
+    pub fn query(&self, items: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Query {
+        let mut query = self.of_all.clone();
+        query.with = None;
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            (select.projection, select.from) = (items, from);
+        }
+        self.defined(query)
+    }
+
+    /// A query of its own for all columns of some tables.
+    pub fn all_of(&self, from: Vec<TableWithJoins>) -> Query {
+        let mut query = self.of_all.clone();
+        query.with = None;
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.from = from;
+        }
+        self.defined(query)
+    }
+
+    /// A query with the definitions around it in front of its own.
+    pub fn defined(&self, mut query: Query) -> Query {
+        let mut named: Vec<Cte> = Vec::new();
+        let mut recursive = query.with.as_ref().is_some_and(|with| with.recursive);
+        for (with, passed) in &self.around {
+            for one in with.iter().flat_map(|with| &with.cte_tables[..*passed]) {
+                named.retain(|other| other.alias.name != one.alias.name);
+                named.push(one.clone());
+            }
+            recursive |= with.as_ref().is_some_and(|with| with.recursive);
+        }
+        for one in query.with.iter().flat_map(|with| &with.cte_tables) {
+            named.retain(|other| other.alias.name != one.alias.name);
+            named.push(one.clone());
+        }
+        query.with = self.of_all.with.clone().filter(|_| !named.is_empty());
+        if let Some(with) = &mut query.with {
+            (with.cte_tables, with.recursive) = (named, recursive);
+        }
+        query
+    }
+}
+
+/// Goes through the queries of a statement with what is around them.
+struct Around<S, Q> {
+    context: Context,
+    of_select: S,
+    of_query: Q,
+}
+
+impl<B, S, Q> Visitor for Around<S, Q>
+where
+    S: FnMut(&Select, &Context) -> Option<B>,
+    Q: FnMut(&Query, &Context) -> Option<B>,
+{
+    type Break = B;
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
+        self.context.around.push((query.with.clone(), 0));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
+        self.context.around.pop();
+        let found = (self.of_query)(query, &self.context);
+        // What WITH defines comes first in a query.
+        if let Some((Some(with), passed)) = self.context.around.last_mut() {
+            *passed = with.cte_tables.len().min(*passed + 1);
+        }
+        found.map_or(ControlFlow::Continue(()), ControlFlow::Break)
+    }
+
+    fn post_visit_select(&mut self, select: &Select) -> ControlFlow<B> {
+        (self.of_select)(select, &self.context).map_or(ControlFlow::Continue(()), ControlFlow::Break)
+    }
+}
+
+/// What the first SELECT gives, from the inside out, that gives something.
+///
+/// # Errors
+/// None but those of the parser.
+pub fn first_select<B>(
+    statement: &Statement,
+    of_select: impl FnMut(&Select, &Context) -> Option<B>,
+) -> hypostyle_types::Result<Option<B>> {
+    first(statement, of_select, |_, _| None)
+}
+
+/// What the first query gives, from the inside out, that gives something.
+///
+/// # Errors
+/// None but those of the parser.
+pub fn first_query<B>(
+    statement: &Statement,
+    of_query: impl FnMut(&Query, &Context) -> Option<B>,
+) -> hypostyle_types::Result<Option<B>> {
+    first(statement, |_, _| None, of_query)
+}
+
+fn first<B>(
+    statement: &Statement,
+    of_select: impl FnMut(&Select, &Context) -> Option<B>,
+    of_query: impl FnMut(&Query, &Context) -> Option<B>,
+) -> hypostyle_types::Result<Option<B>> {
+    let of_all = parse_query("WITH a AS (SELECT 1) SELECT * FROM a", &Extension::NONE)?;
+    let context = Context { of_all, around: Vec::new() };
+    Ok(statement.visit(&mut Around { context, of_select, of_query }).break_value())
+}
+
+/// The columns of a query.
+///
+/// # Errors
+/// Those of planning it.
+pub async fn schema_of(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
+    let plan = Box::pin(plan_statement(state, statement_of(query))).await?;
+    Ok(plan.schema().clone())
+}
+
+/// The same of a query in which only its own SELECT is left to be written out.
+///
+/// # Errors
+/// Those of planning it.
+pub async fn schema_as_it_is(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
+    let plan = Box::pin(plan_written_out(state, statement_of(query))).await?;
+    Ok(plan.schema().clone())
+}
+
+fn statement_of(query: Query) -> DfStatement {
+    DfStatement::Statement(Box::new(Statement::Query(Box::new(query))))
+}

@@ -1,0 +1,1123 @@
+//! Correlated subqueries that DataFusion does not unnest, and what is LATERAL in FROM, as joins (Neumann and Kemper,
+//! "Unnesting Arbitrary Queries", BTW 2015).
+//!
+//! A subquery depends on some columns of the rows around it. It is evaluated for their distinct values, the *domain*, all
+//! at once: the domain is joined into the subquery, above the deepest part that does not refer to it, and from there its
+//! columns go along with every operator. The result is joined to the rows around by these columns.
+//!
+//! The planner asks for this when DataFusion has failed, so that what it does well stays as it is.
+
+use crate::common_table::{computed_apart, is_computed_once};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Field, FieldRef, UInt64Type};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, ExprSchema, NullEquality, ScalarValue, Spans};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::functions_aggregate::count::count;
+use datafusion::functions_window::row_number::row_number;
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, Sort as SortKey};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Accumulator, Aggregate, AggregateUDF, AggregateUDFImpl, BinaryExpr, Distinct, EmptyRelation, Expr,
+    ExprFunctionExt, ExprSchemable, FetchType, Filter, Join, JoinType, LogicalPlan, LogicalPlanBuilder,
+    Operator, Projection, Signature, SkipType, Sort, Subquery, SubqueryAlias, Unnest, Values, Volatility,
+    binary_expr, lit, when,
+};
+use hypostyle_error::complexity::too_complex;
+use hypostyle_expr::walk::{any_node, contains, has_expression};
+use hypostyle_expr::wanted::check_wanted;
+use hypostyle_types::{Error, ErrorKind};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Whether a plan has subqueries in its expressions, or in FROM such as depend on the tables beside them.
+pub fn has_subqueries(plan: &LogicalPlan) -> bool {
+    plan.exists(|node| Ok(is_lateral(node) || node.expressions().iter().any(has_subquery))).unwrap_or(false)
+}
+
+/// Whether an input of a node is LATERAL. Subqueries of expressions are nodes of the same kind, but no inputs.
+fn is_lateral(node: &LogicalPlan) -> bool {
+    node.inputs().into_iter().any(|input| matches!(input, LogicalPlan::Subquery(_)))
+}
+
+/// The plan with joins in the place of correlated subqueries, and of those whose truth is a value.
+///
+/// # Errors
+/// `NotImplemented` for a subquery that depends on the rows around it in a way that is not supported.
+pub fn unnest(state: &SessionState, plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
+    Unnesting { state, extent, made: 0 }.plan(plan)
+}
+
+/// Subqueries that DataFusion may have within each other: it looks at the innermost one twice as often with each level.
+const NESTED_MAX: usize = 5;
+
+/// Whether more subqueries are within each other than DataFusion can have.
+pub fn nests_deep(plan: &LogicalPlan) -> bool {
+    fn depth(plan: &LogicalPlan) -> usize {
+        let mut most = 0;
+        let _never_fails = plan.apply(|node| {
+            node.apply_subqueries(|subquery| {
+                let inner = subquery.inputs().into_iter().map(depth).max();
+                most = most.max(inner.unwrap_or(0) + 1);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        });
+        most
+    }
+    depth(plan) > NESTED_MAX
+}
+
+/// The plan in which subqueries that are deep within others, and depend on nothing around them, are planned by themselves.
+///
+/// # Errors
+/// Those of DataFusion's analyzer.
+pub fn nested_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {
+    apart_below(state, plan, &mut 0)
+}
+
+/// [`nested_apart`], with how many levels remain in `depth`.
+fn apart_below(state: &SessionState, plan: LogicalPlan, depth: &mut usize) -> Result<LogicalPlan> {
+    check_wanted()?;
+    let plan = plan.map_subqueries(|node| {
+        let LogicalPlan::Subquery(Subquery { subquery, outer_ref_columns, spans }) = node else {
+            return Ok(Transformed::no(node));
+        };
+        let mut inner = 0;
+        let mut subquery = apart_below(state, Arc::unwrap_or_clone(subquery), &mut inner)?;
+        if inner + 1 >= NESTED_MAX && !is_dependent(&subquery) {
+            subquery = computed_apart(state, subquery)?;
+            inner = 0;
+        }
+        *depth = (*depth).max(inner + 1);
+        let subquery = Arc::new(subquery);
+        Ok(Transformed::yes(LogicalPlan::Subquery(Subquery { subquery, outer_ref_columns, spans })))
+    })?;
+    Ok(plan.data.map_children(|child| apart_below(state, child, depth).map(Transformed::yes))?.data)
+}
+
+/// Which subqueries are unnested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Those that DataFusion does not make semi joins and anti joins of.
+    Needed,
+    All,
+}
+
+/// Whether DataFusion would panic on a subquery of the plan, take other columns for those that it names, or false for what is
+/// not known.
+pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
+    let renamed = |expr: &Expr| match expr {
+        Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
+        Expr::Exists(exists) => is_renamed(&exists.subquery.subquery),
+        Expr::InSubquery(test) => is_renamed(&test.subquery.subquery),
+        _ => false,
+    };
+    any_node(plan, |node| {
+        let loses = match node {
+            LogicalPlan::Filter(filter) => loses_unknown(filter),
+            // A filter above may take it over.
+            LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
+            _ => false,
+        };
+        loses || is_lateral(node) || has_expression(node, renamed)
+    })
+}
+
+fn has_membership(expr: &Expr) -> bool {
+    contains(expr, |expr| matches!(expr, Expr::InSubquery(_)))
+}
+
+/// Whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes columns of those that are no joins
+/// by themselves, which are false where it is not known.
+fn loses_unknown(filter: &Filter) -> bool {
+    let schema = filter.input.schema();
+    split_conjunction(&filter.predicate).into_iter().any(|condition| {
+        match tested(condition) {
+            // Such an anti join takes NULLs for what was sought, or does not see them.
+            (Expr::InSubquery(test), denied) => is_odd_anti(test, denied, schema),
+            _ => !passes_if_true(condition, schema),
+        }
+    })
+}
+
+/// What a condition tests, and whether it denies it.
+fn tested(condition: &Expr) -> (&Expr, bool) {
+    match condition {
+        Expr::Not(inner) => (inner.as_ref(), true),
+        other => (other, false),
+    }
+}
+
+/// Whether an anti join for a condition would have another key than the value that is sought, or none; or would take no notice of
+/// its NULLs, since the columns that it is made of have none.
+fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
+    if test.negated == denied {
+        return false;
+    }
+    let columns = test.expr.column_refs();
+    let has_nulls =
+        columns.iter().any(|column| schema.field_from_column(column).is_ok_and(|field| field.is_nullable()));
+    let is_constant = columns.is_empty();
+    let makes_nulls = !has_nulls && test.expr.nullable(schema).unwrap_or(true);
+    is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
+}
+
+/// Whether an IN may be neither true nor false.
+fn may_be_unknown(test: &InSubquery, schema: &DFSchema) -> bool {
+    let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
+    given || test.expr.nullable(schema).unwrap_or(true)
+}
+
+/// Whether each IN of a condition can only make it true by being true, or is always known.
+fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
+    match condition {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
+            passes_if_true(left, schema) && passes_if_true(right, schema)
+        }
+        Expr::InSubquery(test) if !test.negated => true,
+        other => !other
+            .exists(|expr| Ok(matches!(expr, Expr::InSubquery(test) if may_be_unknown(test, schema))))
+            .unwrap_or(true),
+    }
+}
+
+/// Whether a table within a subquery depends on the rows around it: DataFusion loses sight of the table's columns when
+/// it has given them other names.
+fn is_renamed(subquery: &LogicalPlan) -> bool {
+    let depends = |node: &LogicalPlan| matches!(node, LogicalPlan::SubqueryAlias(alias) if !alias.input.all_out_ref_exprs().is_empty());
+    subquery.exists(|node| Ok(depends(node))).unwrap_or(false) || has_namesakes(subquery)
+}
+
+/// Whether columns of one name, of different tables, are compared with outer ones or given: DataFusion puts them all under one
+/// alias.
+fn has_namesakes(subquery: &LogicalPlan) -> bool {
+    let mut needed: HashSet<Column> = subquery.schema().columns().into_iter().collect();
+    let mut correlated = false;
+    let visited = subquery.apply(|node| {
+        for expr in node.expressions() {
+            for condition in split_conjunction(&expr).into_iter().filter(|expr| expr.contains_outer()) {
+                correlated = true;
+                needed.extend(condition.column_refs().into_iter().cloned());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    let mut names = HashSet::new();
+    visited.is_err() || correlated && !needed.iter().all(|column| names.insert(column.name.as_str()))
+}
+
+pub fn has_subquery(expr: &Expr) -> bool {
+    contains(expr, |expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
+}
+
+/// What the names of the columns begin with that are made here.
+const OUTER: &str = "__outer_";
+
+/// Joins that the subqueries of one statement may become.
+const MADE_MAX: usize = 1000;
+
+struct Unnesting<'a> {
+    state: &'a SessionState,
+    extent: Extent,
+    /// The columns that it makes have names of their own.
+    made: usize,
+}
+
+/// The rows around a subquery, and the columns of theirs that it refers to.
+struct Outer {
+    rows: Arc<LogicalPlan>,
+    columns: Vec<Column>,
+    /// Whether the domain is the rows themselves, as often as they are there.
+    each: bool,
+}
+
+impl Outer {
+    fn new(rows: Arc<LogicalPlan>, columns: Vec<Column>) -> Self {
+        Self { rows, columns, each: false }
+    }
+}
+
+/// A part of a subquery for all of the domain: its own columns, then those of the domain.
+struct Pushed {
+    plan: LogicalPlan,
+    domain: Vec<Column>,
+}
+
+impl Unnesting<'_> {
+    /// Outermost first: what a subquery within a subquery refers to is then a column around it.
+    fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
+        self.check()?;
+        let plan = match plan {
+            LogicalPlan::Projection(projection) if projection.expr.iter().any(has_subquery) => {
+                self.projection(projection)?
+            }
+            LogicalPlan::Filter(filter) if has_subquery(&filter.predicate) => self.filter(filter)?,
+            LogicalPlan::Aggregate(aggregate) => self.aggregate(aggregate)?,
+            LogicalPlan::Sort(sort) => self.sort(sort)?,
+            LogicalPlan::Join(join) => self.lateral(join)?,
+            other => other,
+        };
+        let plan = plan.map_subqueries(|subquery| self.plan(subquery).map(Transformed::yes))?.data;
+        Ok(plan.map_children(|child| self.plan(child).map(Transformed::yes))?.data)
+    }
+
+    fn projection(&mut self, projection: Projection) -> Result<LogicalPlan> {
+        let preserver = NamePreserver::new_for_projection();
+        let names: Vec<_> = projection.expr.iter().map(|expr| preserver.save(expr)).collect();
+        let Some((input, items)) = self.values(&projection.input, projection.expr.clone())? else {
+            return Ok(LogicalPlan::Projection(projection));
+        };
+        let items = items.into_iter().zip(names).map(|(item, name)| name.restore(item)).collect();
+        Ok(LogicalPlan::Projection(Projection::try_new(items, input)?))
+    }
+
+    fn aggregate(&mut self, aggregate: Aggregate) -> Result<LogicalPlan> {
+        let preserver = NamePreserver::new_for_projection();
+        let exprs: Vec<Expr> = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).cloned().collect();
+        let names: Vec<_> = exprs.iter().map(|expr| preserver.save(expr)).collect();
+        let Some((input, exprs)) = self.values(&aggregate.input, exprs)? else {
+            return Ok(LogicalPlan::Aggregate(aggregate));
+        };
+        let mut groups: Vec<Expr> =
+            exprs.into_iter().zip(names).map(|(expr, name)| name.restore(expr)).collect();
+        let aggregates = groups.split_off(aggregate.group_expr.len());
+        Ok(LogicalPlan::Aggregate(Aggregate::try_new(input, groups, aggregates)?))
+    }
+
+    fn sort(&mut self, sort: Sort) -> Result<LogicalPlan> {
+        let keys = sort.expr.iter().map(|key| key.expr.clone()).collect();
+        let Some((input, keys)) = self.values(&sort.input, keys)? else {
+            return Ok(LogicalPlan::Sort(sort));
+        };
+        let schema = sort.input.schema().clone();
+        let expr = keys.into_iter().zip(sort.expr).map(|(expr, key)| SortKey { expr, ..key }).collect();
+        ordered(LogicalPlan::Sort(Sort { expr, input, fetch: sort.fetch }), &schema, &[])
+    }
+
+    fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
+        // These are semi joins and anti joins, which DataFusion makes of them.
+        let extent = self.extent;
+        let is_join = |condition: &Expr| match tested(condition) {
+            _ if extent == Extent::All => false,
+            (Expr::Exists(exists), _) => !is_renamed(&exists.subquery.subquery),
+            (Expr::InSubquery(test), denied) => {
+                !is_odd_anti(test, denied, filter.input.schema()) && !is_renamed(&test.subquery.subquery)
+            }
+            _ => false,
+        };
+        let (mut kept, others): (Vec<Expr>, Vec<Expr>) =
+            split_conjunction_owned(filter.predicate.clone()).into_iter().partition(is_join);
+        let rows = filter.input.clone();
+        let Some((input, others)) = self.values(&rows, others)? else {
+            return Ok(LogicalPlan::Filter(filter));
+        };
+        kept.extend(others);
+        let Some(predicate) = conjunction(kept) else {
+            return Err(DataFusionError::Internal("a filter without a condition".into()));
+        };
+        let filtered = LogicalPlan::Filter(Filter::try_new(predicate, input)?);
+        ordered(filtered, rows.schema(), &[])
+    }
+
+    /// Expressions over rows with columns in the place of subqueries, and the rows with these columns; `None` when there
+    /// is nothing to do.
+    fn values(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        exprs: Vec<Expr>,
+    ) -> Result<Option<(Arc<LogicalPlan>, Vec<Expr>)>> {
+        if !exprs.iter().any(has_subquery) {
+            return Ok(None);
+        }
+        let rows = &self.steady(rows)?;
+        let mut plan = rows.clone();
+        let mut changed = false;
+        let mut values = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            let value = expr.transform_down(|expr| self.value(rows, &mut plan, expr))?;
+            changed |= value.transformed;
+            values.push(value.data);
+        }
+        Ok(changed.then_some((plan, values)))
+    }
+
+    fn value(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        plan: &mut Arc<LogicalPlan>,
+        expr: Expr,
+    ) -> Result<Transformed<Expr>> {
+        let value = match expr {
+            Expr::ScalarSubquery(subquery) => {
+                let columns = references(&subquery.subquery, rows.schema());
+                if columns.is_empty() {
+                    return Ok(Transformed::new(
+                        Expr::ScalarSubquery(subquery),
+                        false,
+                        TreeNodeRecursion::Jump,
+                    ));
+                }
+                let outer = Outer::new(rows.clone(), columns);
+                self.scalar(&outer, plan, &subquery.subquery)?
+            }
+            Expr::Exists(exists) => self.exists(rows, plan, exists)?,
+            Expr::InSubquery(subquery) => {
+                let test = membership(rows, subquery)?;
+                test.transform_down(|expr| self.value(rows, plan, expr))?.data
+            }
+            other => return Ok(Transformed::no(other)),
+        };
+        Ok(Transformed::new(value, true, TreeNodeRecursion::Jump))
+    }
+
+    fn scalar(&mut self, outer: &Outer, plan: &mut Arc<LogicalPlan>, subquery: &LogicalPlan) -> Result<Expr> {
+        let Pushed { plan: pushed, domain } = self.push(subquery, outer)?;
+        let value = Expr::Column(Column::from(pushed.schema().qualified_field(0)));
+        let result = match gives_one_row(subquery) {
+            true => pushed,
+            false => {
+                let single = single_value(value.clone());
+                let groups = domain.iter().cloned().map(Expr::Column).collect();
+                LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(pushed), groups, vec![single])?)
+            }
+        };
+        let value = match result.schema().fields().len() {
+            // The aggregate's own column is the last.
+            columns if matches!(result, LogicalPlan::Aggregate(_)) => {
+                Expr::Column(Column::from(result.schema().qualified_field(columns - 1)))
+            }
+            _ => value,
+        };
+        self.join(outer, plan, result, &domain, value)
+    }
+
+    fn exists(
+        &mut self,
+        rows: &Arc<LogicalPlan>,
+        plan: &mut Arc<LogicalPlan>,
+        exists: Exists,
+    ) -> Result<Expr> {
+        let Exists { subquery, negated } = exists;
+        let columns = references(&subquery.subquery, rows.schema());
+        if columns.is_empty() {
+            let rows = LogicalPlanBuilder::from(subquery.subquery.as_ref().clone())
+                .limit(0, Some(1))?
+                .aggregate(Vec::<Expr>::new(), [count(lit(1))])?
+                .build()?;
+            let number = Expr::ScalarSubquery(Subquery {
+                subquery: Arc::new(rows),
+                outer_ref_columns: Vec::new(),
+                spans: Spans::new(),
+            });
+            return Ok(if negated { number.eq(lit(0_i64)) } else { number.gt(lit(0_i64)) });
+        }
+        let outer = Outer::new(rows.clone(), columns);
+        let Pushed { plan: pushed, domain } = self.push(&subquery.subquery, &outer)?;
+        let found =
+            Projection::try_new(domain.iter().cloned().map(Expr::Column).collect(), Arc::new(pushed))?;
+        let found = LogicalPlan::Distinct(Distinct::All(Arc::new(LogicalPlan::Projection(found))));
+        let mark = self.join(&outer, plan, found, &domain, lit(true))?;
+        Ok(if negated { mark.is_null() } else { mark.is_not_null() })
+    }
+
+    /// Joins what a subquery gives to the rows around it; the column with its value, NULL where it gives no row.
+    fn join(
+        &mut self,
+        outer: &Outer,
+        plan: &mut Arc<LogicalPlan>,
+        result: LogicalPlan,
+        domain: &[Column],
+        value: Expr,
+    ) -> Result<Expr> {
+        let names = self.names(domain.len() + 1);
+        let columns = domain.iter().cloned().map(Expr::Column).chain([value]);
+        let items = columns.zip(&names).map(|(column, name)| column.alias(&name.name)).collect();
+        let result = LogicalPlan::Projection(Projection::try_new(items, Arc::new(result))?);
+        let (value, domain) = names.split_last().ok_or_else(no_columns)?;
+        *plan = Arc::new(join_by_domain(plan, result, JoinType::Left, &outer.columns, domain)?);
+        Ok(Expr::Column(value.clone()))
+    }
+
+    fn names(&mut self, count: usize) -> Vec<Column> {
+        self.made += 1;
+        (0..count).map(|index| Column::new_unqualified(format!("{OUTER}{}_{index}", self.made))).collect()
+    }
+
+    /// Rows that depend on nothing beside them any more, so that what still does is of a subquery that they are joined into.
+    fn without_lateral(&mut self, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+        match any_node(rows, is_lateral) {
+            true => Ok(Arc::new(self.plan(rows.as_ref().clone())?)),
+            false => Ok(rows.clone()),
+        }
+    }
+
+    /// Rows that are the same wherever they are read. Those that a domain has been joined to are computed once, too: the plan would be
+    /// twice as large for each.
+    fn steady(&mut self, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
+        let of_domain = |node: &LogicalPlan| match node {
+            LogicalPlan::Join(join) => {
+                join.schema.fields().iter().any(|field| field.name().starts_with(OUTER))
+            }
+            _ => false,
+        };
+        let rows = self.without_lateral(rows)?;
+        if !may_differ(&rows) && !any_node(&rows, of_domain) {
+            return Ok(rows);
+        }
+        let plan = self.plan(rows.as_ref().clone())?;
+        Ok(Arc::new(computed_apart(self.state, plan)?))
+    }
+
+    /// A join whose right side depends on the rows of the left one (ISO/IEC 9075-2, 7.6, LATERAL).
+    fn lateral(&mut self, join: Join) -> Result<LogicalPlan> {
+        let columns = references_beside(&join.right, join.left.schema());
+        if columns.is_empty() {
+            return Ok(LogicalPlan::Join(join));
+        }
+        let conditions = join.on.iter().map(|(one, other)| one.clone().eq(other.clone()));
+        let condition = conjunction(conditions.chain(join.filter.clone()));
+        if join.join_type == JoinType::Inner && is_of_each_row(&join.right) {
+            let rows = self.without_lateral(&join.left)?;
+            let outer = Outer { columns: rows.schema().columns(), rows, each: true };
+            let Pushed { plan, domain } = self.push(&join.right, &outer)?;
+            let left = outer.columns.iter().zip(domain).map(|(column, given)| {
+                Expr::Column(given).alias_qualified(column.relation.clone(), column.name.clone())
+            });
+            let right = join.right.schema().columns().into_iter().map(Expr::Column);
+            let items = left.chain(right).collect();
+            let joined = LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?);
+            return match condition {
+                Some(condition) => Ok(LogicalPlan::Filter(Filter::try_new(condition, Arc::new(joined))?)),
+                None => Ok(joined),
+            };
+        }
+        if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
+            let message = format!("what is LATERAL beside a {} JOIN", join.join_type);
+            return Err(DataFusionError::NotImplemented(message.to_uppercase()));
+        }
+        let outer = Outer::new(self.steady(&join.left)?, columns);
+        let Pushed { plan, domain } = self.push(&join.right, &outer)?;
+        // Not by keys: DataFusion would make one of the condition, too, for which NULLs were then equal.
+        let conditions = outer.columns.iter().zip(&domain).map(|(one, other)| same(one, other));
+        let joined = LogicalPlanBuilder::from(outer.rows.as_ref().clone())
+            .join_on(plan, join.join_type, conditions.chain(condition))?
+            .build()?;
+        ordered(joined, &join.schema, &[])
+    }
+
+    /// The distinct values of the outer columns, under names of their own; or each row. The rows around are read once more for
+    /// this.
+    fn domain(&mut self, outer: &Outer) -> Result<(LogicalPlan, Vec<Column>)> {
+        let names = self.names(outer.columns.len());
+        let items = outer.columns.iter().zip(&names);
+        let items = items.map(|(column, name)| Expr::Column(column.clone()).alias(&name.name)).collect();
+        let values = LogicalPlan::Projection(Projection::try_new(items, outer.rows.clone())?);
+        match outer.each {
+            true => Ok((values, names)),
+            false => Ok((LogicalPlan::Distinct(Distinct::All(Arc::new(values))), names)),
+        }
+    }
+
+    /// # Errors
+    /// When nobody waits for the plan any more; `Syntax` (54001) when it grows without end.
+    fn check(&self) -> Result<()> {
+        check_wanted()?;
+        if self.made > MADE_MAX {
+            let message = "its correlated subqueries come to too many joins; use WITH, or tables in between";
+            return Err(DataFusionError::External(Box::new(too_complex(message))));
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, plan: &LogicalPlan, outer: &Outer) -> Result<Pushed> {
+        self.check()?;
+        if references(plan, outer.rows.schema()).is_empty() {
+            let (values, domain) = self.domain(outer)?;
+            let plan = match plan {
+                // One row without columns.
+                LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema })
+                    if schema.fields().is_empty() =>
+                {
+                    values
+                }
+                plan => LogicalPlanBuilder::from(plan.clone()).cross_join(values)?.build()?,
+            };
+            return Ok(Pushed { plan, domain });
+        }
+        match plan {
+            LogicalPlan::Projection(projection) => {
+                let Pushed { plan, domain } = self.push(&projection.input, outer)?;
+                let preserver = NamePreserver::new_for_projection();
+                let mut items = Vec::new();
+                for item in &projection.expr {
+                    let name = preserver.save(item);
+                    items.push(name.restore(bind(item.clone(), outer, &domain, &[plan.schema()])?));
+                }
+                items.extend(domain.iter().cloned().map(Expr::Column));
+                let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(plan))?);
+                Ok(Pushed { plan, domain })
+            }
+            LogicalPlan::Filter(filter) => {
+                let Pushed { plan, domain } = self.push(&filter.input, outer)?;
+                let predicate = bind(filter.predicate.clone(), outer, &domain, &[plan.schema()])?;
+                Ok(Pushed { plan: LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(plan))?), domain })
+            }
+            LogicalPlan::SubqueryAlias(alias) => {
+                let Pushed { plan, domain } = self.push(&alias.input, outer)?;
+                let domain = domain
+                    .into_iter()
+                    .map(|column| Column::new(Some(alias.alias.clone()), column.name))
+                    .collect();
+                let plan = SubqueryAlias::try_new(Arc::new(plan), alias.alias.clone())?;
+                Ok(Pushed { plan: LogicalPlan::SubqueryAlias(plan), domain })
+            }
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let Pushed { plan, domain } = self.push(input, outer)?;
+                Ok(Pushed { plan: LogicalPlan::Distinct(Distinct::All(Arc::new(plan))), domain })
+            }
+            LogicalPlan::Values(values) => self.push(&one_by_one(values)?, outer),
+            LogicalPlan::Subquery(subquery) => {
+                let Pushed { plan, domain } = self.push(&subquery.subquery, outer)?;
+                // It may depend on tables beside it, too.
+                let plan = match is_dependent(&plan) {
+                    false => plan,
+                    true => LogicalPlan::Subquery(Subquery {
+                        outer_ref_columns: plan.all_out_ref_exprs(),
+                        subquery: Arc::new(plan),
+                        spans: subquery.spans.clone(),
+                    }),
+                };
+                Ok(Pushed { plan, domain })
+            }
+            LogicalPlan::Unnest(unnest) => {
+                let Pushed { plan, domain } = self.push(&unnest.input, outer)?;
+                let (columns, options) = (unnest.exec_columns.clone(), unnest.options.clone());
+                let plan = LogicalPlan::Unnest(Unnest::try_new(Arc::new(plan), columns, options)?);
+                Ok(Pushed { plan, domain })
+            }
+            LogicalPlan::Aggregate(aggregate) => self.push_aggregate(aggregate, outer),
+            LogicalPlan::Join(join) => self.push_join(join, outer),
+            LogicalPlan::Union(union) => {
+                let mut parts = Vec::new();
+                for input in &union.inputs {
+                    let pushed = self.push(input, outer)?;
+                    parts.push(ordered(pushed.plan, input.schema(), &pushed.domain)?);
+                }
+                let mut parts = parts.into_iter();
+                let first = parts.next().ok_or_else(no_columns)?;
+                let plan =
+                    parts.try_fold(LogicalPlanBuilder::from(first), LogicalPlanBuilder::union)?.build()?;
+                let own = union.schema.fields().len();
+                let domain = (own..plan.schema().fields().len())
+                    .map(|place| Column::from(plan.schema().qualified_field(place)))
+                    .collect();
+                Ok(Pushed { plan, domain })
+            }
+            // Without a limit, an order is nothing to a subquery.
+            LogicalPlan::Sort(sort) => match sort.fetch {
+                None => self.push(&sort.input, outer),
+                Some(fetch) => self.push_limit(&sort.input, &sort.expr, 0, Some(fetch), outer),
+            },
+            LogicalPlan::Limit(limit) => {
+                let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
+                    (limit.get_skip_type()?, limit.get_fetch_type()?)
+                else {
+                    return Err(unsupported("a LIMIT that is not a number"));
+                };
+                match limit.input.as_ref() {
+                    LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
+                        self.push_limit(&sort.input, &sort.expr, skip, fetch, outer)
+                    }
+                    input => self.push_limit(input, &[], skip, fetch, outer),
+                }
+            }
+            other => Err(unsupported(&format!("{}", other.display()))),
+        }
+    }
+
+    fn push_aggregate(&mut self, aggregate: &Aggregate, outer: &Outer) -> Result<Pushed> {
+        let Pushed { plan, domain } = self.push(&aggregate.input, outer)?;
+        let preserver = NamePreserver::new_for_projection();
+        let bound = |expr: &Expr| {
+            let name = preserver.save(expr);
+            Ok(name.restore(bind(expr.clone(), outer, &domain, &[plan.schema()])?))
+        };
+        if aggregate.group_expr.iter().any(|group| matches!(group, Expr::GroupingSet(_))) {
+            return Err(unsupported("grouping sets"));
+        }
+        let mut groups = aggregate.group_expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
+        groups.extend(domain.iter().cloned().map(Expr::Column));
+        let aggregates = aggregate.aggr_expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
+        let grouped = LogicalPlan::Aggregate(Aggregate::try_new(Arc::new(plan), groups, aggregates)?);
+        if !aggregate.group_expr.is_empty() {
+            return Ok(Pushed { plan: ordered(grouped, &aggregate.schema, &domain)?, domain });
+        }
+        // Without GROUP BY there is a row for no rows, too.
+        let (values, all) = self.domain(outer)?;
+        let joined = join_by_domain(&Arc::new(values), grouped, JoinType::Left, &all, &domain)?;
+        let mut items = Vec::new();
+        for (place, expr) in aggregate.aggr_expr.iter().enumerate() {
+            let (qualifier, field) = aggregate.schema.qualified_field(place);
+            let column = Expr::Column(Column::from((qualifier, field)));
+            let of_no_rows = match expr.clone().unalias_nested().data {
+                Expr::AggregateFunction(function) => function.func.default_value(field.data_type())?,
+                _ => ScalarValue::Null,
+            };
+            items.push(match of_no_rows.is_null() {
+                true => column,
+                false => when(column.clone().is_null(), Expr::Literal(of_no_rows, None))
+                    .otherwise(column)?
+                    .alias_qualified(qualifier.cloned(), field.name()),
+            });
+        }
+        items.extend(all.iter().cloned().map(Expr::Column));
+        let plan = LogicalPlan::Projection(Projection::try_new(items, Arc::new(joined))?);
+        Ok(Pushed { plan, domain: all })
+    }
+
+    fn push_join(&mut self, join: &Join, outer: &Outer) -> Result<Pushed> {
+        let schema = outer.rows.schema();
+        let refers = |plan: &LogicalPlan| !references(plan, schema).is_empty();
+        let (left, right) = (refers(&join.left), refers(&join.right));
+        let preserved = match join.join_type {
+            JoinType::Inner => None,
+            JoinType::Left => Some(true),
+            JoinType::Right => Some(false),
+            other => return Err(unsupported(&format!("a {other} join"))),
+        };
+        // The side that keeps all of its rows must have the domain; the other one only where it refers to it.
+        let left = left || preserved == Some(true) || !right && preserved.is_none();
+        let right = right || preserved == Some(false);
+        let side = |unnesting: &mut Self, plan: &Arc<LogicalPlan>, wanted: bool| match wanted {
+            true => unnesting.push(plan, outer).map(|pushed| (pushed.plan, pushed.domain)),
+            false => Ok((plan.as_ref().clone(), Vec::new())),
+        };
+        let (left_plan, left_domain) = side(self, &join.left, left)?;
+        let (right_plan, right_domain) = side(self, &join.right, right)?;
+        let domain = match preserved {
+            Some(false) => right_domain.clone(),
+            _ if left => left_domain.clone(),
+            _ => right_domain.clone(),
+        };
+        let schemas = [left_plan.schema().clone(), right_plan.schema().clone()];
+        let schemas: Vec<&DFSchema> = schemas.iter().map(|schema| schema.as_ref()).collect();
+        let mut conditions = Vec::new();
+        for (one, other) in &join.on {
+            conditions.push(one.clone().eq(other.clone()));
+        }
+        conditions.extend(join.filter.clone());
+        let mut conditions = conditions
+            .into_iter()
+            .map(|condition| bind(condition, outer, &domain, &schemas))
+            .collect::<Result<Vec<_>>>()?;
+        if left && right {
+            conditions.extend(left_domain.iter().zip(&right_domain).map(|(one, other)| same(one, other)));
+        }
+        if join.null_equality == NullEquality::NullEqualsNull && !join.on.is_empty() {
+            return Err(unsupported("a join in which NULLs are equal"));
+        }
+        let joined =
+            LogicalPlanBuilder::from(left_plan).join_on(right_plan, join.join_type, conditions)?.build()?;
+        Ok(Pushed { plan: ordered(joined, &join.schema, &domain)?, domain })
+    }
+
+    /// The first rows for each value of the domain.
+    fn push_limit(
+        &mut self,
+        input: &LogicalPlan,
+        order: &[SortKey],
+        skip: usize,
+        fetch: Option<usize>,
+        outer: &Outer,
+    ) -> Result<Pushed> {
+        let Pushed { plan, domain } = self.push(input, outer)?;
+        let order = order
+            .iter()
+            .map(|sort| {
+                let expr = bind(sort.expr.clone(), outer, &domain, &[plan.schema()])?;
+                Ok(SortKey { expr, ..sort.clone() })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let mut number = row_number().partition_by(domain.iter().cloned().map(Expr::Column).collect());
+        if !order.is_empty() {
+            number = number.order_by(order);
+        }
+        let number = number.build()?;
+        let numbered = LogicalPlanBuilder::from(plan).window([number])?.build()?;
+        let last = numbered.schema().fields().len() - 1;
+        let place = Expr::Column(Column::from(numbered.schema().qualified_field(last)));
+        let mut condition = place.clone().gt(lit(skip as u64));
+        if let Some(fetch) = fetch {
+            condition = condition.and(place.lt_eq(lit(skip.saturating_add(fetch) as u64)));
+        }
+        let chosen = LogicalPlan::Filter(Filter::try_new(condition, Arc::new(numbered))?);
+        Ok(Pushed { plan: ordered(chosen, input.schema(), &domain)?, domain })
+    }
+}
+
+fn unsupported(what: &str) -> DataFusionError {
+    DataFusionError::NotImplemented(format!("a correlated subquery: {what}"))
+}
+
+/// Whether a plan makes its rows of one row, each by itself.
+fn is_of_each_row(plan: &LogicalPlan) -> bool {
+    let is_one = match plan {
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Subquery(_)
+        | LogicalPlan::Unnest(_) => !plan.expressions().iter().any(has_subquery),
+        _ => false,
+    };
+    is_one && plan.inputs().into_iter().all(is_of_each_row)
+}
+
+/// The rows of VALUES, each of a query of its own.
+fn one_by_one(values: &Values) -> Result<LogicalPlan> {
+    let row = |exprs: &Vec<Expr>| {
+        let named = exprs.iter().zip(values.schema.fields()).map(|(expr, field)| {
+            Ok(expr.clone().cast_to(field.data_type(), &DFSchema::empty())?.alias(field.name()))
+        });
+        LogicalPlanBuilder::empty(true).project(named.collect::<Result<Vec<_>>>()?)
+    };
+    let mut rows = values.values.iter().map(row);
+    let first = rows.next().ok_or_else(no_columns)??;
+    rows.try_fold(first, |all, row| all.union(row?.build()?))?.build()
+}
+
+/// Whether a plan that is run twice may give different rows.
+fn may_differ(plan: &LogicalPlan) -> bool {
+    let differs = |node: &LogicalPlan| match node {
+        LogicalPlan::Limit(_) | LogicalPlan::Distinct(Distinct::On(_)) | LogicalPlan::Window(_) => true,
+        LogicalPlan::Sort(sort) => sort.fetch.is_some(),
+        other => other.expressions().iter().any(Expr::is_volatile),
+    };
+    let mut found = false;
+    let visited = plan.apply(|node| {
+        if is_computed_once(node) {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        found |= differs(node);
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    found || visited.is_err()
+}
+
+fn no_columns() -> DataFusionError {
+    DataFusionError::Internal("a subquery is unnested without columns".into())
+}
+
+/// The columns of a schema, then those of the domain.
+fn ordered(plan: LogicalPlan, schema: &DFSchema, domain: &[Column]) -> Result<LogicalPlan> {
+    let own = schema.iter().map(|(qualifier, field)| Expr::Column(Column::from((qualifier, field))));
+    let columns = own.chain(domain.iter().cloned().map(Expr::Column)).collect();
+    Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?))
+}
+
+/// That two columns have the same value, or are both NULL.
+fn same(one: &Column, other: &Column) -> Expr {
+    let [one, other] = [one, other].map(|column| Expr::Column(column.clone()));
+    binary_expr(one, Operator::IsNotDistinctFrom, other)
+}
+
+fn join_by_domain(
+    left: &Arc<LogicalPlan>,
+    right: LogicalPlan,
+    join_type: JoinType,
+    one: &[Column],
+    other: &[Column],
+) -> Result<LogicalPlan> {
+    LogicalPlanBuilder::from(left.as_ref().clone())
+        .join_detailed(right, join_type, (one.to_vec(), other.to_vec()), None, NullEquality::NullEqualsNull)?
+        .build()
+}
+
+/// Whether a subquery without a row limit of its own gives at most one row.
+fn gives_one_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.get_fetch_type(), Ok(FetchType::Literal(Some(0 | 1))))
+                || gives_one_row(&limit.input)
+        }
+        LogicalPlan::Projection(_)
+        | LogicalPlan::Filter(_)
+        | LogicalPlan::Sort(_)
+        | LogicalPlan::SubqueryAlias(_)
+        | LogicalPlan::Distinct(_) => plan.inputs().iter().all(|input| gives_one_row(input)),
+        _ => false,
+    }
+}
+
+/// `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is unknown.
+fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
+    let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } = subquery;
+    let sought = expr.clone().transform(|expr| match expr {
+        Expr::Column(column) => {
+            let field = rows.schema().field_from_column(&column)?.clone();
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(field, column)))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    let sought = sought?.data;
+    let given = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
+    let exists = |condition: Option<Expr>| {
+        let rows = LogicalPlanBuilder::from(subquery.as_ref().clone());
+        let rows = match condition {
+            Some(condition) => rows.filter(condition)?,
+            None => rows,
+        };
+        let (outer_ref_columns, spans) = (outer_ref_columns.clone(), spans.clone());
+        let subquery = Subquery { subquery: Arc::new(rows.build()?), outer_ref_columns, spans };
+        Ok::<_, DataFusionError>(Expr::Exists(Exists { subquery, negated: false }))
+    };
+    let found = exists(Some(given.clone().eq(sought)))?;
+    let unknown = exists(Some(given.is_null()))?.or(expr.is_null().and(exists(None)?));
+    let test = when(found, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
+    Ok(if negated { Expr::Not(Box::new(test)) } else { test })
+}
+
+/// The columns of a schema that a subquery refers to from outside.
+pub fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
+    let mut found = Vec::new();
+    collect(plan, &|column| schema.has_column(column), &[], &[], &mut found);
+    found
+}
+
+/// Whether a plan refers to any columns from outside.
+pub fn is_dependent(plan: &LogicalPlan) -> bool {
+    let mut found = Vec::new();
+    collect(plan, &|_| true, &[], &[], &mut found);
+    !found.is_empty()
+}
+
+/// The columns of a schema that what is LATERAL within the tables beside it refers to.
+pub fn references_beside(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
+    let mut found = Vec::new();
+    collect_beside(plan, schema, &[], &mut found);
+    found
+}
+
+fn collect_beside(plan: &LogicalPlan, schema: &DFSchema, beside: &[&DFSchema], found: &mut Vec<Column>) {
+    match plan {
+        LogicalPlan::Subquery(subquery) => {
+            collect(&subquery.subquery, &|column| schema.has_column(column), beside, &[], found);
+        }
+        LogicalPlan::Join(join) => {
+            collect_beside(&join.left, schema, beside, found);
+            let beside = [beside, &[join.left.schema().as_ref()]].concat();
+            collect_beside(&join.right, schema, &beside, found);
+        }
+        _ => plan.inputs().into_iter().for_each(|input| collect_beside(input, schema, beside, found)),
+    }
+}
+
+/// Schemas that are `nearer` go before what is sought; those of tables `beside` do so for what is LATERAL.
+fn collect(
+    plan: &LogicalPlan,
+    is_sought: &dyn Fn(&Column) -> bool,
+    nearer: &[&DFSchema],
+    beside: &[&DFSchema],
+    found: &mut Vec<Column>,
+) {
+    if let LogicalPlan::Subquery(subquery) = plan {
+        let nearer = [nearer, beside].concat();
+        return collect(&subquery.subquery, is_sought, &nearer, &[], found);
+    }
+    let inputs = plan.inputs();
+    let around = inputs.iter().map(|input| input.schema().as_ref());
+    let around: Vec<&DFSchema> = nearer.iter().copied().chain(around).collect();
+    let _all = plan.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            match expr {
+                Expr::OuterReferenceColumn(_, column) => {
+                    let is_nearer = nearer.iter().any(|schema| schema.has_column(column));
+                    if is_sought(column) && !is_nearer && !found.contains(column) {
+                        found.push(column.clone());
+                    }
+                }
+                Expr::ScalarSubquery(subquery)
+                | Expr::Exists(Exists { subquery, .. })
+                | Expr::InSubquery(InSubquery { subquery, .. })
+                | Expr::SetComparison(SetComparison { subquery, .. }) => {
+                    collect(&subquery.subquery, is_sought, &around, &[], found);
+                }
+                _ => {}
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    });
+    match plan {
+        LogicalPlan::Join(join) => {
+            collect(&join.left, is_sought, nearer, beside, found);
+            let beside = [beside, &[join.left.schema().as_ref()]].concat();
+            collect(&join.right, is_sought, nearer, &beside, found);
+        }
+        _ => inputs.into_iter().for_each(|input| collect(input, is_sought, nearer, beside, found)),
+    }
+}
+
+/// An expression of a subquery with the columns of the domain in the place of outer ones. `around` has the columns that
+/// subqueries in it may refer to.
+fn bind(expr: Expr, outer: &Outer, domain: &[Column], around: &[&DFSchema]) -> Result<Expr> {
+    bind_below(expr, outer, domain, None, around)
+}
+
+/// [`bind`], for subqueries of the subquery, too: the columns of the domain are outer columns there, and schemas that are
+/// `nearer` go before the outer one.
+fn bind_below(
+    expr: Expr,
+    outer: &Outer,
+    domain: &[Column],
+    nearer: Option<&[&DFSchema]>,
+    around: &[&DFSchema],
+) -> Result<Expr> {
+    let place = |column: &Column| {
+        let is_nearer = nearer.unwrap_or_default().iter().any(|schema| schema.has_column(column));
+        outer.columns.iter().position(|found| found == column).filter(|_| !is_nearer)
+    };
+    let bound = expr.transform_down(|expr| {
+        Ok(Transformed::yes(match expr {
+            Expr::OuterReferenceColumn(field, column) => match (place(&column), nearer) {
+                (Some(place), None) => Expr::Column(domain[place].clone()),
+                (Some(place), Some(_)) => Expr::OuterReferenceColumn(field, domain[place].clone()),
+                (None, _) => Expr::OuterReferenceColumn(field, column),
+            },
+            Expr::ScalarSubquery(subquery) => {
+                Expr::ScalarSubquery(bind_within(subquery, outer, domain, around)?)
+            }
+            Expr::Exists(Exists { subquery, negated }) => {
+                Expr::Exists(Exists { subquery: bind_within(subquery, outer, domain, around)?, negated })
+            }
+            Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+                let subquery = bind_within(subquery, outer, domain, around)?;
+                Expr::InSubquery(InSubquery { expr, subquery, negated })
+            }
+            other => return Ok(Transformed::no(other)),
+        }))
+    });
+    Ok(bound?.data)
+}
+
+fn bind_within(
+    subquery: Subquery,
+    outer: &Outer,
+    domain: &[Column],
+    nearer: &[&DFSchema],
+) -> Result<Subquery> {
+    let Subquery { subquery, outer_ref_columns, spans } = subquery;
+    let plan = subquery.as_ref().clone().transform_down(|node| {
+        check_wanted()?;
+        let inputs: Vec<_> = node.inputs().iter().map(|input| input.schema().clone()).collect();
+        let around: Vec<&DFSchema> =
+            nearer.iter().copied().chain(inputs.iter().map(|schema| schema.as_ref())).collect();
+        node.map_expressions(|expr| {
+            bind_below(expr, outer, domain, Some(nearer), &around).map(Transformed::yes)
+        })
+    })?;
+    let rename = |column| bind_below(column, outer, domain, Some(nearer), nearer);
+    let outer_ref_columns = outer_ref_columns.into_iter().map(rename).collect::<Result<_>>()?;
+    Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans })
+}
+
+/// The only value of an expression, or NULL where there is no row.
+pub fn single_value(of: Expr) -> Expr {
+    AggregateUDF::from(SingleValue::default()).call(vec![of])
+}
+
+/// The one value of a group; more are an error.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SingleValue {
+    signature: Signature,
+}
+
+impl Default for SingleValue {
+    fn default() -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl AggregateUDFImpl for SingleValue {
+    fn name(&self) -> &str {
+        "single_value"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        Ok(arguments[0].clone())
+    }
+
+    /// With the argument's metadata, by which UUIDs and JSON are known.
+    fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
+        Ok(Arc::new(arguments[0].as_ref().clone().with_name(self.name()).with_nullable(true)))
+    }
+
+    fn accumulator(&self, arguments: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        let value = ScalarValue::try_from(arguments.return_field.data_type())?;
+        Ok(Box::new(Single { rows: 0, value }))
+    }
+
+    fn state_fields(&self, arguments: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
+        Ok(vec![
+            Arc::new(Field::new("rows", DataType::UInt64, false)),
+            Arc::new(Field::new("value", arguments.return_field.data_type().clone(), true)),
+        ])
+    }
+}
+
+#[derive(Debug)]
+struct Single {
+    rows: u64,
+    value: ScalarValue,
+}
+
+impl Single {
+    fn add(&mut self, rows: u64, value: &ArrayRef, place: usize) -> Result<()> {
+        self.rows += rows;
+        if self.rows > 1 {
+            let error = Error::new(
+                ErrorKind::InvalidInput,
+                "a subquery that stands for one value gives more than one row",
+            );
+            return Err(DataFusionError::External(Box::new(error.with_sqlstate("21000"))));
+        }
+        if rows == 1 {
+            self.value = ScalarValue::try_from_array(value, place)?;
+        }
+        Ok(())
+    }
+}
+
+impl Accumulator for Single {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        match values[0].len() {
+            0 => Ok(()),
+            rows => self.add(rows as u64, &values[0], 0),
+        }
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        let rows = states[0].as_primitive::<UInt64Type>().values();
+        rows.iter().enumerate().try_for_each(|(place, rows)| self.add(*rows, &states[1], place))
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        Ok(vec![ScalarValue::UInt64(Some(self.rows)), self.value.clone()])
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        Ok(self.value.clone())
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.value.size()
+    }
+}

@@ -1,0 +1,34 @@
+//! Casts beside what they cast. DataFusion names a cast as its operand, and refuses two expressions
+//! of one name. Here the operand becomes a call that tells to what it is cast.
+
+use crate::call::call;
+use datafusion_sql::parser::Statement as DfStatement;
+use sqlparser::ast::{Expr as SqlExpr, Value, visit_expressions_mut};
+use std::ops::ControlFlow;
+
+/// No function of this name is called by users.
+pub const NAME: &str = "__operand";
+
+/// The statement with casts that have names of their own; `None` where it has no casts.
+pub fn told_apart(statement: &DfStatement) -> Option<DfStatement> {
+    let mut statement = match statement {
+        DfStatement::Statement(statement) => statement.clone(),
+        DfStatement::Explain(explain) => {
+            let mut explain = explain.clone();
+            *explain.statement = told_apart(&explain.statement)?;
+            return Some(DfStatement::Explain(explain));
+        }
+        _ => return None,
+    };
+    let mut some = false;
+    let _done = visit_expressions_mut(statement.as_mut(), |expr| {
+        if let SqlExpr::Cast { expr, data_type, .. } = expr {
+            let operand = std::mem::replace(expr.as_mut(), SqlExpr::Value(Value::Null.into()));
+            let wanted = SqlExpr::Value(Value::SingleQuotedString(data_type.to_string()).into());
+            **expr = call(NAME, vec![operand, wanted]);
+            some = true;
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    some.then_some(DfStatement::Statement(statement))
+}

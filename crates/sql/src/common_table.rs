@@ -1,0 +1,218 @@
+//! WITH before INSERT, UPDATE, DELETE and MERGE: every query within the statement gets it, and what it names stands in
+//! FROM and USING as a subquery. And names of WITH that are those of a WITH around, which DataFusion refuses.
+
+use crate::identifier::fold;
+use crate::parse::{Extension, parse_query};
+use hypostyle_types::{Error, Result};
+use sqlparser::ast::{
+    Ident, ObjectName, Query, SelectItem, SetExpr, Statement, TableAlias, TableFactor, VisitMut, VisitorMut,
+    With,
+};
+use std::ops::ControlFlow;
+
+/// Puts a statement that writes in the place of a query that only names tables for it.
+///
+/// # Errors
+/// `Unsupported` for a statement that writes within WITH.
+pub fn distribute(statement: &mut Statement) -> Result<()> {
+    let query = match statement {
+        Statement::Query(query) => query,
+        Statement::Prepare { statement, .. } => return distribute(statement),
+        _ => return Ok(()),
+    };
+    let Some(with) = &query.with else { return Ok(()) };
+    if with.cte_tables.iter().any(|table| writing(&table.query).is_some()) {
+        return Err(Error::unsupported(
+            "a statement that writes is not supported within WITH; run it by itself, in the same transaction",
+        ));
+    }
+    let Some(mut inner) = writing(query).cloned() else { return Ok(()) };
+    if let ControlFlow::Break(error) = visit(&mut inner, &mut Within { with: with.clone(), depth: 0 }) {
+        return Err(error);
+    }
+    *statement = inner;
+    Ok(())
+}
+
+/// Visits a statement but for the table that it writes to, whose name nothing takes.
+fn visit(statement: &mut Statement, within: &mut Within) -> ControlFlow<Error> {
+    match statement {
+        Statement::Update(update) => {
+            update.from.visit(within)?;
+            update.assignments.visit(within)?;
+            update.selection.visit(within)?;
+            visit_returning(&mut update.returning, within)
+        }
+        Statement::Delete(delete) => {
+            delete.using.visit(within)?;
+            delete.selection.visit(within)?;
+            visit_returning(&mut delete.returning, within)
+        }
+        Statement::Merge(merge) => {
+            merge.source.visit(within)?;
+            merge.on.visit(within)?;
+            merge.clauses.visit(within)
+        }
+        Statement::Insert(insert) => {
+            insert.source.visit(within)?;
+            insert.on.visit(within)?;
+            visit_returning(&mut insert.returning, within)
+        }
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// Columns are named as they were written.
+fn visit_returning(items: &mut Option<Vec<SelectItem>>, within: &mut Within) -> ControlFlow<Error> {
+    for item in items.iter_mut().flatten() {
+        let written = item.to_string();
+        item.visit(within)?;
+        if let SelectItem::UnnamedExpr(expr) = item
+            && expr.to_string() != written
+        {
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', written) };
+        }
+    }
+    ControlFlow::Continue(())
+}
+
+/// The statement that stands in the place of a query.
+fn writing(query: &Query) -> Option<&Statement> {
+    match query.body.as_ref() {
+        SetExpr::Insert(statement)
+        | SetExpr::Update(statement)
+        | SetExpr::Delete(statement)
+        | SetExpr::Merge(statement) => Some(statement),
+        _ => None,
+    }
+}
+
+struct Within {
+    with: With,
+    /// Queries around; those that have none around get the WITH.
+    depth: usize,
+}
+
+impl Within {
+    /// A query's own names go before those around it.
+    fn with_before(&self, own: Option<With>) -> With {
+        let mut with = self.with.clone();
+        if let Some(own) = own {
+            let is_own = |name: &str| own.cte_tables.iter().any(|table| fold(&table.alias.name) == name);
+            with.cte_tables.retain(|table| !is_own(&fold(&table.alias.name)));
+            with.recursive |= own.recursive;
+            with.cte_tables.extend(own.cte_tables);
+        }
+        with
+    }
+}
+
+impl VisitorMut for Within {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if self.depth == 0 {
+            query.with = Some(self.with_before(query.with.take()));
+        }
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<Error> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        let TableFactor::Table { name, alias, args: None, .. } = factor else {
+            return ControlFlow::Continue(());
+        };
+        let [part] = name.0.as_slice() else { return ControlFlow::Continue(()) };
+        let named = part.as_ident().filter(|name| {
+            let name = fold(name);
+            self.depth == 0 && self.with.cte_tables.iter().any(|table| fold(&table.alias.name) == name)
+        });
+        let Some(named) = named else { return ControlFlow::Continue(()) };
+        let mut subquery = match parse_query(&format!("SELECT * FROM {named}"), &Extension::NONE) {
+            Ok(query) => Box::new(query),
+            Err(error) => return ControlFlow::Break(error),
+        };
+        subquery.with = Some(self.with.clone());
+        let own = TableAlias { explicit: true, name: named.clone(), columns: Vec::new(), at: None };
+        let alias = Some(alias.take().unwrap_or(own));
+        *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+        ControlFlow::Continue(())
+    }
+}
+
+/// Gives what WITH names another name where a WITH around has the same one.
+pub fn tell_apart(statement: &mut Statement) {
+    let _done = statement.visit(&mut Names::default());
+}
+
+/// Names that a WITH has given so far, with what they are called now, if that is something else.
+type Scope = Vec<(String, Option<Ident>)>;
+
+#[derive(Default)]
+struct Names {
+    /// Of the queries around, and of the one itself.
+    scopes: Vec<Scope>,
+    /// Theirs, until their ends.
+    taken: Vec<Option<With>>,
+    made: usize,
+}
+
+impl Names {
+    fn find(&self, name: &str) -> Option<&Option<Ident>> {
+        let mut known = self.scopes.iter().rev().flat_map(|scope| scope.iter().rev());
+        known.find(|(known, _)| known == name).map(|(_, now)| now)
+    }
+}
+
+impl VisitorMut for Names {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let mut with = query.with.take();
+        let mut given = Scope::new();
+        for table in with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            let name = fold(&table.alias.name);
+            let now = self.find(&name).is_some().then(|| {
+                self.made += 1;
+                Ident::with_quote('"', format!("__with_{}_{name}", self.made))
+            });
+            given.push((name, now));
+        }
+        let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
+        self.scopes.push(if is_recursive { given.clone() } else { Scope::new() });
+        // A query knows the names before its own.
+        for (table, given) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(given) {
+            table.query.visit(self)?;
+            table.alias.name = given.1.clone().unwrap_or(table.alias.name.clone());
+            if let Some(scope) = self.scopes.last_mut().filter(|_| !is_recursive) {
+                scope.push(given);
+            }
+        }
+        self.taken.push(with);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        query.with = self.taken.pop().flatten();
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Table { name, alias, args: None, .. } = factor
+            && let [part] = name.0.as_slice()
+            && let Some(called) = part.as_ident()
+            && let Some(Some(now)) = self.find(&fold(called))
+        {
+            let own = TableAlias { explicit: true, name: called.clone(), columns: Vec::new(), at: None };
+            alias.get_or_insert(own);
+            *name = ObjectName::from(vec![now.clone()]);
+        }
+        ControlFlow::Continue(())
+    }
+}

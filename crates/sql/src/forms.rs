@@ -1,0 +1,374 @@
+//! Forms of queries that DataFusion does not know, or passes over, in others that it does: `FROM t` alone, FETCH FIRST,
+//! TABLESAMPLE, AT TIME ZONE, powers, JSON paths, and JSON values as columns.
+
+use crate::call::call;
+use crate::calls;
+use crate::cast_operand;
+use crate::json_path::at_path;
+use crate::lists;
+use crate::macros::expanded;
+use crate::parse::{Extension, parse_query};
+use crate::text_list::split_elements;
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, Fetch, Function, GroupByExpr, Ident, LimitClause,
+    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Statement, TableAlias, TableFactor,
+    TableSampleKind, TableSampleMethod, TableSampleUnit, UnaryOperator, Value, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, visit_expressions_mut,
+};
+use std::ops::ControlFlow;
+
+/// The function that stands for `= ANY (list)`: of a list and a value.
+pub const ANY_EQUAL: &str = "any_equal";
+
+/// Puts the forms that are known in the place of the others.
+///
+/// # Errors
+/// `Unsupported` for a sample or a FETCH that cannot be had.
+pub fn rewrite(statement: &mut Statement) -> Result<()> {
+    match statement.visit(&mut Forms::default()) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+#[derive(Default)]
+struct Forms {
+    /// Volatile calls that have been told apart.
+    told_apart: usize,
+}
+
+impl VisitorMut for Forms {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        match query.fetch.take() {
+            None => ControlFlow::Continue(()),
+            Some(fetch) => done(limit(query, fetch)),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect {
+            select.flavor = SelectFlavor::Standard;
+            select.projection = vec![SelectItem::Wildcard(WildcardAdditionalOptions::default())];
+        }
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && (is_json(expr) || is_rewritten(expr))
+            {
+                // Its column is named as it was written.
+                let alias = Ident::with_quote('"', expr.to_string());
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+            if let SelectItem::ExprWithAlias { expr, .. } = item {
+                as_column(expr);
+            }
+        }
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.iter_mut().for_each(as_column);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        done(lists::rewrite(factor).and_then(|()| sample(factor)))
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        use DataType::{BigInt, Int, Integer, SmallInt};
+        if let Some(found) = by_path(expr) {
+            *expr = found;
+            return ControlFlow::Continue(());
+        }
+        match expr {
+            Expr::AtTimeZone { timestamp, time_zone } => {
+                let (timestamp, zone) = (taken(timestamp), taken(time_zone));
+                *expr = call("timezone", vec![zone, timestamp]);
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, right } => {
+                *expr = call("power", vec![taken(left), taken(right)]);
+                ControlFlow::Continue(())
+            }
+            Expr::IsTrue(inner) => {
+                *expr = told(inner, true, true);
+                ControlFlow::Continue(())
+            }
+            Expr::IsNotTrue(inner) => {
+                *expr = told(inner, true, false);
+                ControlFlow::Continue(())
+            }
+            Expr::IsFalse(inner) => {
+                *expr = told(inner, false, true);
+                ControlFlow::Continue(())
+            }
+            Expr::IsNotFalse(inner) => {
+                *expr = told(inner, false, false);
+                ControlFlow::Continue(())
+            }
+            Expr::Function(function) => {
+                tell_apart(function, &mut self.told_apart);
+                match expanded(function).or_else(|| calls::rewritten(function)) {
+                    Some(meant) => *expr = meant,
+                    None => renamed(function),
+                }
+                ControlFlow::Continue(())
+            }
+            // Of two parameters, nothing tells that they are texts.
+            Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right }
+                if is_parameter(left) && is_parameter(right) =>
+            {
+                let expr = Box::new(taken(left));
+                let kind = CastKind::DoubleColon;
+                **left = Expr::Cast { kind, expr, data_type: DataType::Text, array: false, format: None };
+                ControlFlow::Continue(())
+            }
+            Expr::Like { escape_char: Some(escape), .. } | Expr::ILike { escape_char: Some(escape), .. }
+                if escape.value == Value::Null =>
+            {
+                let (kind, expr_of) = (CastKind::Cast, Box::new(Expr::Value(Value::Null.into())));
+                let data_type = DataType::Boolean;
+                *expr = Expr::Cast { kind, expr: expr_of, data_type, array: false, format: None };
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, right, .. } => {
+                // The functions for these know one type of places in an array.
+                if let Expr::Cast { data_type: data_type @ (Int(_) | Integer(_) | SmallInt(_)), .. } =
+                    right.as_mut()
+                {
+                    *data_type = BigInt(None);
+                }
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::HashArrow, right } => {
+                *expr = match path(left, right) {
+                    Some(steps) => call("json_get", steps),
+                    None => at_path(taken(left), taken(right), false),
+                };
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op: BinaryOperator::HashLongArrow, right } => {
+                *expr = match path(left, right) {
+                    Some(steps) => call("json_as_text", steps),
+                    None => at_path(taken(left), taken(right), true),
+                };
+                ControlFlow::Continue(())
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Functions that give something else each time.
+const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
+
+/// Aggregates over windows that are written alike are computed once, which volatile calls in them are not to be.
+fn tell_apart(function: &mut Function, made: &mut usize) {
+    if function.over.is_none() {
+        return;
+    }
+    let is_volatile = |expr: &Expr| match expr {
+        Expr::Function(Function { name, .. }) => match name.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => {
+                VOLATILE.iter().any(|of| name.value.eq_ignore_ascii_case(of))
+            }
+            _ => false,
+        },
+        _ => false,
+    };
+    let _done = visit_expressions_mut(&mut function.args, |expr| {
+        if is_volatile(expr) {
+            *made += 1;
+            let number = Expr::Value(Value::SingleQuotedString(made.to_string()).into());
+            *expr = call(cast_operand::NAME, vec![taken(expr), number]);
+        }
+        ControlFlow::<()>::Continue(())
+    });
+}
+
+/// `x = ANY (list)` and `x <> ALL (list)`, as a function that knows of NULLs.
+pub fn rewrite_any(statement: &mut Statement) {
+    let _done = visit_expressions_mut(statement, |expr| {
+        use BinaryOperator::{Eq, NotEq};
+        let (left, right, denied) = match expr {
+            Expr::AnyOp { left, compare_op: Eq, right, .. } => (left, right, false),
+            Expr::AllOp { left, compare_op: NotEq, right } => (left, right, true),
+            _ => return ControlFlow::<()>::Continue(()),
+        };
+        if !matches!(right.as_ref(), Expr::Subquery(_)) {
+            let found = call(ANY_EQUAL, vec![taken(right), taken(left)]);
+            *expr = match denied {
+                true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+                false => found,
+            };
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// `x IS TRUE` and the like. DataFusion takes these for NULL in some places and not in others.
+fn told(inner: &mut Expr, truth: bool, is: bool) -> Expr {
+    let (left, right) =
+        (Box::new(Expr::Nested(Box::new(taken(inner)))), Box::new(Expr::value(Value::Boolean(truth))));
+    match is {
+        true => Expr::IsNotDistinctFrom(left, right),
+        false => Expr::IsDistinctFrom(left, right),
+    }
+}
+
+/// Functions that DataFusion has under another name, or has another one of the name: `array_remove` of PostgreSQL removes all.
+fn renamed(function: &mut Function) {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
+    let other = match name.value.to_ascii_lowercase().as_str() {
+        "array_remove" => "array_remove_all",
+        "array_replace" => "array_replace_all",
+        "every" => "bool_and",
+        _ => return,
+    };
+    *name = Ident::new(other);
+}
+
+fn done(result: Result<()>) -> ControlFlow<Error> {
+    result.map_or_else(ControlFlow::Break, ControlFlow::Continue)
+}
+
+fn taken(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.into()))
+}
+
+/// What `json ->> '$.a.b'` stands for.
+fn by_path(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::BinaryOp { left, op: BinaryOperator::LongArrow, right } => calls::by_path(left, right),
+        _ => None,
+    }
+}
+
+fn is_rewritten(expr: &Expr) -> bool {
+    if let Expr::Function(function) = expr {
+        return expanded(function).is_some() || calls::rewritten(function).is_some();
+    }
+    if by_path(expr).is_some() {
+        return true;
+    }
+    matches!(
+        expr,
+        Expr::AtTimeZone { .. }
+            | Expr::AnyOp { .. }
+            | Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsNotFalse(_)
+            | Expr::AllOp { .. }
+            | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
+            | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
+    ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_parameter(left) && is_parameter(right))
+}
+
+fn is_parameter(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::Placeholder(_)))
+}
+
+fn is_json(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp { op: BinaryOperator::Arrow, .. } => true,
+        Expr::BinaryOp { op: BinaryOperator::HashArrow, right, .. } => steps(right).is_some(),
+        Expr::Nested(inner) => is_json(inner),
+        _ => false,
+    }
+}
+
+/// What `->` gives has one of several types; a column of it has its text.
+fn as_column(expr: &mut Expr) {
+    if is_json(expr) {
+        *expr = call("json_union_to_text", vec![taken(expr)]);
+    }
+}
+
+/// The steps of a constant path.
+fn steps(path: &Expr) -> Option<Vec<String>> {
+    let Expr::Value(value) = path else { return None };
+    let Value::SingleQuotedString(text) = &value.value else { return None };
+    split_elements(text)?.into_iter().collect()
+}
+
+/// A JSON value, and the steps of a path into it, if that is constant.
+fn path(json: &mut Expr, path: &Expr) -> Option<Vec<Expr>> {
+    let steps = steps(path)?;
+    let step = |step: String| match step.parse::<u32>() {
+        Ok(index) => Expr::Value(Value::Number(index.to_string(), false).into()),
+        Err(_) => Expr::Value(Value::SingleQuotedString(step).into()),
+    };
+    Some(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
+}
+
+/// FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.
+fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Result<()> {
+    if with_ties || percent {
+        return Err(Error::unsupported(
+            "FETCH … PERCENT and WITH TIES are not supported; number or rank the rows, and filter with QUALIFY",
+        ));
+    }
+    let rows = quantity.unwrap_or_else(|| Expr::Value(Value::Number("1".into(), false).into()));
+    match &mut query.limit_clause {
+        None => {
+            let (limit, limit_by) = (Some(rows), Vec::new());
+            query.limit_clause = Some(LimitClause::LimitOffset { limit, offset: None, limit_by });
+        }
+        Some(LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
+        Some(_) => return Err(Error::new(ErrorKind::Syntax, "a query has LIMIT or FETCH FIRST, not both")),
+    }
+    Ok(())
+}
+
+/// A sample as a filter: each row is in it with the probability that is given (ISO/IEC 9075-2, 7.6, BERNOULLI).
+fn sample(factor: &mut TableFactor) -> Result<()> {
+    let sample = match factor {
+        TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. } => sample.take(),
+        _ => None,
+    };
+    let Some(TableSampleKind::BeforeTableAlias(sample) | TableSampleKind::AfterTableAlias(sample)) = sample
+    else {
+        return Ok(());
+    };
+    let refused = || {
+        Error::unsupported(format!(
+            "{sample} is not supported: write TABLESAMPLE BERNOULLI (percentage), or ORDER BY random() LIMIT rows"
+        ))
+    };
+    let is_known =
+        matches!(sample.name, None | Some(TableSampleMethod::Bernoulli | TableSampleMethod::System));
+    let quantity = sample
+        .quantity
+        .as_ref()
+        .filter(|_| is_known && sample.seed.is_none() && sample.bucket.is_none() && sample.offset.is_none());
+    let quantity = quantity.filter(|quantity| quantity.unit != Some(TableSampleUnit::Rows));
+    let percent: f64 = quantity
+        .and_then(|quantity| match &quantity.value {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) => number.parse().ok(),
+                _ => None,
+            },
+            _ => None,
+        })
+        .ok_or_else(refused)?;
+    if !(0.0..=100.0).contains(&percent) {
+        return Err(Error::invalid_input(format!(
+            "a sample has 0 to 100 percent of the rows, not {percent}"
+        ))
+        .with_sqlstate("2202H"));
+    }
+    let last = |name: &sqlparser::ast::ObjectName| name.0.last()?.as_ident().cloned();
+    let alias = match factor {
+        TableFactor::Table { name, alias, .. } => alias.take().or_else(|| {
+            last(name).map(|name| TableAlias { explicit: true, name, columns: Vec::new(), at: None })
+        }),
+        TableFactor::Derived { alias, .. } => alias.clone(),
+        _ => None,
+    };
+    let condition = format!("SELECT * FROM {factor} WHERE random() * 100 < {percent:?}");
+    let subquery = Box::new(parse_query(&condition, &Extension::NONE)?);
+    *factor = TableFactor::Derived { lateral: false, subquery, alias, sample: None };
+    Ok(())
+}

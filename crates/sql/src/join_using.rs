@@ -1,0 +1,227 @@
+//! Columns that JOIN … USING merges (ISO/IEC 9075-2, 7.10). A name without its table stands for the left one's value where that
+//! is not NULL, and for the right one's otherwise; DataFusion takes it for the left one, or for a column of several tables.
+
+use crate::call::call;
+use crate::references::names_in;
+use hypostyle_types::{Error, Result};
+use sqlparser::ast::{
+    Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderByKind, Query,
+    ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SetExpr, Statement, TableFactor,
+    TableWithJoins, VisitMut, VisitorMut,
+};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+/// Writes merged columns as what they stand for.
+///
+/// # Errors
+/// `Unsupported` for an outer join that merges what an earlier one has merged.
+pub fn rewrite(statement: &mut Statement) -> Result<()> {
+    match statement.visit(&mut Merging) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// What stands for each merged column.
+type Merged = HashMap<String, MergedColumn>;
+
+#[derive(Clone)]
+struct MergedColumn {
+    value: Expr,
+    is_left: bool,
+    /// Whether the values of both tables are the same. Of others `*` takes any.
+    is_same: bool,
+}
+
+struct Merging;
+
+impl VisitorMut for Merging {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let SetExpr::Select(select) = query.body.as_mut() else { return ControlFlow::Continue(()) };
+        let merged = match merged_in(&select.from) {
+            Ok(merged) if merged.is_empty() => return ControlFlow::Continue(()),
+            Ok(merged) => merged,
+            Err(error) => return ControlFlow::Break(error),
+        };
+        let shown = outputs(select);
+        write_select(select, &merged);
+        if let Some(order) = &mut query.order_by
+            && let OrderByKind::Expressions(keys) = &mut order.kind
+        {
+            for key in keys {
+                // A name alone is that of a column of the result first.
+                let is_shown = matches!(&key.expr, Expr::Identifier(name) if shown.as_ref().is_none_or(|shown| shown.contains(&fold(name))));
+                if !is_shown {
+                    write(&mut key.expr, &merged);
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        // Of a set operation; those of queries have been written.
+        match merged_in(&select.from) {
+            Ok(merged) => {
+                write_select(select, &merged);
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn fold(name: &Ident) -> String {
+    crate::identifier::fold(name)
+}
+
+/// The names of a query's columns; `None` where there are all of a table's.
+fn outputs(select: &Select) -> Option<Vec<String>> {
+    let mut names = Vec::new();
+    for item in &select.projection {
+        match item {
+            SelectItem::ExprWithAlias { alias, .. } => names.push(fold(alias)),
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => names.push(fold(name)),
+            SelectItem::UnnamedExpr(_) => {}
+            _ => return None,
+        }
+    }
+    Some(names)
+}
+
+fn merged_in(from: &[TableWithJoins]) -> Result<Merged> {
+    let mut merged = Merged::new();
+    for tables in from {
+        let mut left = called(&tables.relation);
+        for (place, join) in tables.joins.iter().enumerate() {
+            merge(join, &mut merged, left.as_ref().filter(|_| place == 0))?;
+            if place == 0 {
+                left = None;
+            }
+        }
+    }
+    Ok(merged)
+}
+
+/// What a query calls a table.
+fn called(table: &TableFactor) -> Option<Vec<Ident>> {
+    let parts = |name: &ObjectName| name.0.iter().map(|part| part.as_ident().cloned()).collect();
+    match table {
+        TableFactor::Table { alias: Some(alias), .. }
+        | TableFactor::Derived { alias: Some(alias), .. }
+        | TableFactor::Function { alias: Some(alias), .. }
+        | TableFactor::TableFunction { alias: Some(alias), .. } => Some(vec![alias.name.clone()]),
+        TableFactor::Table { name, alias: None, .. } => parts(name),
+        _ => None,
+    }
+}
+
+/// Takes in the columns of one join; `left` is the only table on its left, if there is only one.
+fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<()> {
+    use JoinOperator as Kind;
+    let (constraint, keeps_left, keeps_right) = match &join.join_operator {
+        Kind::Join(constraint) | Kind::Inner(constraint) => (constraint, true, true),
+        Kind::Left(constraint) | Kind::LeftOuter(constraint) => (constraint, true, false),
+        Kind::Right(constraint) | Kind::RightOuter(constraint) => (constraint, false, true),
+        Kind::FullOuter(constraint) => (constraint, false, false),
+        _ => return Ok(()),
+    };
+    let JoinConstraint::Using(columns) = constraint else { return Ok(()) };
+    for column in columns {
+        let Some(name) = column.0.last().and_then(|part| part.as_ident()).filter(|_| column.0.len() == 1)
+        else {
+            continue;
+        };
+        let of =
+            |table: &[Ident]| Expr::CompoundIdentifier(table.iter().cloned().chain([name.clone()]).collect());
+        let before = merged.get(&fold(name)).cloned();
+        // The condition of the join would be about another column than the merged one.
+        if !keeps_left && before.is_some() || before.as_ref().is_some_and(|before| !before.is_left) {
+            return Err(Error::unsupported(format!(
+                "several joins with USING ({name}), of which one is a RIGHT or FULL JOIN, are not supported; write ON, and coalesce"
+            )));
+        }
+        let is_same = keeps_left && keeps_right && before.as_ref().is_none_or(|before| before.is_same);
+        let left = before.map(|before| before.value).or_else(|| left.map(|left| of(left)));
+        let right = called(&join.relation).map(|right| of(&right));
+        let value = match (left, right) {
+            (Some(left), _) if keeps_left => left,
+            (_, Some(right)) if keeps_right => right,
+            (Some(left), Some(right)) => call("coalesce", vec![left, right]),
+            _ if keeps_left => continue,
+            _ => {
+                return Err(Error::unsupported(format!(
+                    "a RIGHT or FULL JOIN with USING ({name}) is of two tables with names; write ON, and coalesce"
+                )));
+            }
+        };
+        merged.insert(fold(name), MergedColumn { value, is_left: keeps_left, is_same });
+    }
+    Ok(())
+}
+
+fn write_select(select: &mut Select, merged: &Merged) {
+    if merged.is_empty() {
+        return;
+    }
+    for item in &mut select.projection {
+        match item {
+            SelectItem::UnnamedExpr(expr) => {
+                let text = match &*expr {
+                    Expr::Identifier(name) => name.clone(),
+                    other => Ident::with_quote('"', other.to_string()),
+                };
+                if write(expr, merged) {
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: text };
+                }
+            }
+            SelectItem::ExprWithAlias { expr, .. } => {
+                write(expr, merged);
+            }
+            SelectItem::Wildcard(options) if options.opt_replace.is_none() => {
+                let others = merged.iter().filter(|(_, column)| !column.is_same);
+                let mut items: Vec<_> = others.map(|(name, column)| replaced(name, &column.value)).collect();
+                items.sort_by(|one, other| one.column_name.value.cmp(&other.column_name.value));
+                if !items.is_empty() {
+                    options.opt_replace = Some(ReplaceSelectItem { items });
+                }
+            }
+            _ => {}
+        }
+    }
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        for key in keys {
+            write(key, merged);
+        }
+    }
+    if let Some(filter) = &mut select.selection {
+        write(filter, merged);
+    }
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        for key in keys {
+            write(key, merged);
+        }
+    }
+    for filter in [&mut select.having, &mut select.qualify].into_iter().flatten() {
+        write(filter, merged);
+    }
+}
+
+fn replaced(name: &str, value: &Expr) -> Box<ReplaceSelectElement> {
+    let column_name = Ident::with_quote('"', name);
+    Box::new(ReplaceSelectElement { expr: value.clone(), column_name, as_keyword: true })
+}
+
+/// Writes the names in an expression, but not those in its subqueries, which are looked up there first.
+fn write(expr: &mut Expr, merged: &Merged) -> bool {
+    let mut changed = false;
+    names_in(expr, &mut |name, table| {
+        let column = merged.get(&fold(name)).filter(|_| table.is_none())?;
+        changed = true;
+        Some(column.value.clone())
+    });
+    changed
+}

@@ -1,0 +1,45 @@
+//! SQL text as a syntax tree in the dialect that is planned.
+//!
+//! [`split`] cuts a text into statements, [`gate`] refuses those that are too complex, [`parse`]
+//! reads one in the first dialect that knows it and rewrites it, pass by pass, into forms that
+//! DataFusion plans. Nothing here knows catalogs, plans or sessions.
+
+#![forbid(unsafe_code)]
+
+pub mod array_subquery;
+pub mod call;
+pub mod calls;
+pub mod cast_operand;
+pub mod chains;
+pub mod clauses;
+pub mod collation;
+pub mod common_table;
+pub mod forms;
+pub mod gate;
+pub mod grouping;
+pub mod having;
+pub mod identifier;
+pub mod identity_options;
+pub mod insert_clauses;
+pub mod interval_text;
+pub mod join_using;
+pub mod json_path;
+pub mod lists;
+pub mod literal;
+pub mod macros;
+pub mod merge_actions;
+pub mod names;
+pub mod parse;
+pub mod phrases;
+pub mod precedence;
+pub mod references;
+pub mod row_values;
+pub mod same_named_tables;
+pub mod split;
+pub mod text_list;
+pub mod type_brackets;
+pub mod watched_dialect;
+pub mod wildcard;
+pub mod windows;
+pub mod wire_names;
+pub mod wire_rows;

@@ -1,0 +1,153 @@
+//! Lists and series in FROM, also those of the tables beside them (ISO/IEC 9075-2, 7.6, collection derived table).
+
+use crate::call::call;
+use hypostyle_types::{Error, Result};
+use sqlparser::ast::{
+    CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, Ident, TableAlias, TableAliasColumnDef,
+    TableFactor, TableFunctionArgs, TimezoneInfo, Value, visit_expressions, visit_expressions_mut,
+};
+use std::ops::ControlFlow;
+
+/// Functions that give one value, in FROM: PostgreSQL's programs take lists from there, to count through them.
+const OF_ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "current_setting", "version"];
+
+/// Writes `LATERAL unnest(…)` as UNNEST, a series whose bounds are columns, or that is WITH ORDINALITY, as UNNEST of a list, and
+/// that clause as another list; gives the columns of UNNEST the names that PostgreSQL gives them.
+///
+/// # Errors
+/// `Unsupported` for WITH ORDINALITY of anything else than lists or a series.
+pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
+    let plain = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
+        _ => None,
+    };
+    let column = |name: &Ident| TableAliasColumnDef { name: name.clone(), data_type: None };
+    let (mut alias, mut lists, numbered) = match factor {
+        TableFactor::UNNEST { alias, array_exprs, with_ordinality, with_offset: false, .. } => {
+            (alias.take(), std::mem::take(array_exprs), *with_ordinality)
+        }
+        TableFactor::Function { name, args, alias, with_ordinality, .. }
+        | TableFactor::Table {
+            name,
+            args: Some(TableFunctionArgs { args, .. }),
+            alias,
+            with_ordinality,
+            ..
+        } => {
+            let arguments: Option<Vec<Expr>> = args.iter().map(plain).collect();
+            let (Some(arguments), function) = (arguments, name.to_string().to_lowercase()) else {
+                return Ok(());
+            };
+            let is_series = matches!(function.as_str(), "generate_series" | "range");
+            if let Some(TableAlias { name, columns, .. }) = alias
+                && is_series
+                && columns.is_empty()
+            {
+                columns.push(column(name));
+            }
+            let lists = match function.as_str() {
+                "unnest" => arguments,
+                _ if is_series
+                    && (*with_ordinality || is_computed(&arguments) || is_of_times(&arguments)) =>
+                {
+                    vec![call(&function, arguments.into_iter().map(as_moment).collect())]
+                }
+                // One row, as of any function that gives one value.
+                _ if OF_ONE_VALUE.contains(&function.as_str()) && !*with_ordinality => {
+                    vec![call("make_array", vec![call(&function, arguments)])]
+                }
+                // Psql asks so for a table's triggers.
+                "pg_partition_ancestors" | "pg_catalog.pg_partition_ancestors" if *with_ordinality => {
+                    vec![call("make_array", vec![call("pg_partition_ancestors", arguments)])]
+                }
+                _ if *with_ordinality => {
+                    let message = format!("{function}(…) WITH ORDINALITY is not supported");
+                    return Err(Error::unsupported(message));
+                }
+                _ => return Ok(()),
+            };
+            (alias.take(), lists, *with_ordinality)
+        }
+        _ => return Ok(()),
+    };
+    // DataFusion loses sight of the tables beside it within ARRAY[…].
+    let _done = visit_expressions_mut(&mut lists, |expr| {
+        if let Expr::Array(array) = expr {
+            *expr = call("make_array", std::mem::take(&mut array.elem));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    if alias.is_none() && !matches!(lists.as_slice(), [Expr::Dictionary(_) | Expr::Struct { .. }]) {
+        let name = Ident::new("unnest");
+        alias = Some(TableAlias { explicit: true, name, columns: Vec::new(), at: None });
+    }
+    if let Some(TableAlias { name, columns, .. }) = &mut alias {
+        if columns.is_empty() && lists.len() == 1 {
+            columns.push(column(name));
+        } else if columns.is_empty() && numbered {
+            let names = (0..lists.len()).map(|place| match place {
+                0 => "unnest".to_string(),
+                place => format!("unnest_{place}"),
+            });
+            columns.extend(names.map(|name| column(&Ident::new(name))));
+        }
+        if numbered && columns.len() == lists.len() {
+            columns.push(column(&Ident::new("ordinality")));
+        }
+    }
+    if numbered {
+        let mut lengths: Vec<Expr> =
+            lists.iter().map(|list| call("array_length", vec![list.clone()])).collect();
+        let length = match lengths.pop() {
+            Some(only) if lengths.is_empty() => only,
+            last => call("greatest", lengths.into_iter().chain(last).collect()),
+        };
+        let one = Expr::value(Value::Number("1".into(), false));
+        lists.push(call("generate_series", vec![one, length]));
+    }
+    *factor = TableFactor::UNNEST {
+        alias,
+        array_exprs: lists,
+        with_offset: false,
+        with_offset_alias: None,
+        with_ordinality: false,
+    };
+    Ok(())
+}
+
+/// Whether values are to be computed that a table function would want to know at once.
+fn is_computed(arguments: &Vec<Expr>) -> bool {
+    let found = visit_expressions(arguments, |expr| match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+/// A series of days is one of points in time, as the table function makes it.
+fn as_moment(bound: Expr) -> Expr {
+    let is_day = match &bound {
+        Expr::Cast { data_type, .. } => *data_type == DataType::Date,
+        Expr::TypedString(string) => string.data_type == DataType::Date,
+        _ => false,
+    };
+    match is_day {
+        true => Expr::Cast {
+            kind: CastKind::Cast,
+            expr: Box::new(bound),
+            data_type: DataType::Timestamp(None, TimezoneInfo::None),
+            array: false,
+            format: None,
+        },
+        false => bound,
+    }
+}
+
+/// Whether a series goes by an interval: its days and months are those of the session's clocks, which a table function does not know.
+fn is_of_times(arguments: &[Expr]) -> bool {
+    match arguments.get(2) {
+        Some(Expr::Interval(_)) => true,
+        Some(Expr::Cast { data_type, .. }) => matches!(data_type, DataType::Interval { .. }),
+        _ => false,
+    }
+}

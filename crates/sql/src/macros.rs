@@ -1,0 +1,151 @@
+//! Functions of PostgreSQL and DuckDB that are short for others: a call is replaced by what it stands for, while parsing.
+
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, ObjectNamePart,
+    Value, visit_expressions_mut,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+/// Names, numbers of arguments, and what they stand for; `$1` is the first argument. What is in WITHIN GROUP is the last.
+pub const MACROS: &[(&str, usize, &str)] = &[
+    ("mod", 2, "$1 % $2"),
+    ("div", 2, "CAST(trunc($1 / $2) AS BIGINT)"),
+    ("if", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    ("iff", 3, "CASE WHEN $1 THEN $2 ELSE $3 END"),
+    (
+        "width_bucket",
+        4,
+        "CASE WHEN $1 < $2 THEN 0 WHEN $1 >= $3 THEN CAST($4 AS INTEGER) + 1 \
+         ELSE CAST(floor((CAST($1 AS DOUBLE) - $2) / (CAST($3 AS DOUBLE) - $2) * $4) AS INTEGER) + 1 END",
+    ),
+    // Parts of dates.
+    ("year", 1, "date_part('year', $1)"),
+    ("quarter", 1, "date_part('quarter', $1)"),
+    ("month", 1, "date_part('month', $1)"),
+    ("week", 1, "date_part('week', $1)"),
+    ("weekofyear", 1, "date_part('week', $1)"),
+    ("day", 1, "date_part('day', $1)"),
+    ("dayofmonth", 1, "date_part('day', $1)"),
+    ("dayofyear", 1, "date_part('doy', $1)"),
+    ("dayofweek", 1, "date_part('dow', $1)"),
+    ("weekday", 1, "date_part('dow', $1)"),
+    ("isodow", 1, "date_part('isodow', $1)"),
+    ("isoyear", 1, "date_part('isoyear', $1)"),
+    ("hour", 1, "date_part('hour', $1)"),
+    ("minute", 1, "date_part('minute', $1)"),
+    ("second", 1, "date_part('second', $1)"),
+    ("epoch", 1, "date_part('epoch', $1)"),
+    ("dayname", 1, "to_char($1, '%A')"),
+    ("monthname", 1, "to_char($1, '%B')"),
+    ("strftime", 2, "to_char($1, $2)"),
+    ("last_day", 1, "CAST(date_trunc('month', $1) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    (
+        "make_timestamp",
+        6,
+        "CAST(make_date($1, $2, $3) AS TIMESTAMP) + INTERVAL '1 hour' * $4 + INTERVAL '1 minute' * $5 \
+         + INTERVAL '1 second' * $6",
+    ),
+    ("localtimestamp", 0, "CAST(now() AS TIMESTAMP)"),
+    // Aggregates.
+    ("count_if", 1, "count(*) FILTER (WHERE $1)"),
+    ("countif", 1, "count(*) FILTER (WHERE $1)"),
+    ("arg_max", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
+    ("max_by", 2, "last_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
+    ("arg_min", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
+    ("min_by", 2, "first_value($1 ORDER BY $2) FILTER (WHERE $1 IS NOT NULL AND $2 IS NOT NULL)"),
+    ("percentile_disc", 2, "quantile_disc($2, $1)"),
+    ("mode", 1, "mode($1)"),
+    // Lists.
+    ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
+    // Texts.
+    (
+        "regexp_extract",
+        2,
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL \
+         THEN coalesce(array_element(regexp_match($1, concat('(', $2, ')')), 1), '') END",
+    ),
+    (
+        "regexp_extract",
+        3,
+        "CASE WHEN $1 IS NOT NULL AND $2 IS NOT NULL AND $3 IS NOT NULL \
+         THEN coalesce(array_element(regexp_match($1, concat('(', $2, ')')), CAST($3 AS BIGINT) + 1), '') END",
+    ),
+    // Points in time.
+    ("age", 1, "age(CAST(current_date AS TIMESTAMP), $1)"),
+    // JSON.
+    ("json_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
+    ("jsonb_object_agg", 2, "to_json(map(array_agg($1), array_agg($2)))"),
+    ("json_array_length", 1, "json_length($1)"),
+    ("jsonb_array_length", 1, "json_length($1)"),
+];
+
+static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
+    let template = |&(name, count, sql): &(&'static str, usize, &str)| {
+        let expr =
+            Parser::new(&GenericDialect {}).try_with_sql(sql).and_then(|mut parser| parser.parse_expr());
+        expr.ok().map(|expr| ((name, count), expr))
+    };
+    MACROS.iter().filter_map(template).collect()
+});
+
+/// What a call stands for.
+pub fn expanded(function: &Function) -> Option<Expr> {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
+    if function.null_treatment.is_some() || name.quote_style.is_some() {
+        return None;
+    }
+    let given: &[FunctionArg] = match &function.args {
+        FunctionArguments::None => &[],
+        FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses })
+            if clauses.is_empty() =>
+        {
+            args
+        }
+        _ => return None,
+    };
+    let within = match function.within_group.as_slice() {
+        [] => None,
+        [key] if key.options.asc != Some(false) => Some(&key.expr),
+        _ => return None,
+    };
+    let given = given.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Some(expr),
+        _ => None,
+    });
+    let arguments: Vec<&Expr> = given.chain(within.map(Some)).collect::<Option<_>>()?;
+    let mut expr = TEMPLATES.get(&(name.value.to_ascii_lowercase().as_str(), arguments.len()))?.clone();
+    let _all = visit_expressions_mut(&mut expr, |part| {
+        if let Expr::Value(value) = part
+            && let Value::Placeholder(mark) = &value.value
+            && let Some(argument) = mark[1..].parse().ok().and_then(|number: usize| arguments.get(number - 1))
+        {
+            *part = Expr::Nested(Box::new((*argument).clone()));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    match (&mut expr, &function.over, &function.filter) {
+        (_, None, None) => Some(Expr::Nested(Box::new(expr))),
+        (Expr::Function(inner), ..) if inner.filter.is_none() || function.filter.is_none() => {
+            inner.over.clone_from(&function.over);
+            if function.filter.is_some() {
+                inner.filter.clone_from(&function.filter);
+            }
+            Some(expr)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MACROS, TEMPLATES};
+
+    #[test]
+    fn all_can_be_read() {
+        assert_eq!(TEMPLATES.len(), MACROS.len());
+    }
+}

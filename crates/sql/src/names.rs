@@ -1,0 +1,142 @@
+//! Names of result columns that the query does not name: the text of their expressions, as written.
+//!
+//! DataFusion's own names tell how it planned an expression, as `Int64(1) + Int64(1)`, and two columns
+//! of one name are an error to it.
+
+use crate::identifier::fold;
+use sqlparser::ast::{Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr};
+use std::collections::HashMap;
+
+/// Names the unnamed columns of a query's result, and makes names that occur twice differ.
+pub fn name_columns(query: &mut Query) {
+    let Some(select) = first_select(&mut query.body) else { return };
+    let named = name_items(&mut select.projection);
+    // ORDER BY an expression of the result is ORDER BY its column.
+    if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
+        for key in keys {
+            if let Some((_, alias)) = named.iter().find(|(expression, _)| *expression == key.expr) {
+                key.expr = Expr::Identifier(alias.clone());
+            }
+        }
+    }
+}
+
+/// The names that a query gives columns of its result, or takes from others.
+pub fn names_given(query: &Query) -> Vec<String> {
+    fn first(body: &SetExpr) -> Option<&Select> {
+        match body {
+            SetExpr::Select(select) => Some(select),
+            SetExpr::SetOperation { left, .. } => first(left),
+            SetExpr::Query(query) => first(&query.body),
+            _ => None,
+        }
+    }
+    let name = |item: &SelectItem| match item {
+        SelectItem::UnnamedExpr(Expr::Identifier(name)) => Some(fold(name)),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => parts.last().map(fold),
+        SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
+        _ => None,
+    };
+    first(&query.body).map_or_else(Vec::new, |select| select.projection.iter().filter_map(name).collect())
+}
+
+/// The SELECT that gives a query's columns their names.
+pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        SetExpr::Query(query) => first_select(&mut query.body),
+        _ => None,
+    }
+}
+
+/// The expressions that got a name, with it.
+fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
+    let mut taken = HashMap::new();
+    let mut given = Vec::new();
+    for item in items {
+        let (name, named) = match item {
+            SelectItem::UnnamedExpr(Expr::Identifier(name)) => (name.value.clone(), true),
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => match parts.last() {
+                Some(name) => (name.value.clone(), true),
+                None => continue,
+            },
+            SelectItem::UnnamedExpr(expression) => (expression.to_string(), false),
+            SelectItem::ExprWithAlias { alias, .. } => {
+                let name = fold(alias);
+                let unique = unique_name(&name, &mut taken);
+                if unique != name {
+                    *alias = Ident::with_quote('"', unique);
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let unique = unique_name(&name, &mut taken);
+        if let SelectItem::UnnamedExpr(expr) = item
+            && !(named && unique == name)
+        {
+            let alias = Ident::with_quote('"', unique);
+            given.push((expr.clone(), alias.clone()));
+            *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+        }
+    }
+    given
+}
+
+/// A name, or the first of it with a number that is not taken. What is taken has the number to try next.
+fn unique_name(name: &str, taken: &mut HashMap<String, usize>) -> String {
+    let Some(mut number) = taken.get(name).copied() else {
+        taken.insert(name.to_string(), 1);
+        return name.to_string();
+    };
+    loop {
+        let numbered = format!("{name}_{number}");
+        number += 1;
+        if !taken.contains_key(&numbered) {
+            taken.insert(name.to_string(), number);
+            taken.insert(numbered.clone(), 1);
+            return numbered;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Extension, parse};
+    use datafusion_sql::parser::Statement as DfStatement;
+    use sqlparser::ast::Statement;
+
+    fn named(sql: &str) -> String {
+        let DfStatement::Statement(statement) = parse(sql, &Extension::NONE).unwrap() else {
+            panic!("not a query")
+        };
+        let Statement::Query(mut query) = *statement else { panic!("not a query") };
+        name_columns(&mut query);
+        query.to_string()
+    }
+
+    #[test]
+    fn only_what_has_no_name_is_named() {
+        assert_eq!(named("select a, t.b, c as d, * from t"), "SELECT a, t.b, c AS d, * FROM t");
+        assert_eq!(
+            named("select 1+1, sum( x ) from t"),
+            r#"SELECT 1 + 1 AS "1 + 1", sum(x) AS "sum(x)" FROM t"#
+        );
+    }
+
+    #[test]
+    fn order_by_follows() {
+        assert_eq!(
+            named("select distinct upper(a) from t order by upper(a) desc"),
+            r#"SELECT DISTINCT upper(a) AS "upper(a)" FROM t ORDER BY "upper(a)" DESC"#
+        );
+    }
+
+    #[test]
+    fn names_differ() {
+        assert_eq!(named("select 1, 1, a, t.a"), r#"SELECT 1 AS "1", 1 AS "1_1", a, t.a AS "a_1""#);
+        assert_eq!(named("select 1 union select 2"), r#"SELECT 1 AS "1" UNION SELECT 2"#);
+    }
+}

@@ -1,0 +1,307 @@
+//! SQL text to a syntax tree in the dialect that is planned: the text is read, in the first of three
+//! dialects that knows it, and then rewritten by the [`PASSES`] in their order.
+
+use crate::gate;
+use crate::gate::check_size;
+use crate::identity_options::order_identity_options;
+use crate::insert_clauses::{conflict_apart, known_overriding};
+use crate::merge_actions::known_actions;
+use crate::watched_dialect::Watched;
+use crate::{
+    chains, clauses as shapes, collation, common_table as with, forms, grouping, having, join_using as using,
+    literal, phrases, precedence, row_values as row, type_brackets, wildcard, windows,
+};
+use datafusion_sql::parser::{DFParserBuilder, Statement as DfStatement};
+use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
+use hypostyle_error::from_datafusion;
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{Expr as SqlExpr, Query, SelectItem, SetExpr, Statement};
+use sqlparser::dialect::{Dialect, DuckDbDialect, GenericDialect, PostgreSqlDialect};
+use sqlparser::parser::ParserError;
+use sqlparser::tokenizer::{Token, Tokenizer};
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+/// What a statement has, which tells whether a pass has anything to rewrite.
+pub struct Text<'a> {
+    sql: &'a str,
+    tokens: &'a [Token],
+}
+
+impl Text<'_> {
+    /// Whether one of some words is among the statement's.
+    fn has(&self, names: &[&str]) -> bool {
+        let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
+        self.tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
+    }
+}
+
+/// What the caller adds to the dialect.
+pub struct Extension {
+    /// Changes the statement as it is written, before all passes.
+    pub as_written: fn(&mut Statement),
+    /// Gives the names of system catalogs and their functions a meaning.
+    pub system_names: fn(&str, &mut Statement),
+}
+
+impl Extension {
+    /// Adds nothing.
+    pub const NONE: Self = Self { as_written: |_| {}, system_names: |_, _| {} };
+}
+
+/// Rewrites of a statement's syntax.
+struct Pass {
+    /// Whether the statement may have something to rewrite: most have nothing, and some are long.
+    concerns: fn(&Text) -> bool,
+    run: fn(&Text, &Extension, &mut Statement) -> Result<()>,
+}
+
+/// The passes, in the order in which they run.
+const PASSES: [Pass; 17] = [
+    Pass { concerns: |_| true, run: |_, extension, statement| done((extension.as_written)(statement)) },
+    Pass {
+        concerns: |text| text.has(&["AND", "OR"]),
+        run: |_, _, statement| done(chains::balance(statement)),
+    },
+    Pass {
+        concerns: |text| text.has(&["CUBE", "ROLLUP", "GROUPING"]),
+        run: |_, _, statement| grouping::check_sets(statement),
+    },
+    Pass { concerns: |_| true, run: |_, _, statement| with::distribute(statement) },
+    Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| done(with::tell_apart(statement)) },
+    Pass { concerns: |_| true, run: |_, _, statement| done(precedence::correct(statement)) },
+    Pass { concerns: |_| true, run: |_, _, statement| row::rewrite(statement) },
+    Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
+    Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
+    Pass {
+        concerns: |text| text.has(&shapes::WORDS) || text.tokens.iter().any(shapes::is_operator),
+        run: |_, _, statement| done(shapes::rewrite(statement)),
+    },
+    Pass { concerns: |_| true, run: |_, _, statement| forms::rewrite(statement) },
+    Pass { concerns: |_| true, run: |_, _, statement| done(having::rewrite(statement)) },
+    Pass { concerns: |text| text.has(&["USING"]), run: |_, _, statement| using::rewrite(statement) },
+    Pass { concerns: |text| text.has(&literal::SIGNS), run: |_, _, statement| literal::rewrite(statement) },
+    Pass {
+        concerns: |_| true,
+        run: |text, extension, statement| done((extension.system_names)(text.sql, statement)),
+    },
+    Pass {
+        concerns: |text| text.sql.contains(".*"),
+        run: |_, _, statement| done(wildcard::rewrite(statement)),
+    },
+    Pass {
+        concerns: |text| text.has(&["ANY", "SOME", "ALL"]),
+        run: |_, _, statement| done(forms::rewrite_any(statement)),
+    },
+];
+
+fn done((): ()) -> Result<()> {
+    Ok(())
+}
+
+/// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
+/// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
+///
+/// # Errors
+/// `Syntax`, which is 54001 where the text is too complex.
+pub fn parse(sql: &str, extension: &Extension) -> Result<DfStatement> {
+    check_size(sql)?;
+    let tokens = tokens_of(sql);
+    gate::check(tokens.iter())?;
+    check_numbers(&tokens)?;
+    if let Some(known) = phrases::known(&tokens) {
+        return parse(&known.iter().map(Token::to_string).collect::<String>(), extension);
+    }
+    let words = Text { sql, tokens: &tokens };
+    let sql = in_known_words(&words);
+    let parsed = in_any(&sql, &words).or_else(|error| match conflict_apart(&tokens_of(&sql)) {
+        Some(sql) => in_any(&sql, &words).map_err(|_| error),
+        None => Err(error),
+    });
+    let mut statements = parsed?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(mut statement), true) => {
+            if let Some(inner) = explained(&mut statement) {
+                let text = Text { sql: &sql, tokens: &tokens };
+                for pass in PASSES.iter().filter(|pass| (pass.concerns)(&text)) {
+                    (pass.run)(&text, extension, inner)?;
+                }
+            }
+            Ok(statement)
+        }
+        _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
+    }
+}
+
+/// Parses a query.
+///
+/// # Errors
+/// `Syntax`, also where the text is another statement.
+pub fn parse_query(sql: &str, extension: &Extension) -> Result<Query> {
+    if let DfStatement::Statement(statement) = parse(sql, extension)?
+        && let Statement::Query(query) = *statement
+    {
+        return Ok(*query);
+    }
+    Err(Error::new(ErrorKind::Syntax, "a query was expected"))
+}
+
+/// Parses an expression.
+///
+/// # Errors
+/// `Syntax`, also where the text is more than one expression.
+pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
+    if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"), extension)?.body
+        && let Some(SelectItem::UnnamedExpr(expression)) = select.projection.into_iter().next()
+    {
+        return Ok(expression);
+    }
+    Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
+}
+
+/// The text in words that the parsers know.
+fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
+    let sql = exact_numbers(text.sql, text.tokens);
+    let sql = match order_identity_options(&sql) {
+        Cow::Borrowed(_) => sql,
+        Cow::Owned(ordered) => ordered.into(),
+    };
+    let sql = match text.has(&["MERGE"]) {
+        true => known_actions(&sql).into_owned().into(),
+        false => sql,
+    };
+    let sql = match text.has(&["OVERRIDING"]).then(|| known_overriding(&tokens_of(&sql))).flatten() {
+        Some(known) => known.into(),
+        None => sql,
+    };
+    // `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with what may follow a query.
+    match sql.trim_start().split_once(char::is_whitespace) {
+        Some((word, rest)) if word.eq_ignore_ascii_case("TABLE") => format!("SELECT * FROM {rest}").into(),
+        _ => sql,
+    }
+}
+
+/// Digits that every DOUBLE keeps, and that BIGINT always holds.
+const DOUBLE_DIGITS: usize = 15;
+
+const BIGINT_DIGITS: usize = 18;
+
+/// The type of a number that neither DOUBLE nor BIGINT would keep all digits of.
+fn decimal_of(number: &str) -> Option<String> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
+    let kept = if number.contains('.') { DOUBLE_DIGITS } else { BIGINT_DIGITS };
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    // Up to the largest UBIGINT, integers need no decimal.
+    (plain && digits > kept && number.parse::<u64>().is_err())
+        .then(|| format!("DECIMAL({digits},{})", fraction.len()))
+}
+
+/// Numbers of many digits as the decimals they are; DataFusion would make DOUBLEs of them.
+fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
+    let decimal = |token: &Token| match token {
+        Token::Number(number, _) => decimal_of(number),
+        _ => None,
+    };
+    if !tokens.iter().any(|token| decimal(token).is_some()) {
+        return Cow::Borrowed(sql);
+    }
+    let text = |token: &Token| match decimal(token) {
+        Some(decimal) => format!("CAST('{token}' AS {decimal})"),
+        None => token.to_string(),
+    };
+    Cow::Owned(tokens.iter().map(text).collect())
+}
+
+/// The statement itself, or that which EXPLAIN is about.
+fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
+    match statement {
+        DfStatement::Statement(inner) => Some(inner),
+        DfStatement::Explain(explain) => explained(&mut explain.statement),
+        _ => None,
+    }
+}
+
+/// Looks whether a word begins right behind a number: `1_000` would be 1, under the name `_000`.
+///
+/// # Errors
+/// `Syntax` naming both.
+fn check_numbers(tokens: &[Token]) -> Result<()> {
+    for pair in tokens.windows(2) {
+        if let [Token::Number(number, _), Token::Word(word)] = pair {
+            return Err(Error::new(
+                ErrorKind::Syntax,
+                format!("trailing junk after a number: {number}{word}"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Queries, statements and expressions within each other that the parser takes. The gate bounds them, too, but for statements.
+const RECURSION_LIMIT: usize = 3000;
+
+/// The tokens of a text; none where it is not even tokens, which the parser is to refuse.
+pub fn tokens_of(sql: &str) -> Vec<Token> {
+    Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
+}
+
+/// Parses the statements of a text in one dialect.
+///
+/// # Errors
+/// `Syntax`, which is 54001 where the text is too complex.
+fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
+    let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
+    let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
+    // A text between dollars stands wherever one may stand, as in COMMENT ON.
+    for token in &mut tokens {
+        if let Token::DollarQuotedString(text) = &mut token.token {
+            token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
+        }
+    }
+    // Another dialect may have other tokens.
+    gate::check(tokens.iter().map(|token| &token.token))?;
+    let parsed = Watched::new(dialect, tokens.len()).parse(|dialect| {
+        DFParserBuilder::new(tokens)
+            .with_dialect(dialect)
+            .with_recursion_limit(RECURSION_LIMIT)
+            .build()
+            .and_then(|mut parser| parser.parse_statements())
+    })?;
+    parsed.map_err(from_datafusion)
+}
+
+/// Parses a query that is stored, which has been parsed and rewritten before.
+pub fn parse_stored(sql: &str) -> Result<DfStatement> {
+    check_size(sql)?;
+    let mut statements = parse_in(&GenericDialect {}, sql)?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        _ => Err(Error::new(ErrorKind::Syntax, "one statement was expected")),
+    }
+}
+
+/// Parses the statements of a text in the first dialect that knows it.
+fn in_any(sql: &str, text: &Text) -> Result<VecDeque<DfStatement>> {
+    let error = match parse_in(&GenericDialect {}, sql) {
+        Ok(parsed) => return Ok(parsed),
+        Err(error) => error,
+    };
+    if text.has(&["STRUCT"]) && text.has(&["MAP"]) {
+        let angled = type_brackets::with_angle_brackets(&tokens_of(sql));
+        if let Ok(parsed) = parse_in(&GenericDialect {}, &angled) {
+            return Ok(parsed);
+        }
+    }
+    let others = parse_in(&DuckDbDialect {}, sql).or_else(|_| parse_in(&PostgreSqlDialect {}, sql));
+    others.map_err(|_| error)
+}
+
+/// An error of the parser's own.
+pub fn syntax(error: ParserError) -> Error {
+    let text = match error {
+        ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,
+        ParserError::RecursionLimitExceeded => return too_complex(NESTED_TOO_DEEPLY),
+    };
+    Error::new(ErrorKind::Syntax, text)
+}

@@ -1,0 +1,249 @@
+//! Phrases that no parser of ours knows, written in others that they do: list comprehensions, `x -> …` for a function of list
+//! elements, and a number of rows in parentheses behind FETCH FIRST.
+
+use sqlparser::tokenizer::Token;
+
+/// Comprehensions of a statement that are written out; more are left to be refused.
+const COMPREHENSIONS_MAX: usize = 200;
+
+/// Functions that take another one.
+const OF_FUNCTIONS: [&str; 18] = [
+    "list_transform",
+    "array_transform",
+    "list_apply",
+    "array_apply",
+    "apply",
+    "list_filter",
+    "array_filter",
+    "filter",
+    "list_reduce",
+    "array_reduce",
+    "reduce",
+    "any_match",
+    "array_any_match",
+    "list_any_match",
+    "array_sort_by",
+    "transform",
+    "list_sort_by",
+    "exists_in_list",
+];
+
+/// The tokens in words that are known; `None` where they are known already.
+pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
+    let may_be = |token: &Token| *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR"]);
+    if !tokens.iter().any(may_be) {
+        return None;
+    }
+    let mut tokens: Vec<Token> = tokens.to_vec();
+    let changed = [plain_fetch(&mut tokens), lambdas(&mut tokens), comprehensions(&mut tokens)];
+    changed.contains(&true).then_some(tokens)
+}
+
+fn is_word(token: Option<&Token>, words: &[&str]) -> bool {
+    match token {
+        Some(Token::Word(found)) => {
+            found.quote_style.is_none() && words.iter().any(|word| found.value.eq_ignore_ascii_case(word))
+        }
+        _ => false,
+    }
+}
+
+/// The place of the next token behind a place that is not blank, or of the one before it.
+fn next(tokens: &[Token], place: usize) -> Option<usize> {
+    (place + 1..tokens.len()).find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
+}
+
+fn before(tokens: &[Token], place: usize) -> Option<usize> {
+    (0..place).rev().find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
+}
+
+/// The place where the parenthesis or bracket ends that begins at a place.
+fn end_of(tokens: &[Token], start: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (place, token) in tokens.iter().enumerate().skip(start) {
+        match token {
+            Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(place);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn word(text: &str) -> Token {
+    Token::make_word(text, None)
+}
+
+fn blank() -> Token {
+    Token::Whitespace(sqlparser::tokenizer::Whitespace::Space)
+}
+
+/// `FETCH FIRST (n) ROWS ONLY` without the parentheses.
+fn plain_fetch(tokens: &mut [Token]) -> bool {
+    let mut changed = false;
+    for place in (0..tokens.len()).rev() {
+        if !is_word(tokens.get(place), &["FETCH"]) {
+            continue;
+        }
+        let found = next(tokens, place).filter(|first| is_word(tokens.get(*first), &["FIRST", "NEXT"]));
+        let open = found.and_then(|first| next(tokens, first));
+        let number = open.filter(|open| tokens[*open] == Token::LParen).and_then(|open| next(tokens, open));
+        let close = number
+            .filter(|number| matches!(tokens[*number], Token::Number(..) | Token::Placeholder(_)))
+            .and_then(|number| next(tokens, number));
+        if let (Some(open), Some(close)) = (open, close.filter(|close| tokens[*close] == Token::RParen)) {
+            tokens[close] = blank();
+            tokens[open] = blank();
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// `x -> …` and `(x, y) -> …` as `lambda x, y : …`, among the arguments of functions that take functions.
+fn lambdas(tokens: &mut Vec<Token>) -> bool {
+    // Whether each parenthesis that is open is that of such a function.
+    let mut open = Vec::new();
+    let mut found = Vec::new();
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            Token::LParen => {
+                open.push(before(tokens, place).is_some_and(|name| is_word(tokens.get(name), &OF_FUNCTIONS)));
+            }
+            Token::LBracket | Token::LBrace => open.push(false),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                open.pop();
+            }
+            Token::Arrow if open.last() == Some(&true) => {
+                let start = before(tokens, place).and_then(|last| parameters(tokens, last));
+                let is_argument = |start: &usize| {
+                    before(tokens, *start).is_some_and(|before| tokens[before] == Token::Comma)
+                };
+                found.extend(start.filter(is_argument).map(|start| (start, place)));
+            }
+            _ => {}
+        }
+    }
+    let mut written = Vec::with_capacity(tokens.len() + found.len() * 2);
+    let mut rest = 0;
+    for (start, arrow) in &found {
+        written.extend_from_slice(&tokens[rest..*start]);
+        written.extend([word("lambda"), blank()]);
+        let names = tokens[*start..*arrow].iter();
+        written.extend(names.filter(|token| !matches!(token, Token::LParen | Token::RParen)).cloned());
+        written.push(Token::Colon);
+        rest = arrow + 1;
+    }
+    written.extend_from_slice(&tokens[rest..]);
+    *tokens = written;
+    !found.is_empty()
+}
+
+/// Where the parameters begin that end at a place.
+fn parameters(tokens: &[Token], last: usize) -> Option<usize> {
+    match &tokens[last] {
+        Token::Word(_) => Some(last),
+        Token::RParen => {
+            let start = (0..last).rev().find(|place| {
+                !matches!(tokens[*place], Token::Whitespace(_) | Token::Word(_) | Token::Comma)
+            })?;
+            (tokens[start] == Token::LParen).then_some(start)
+        }
+        _ => None,
+    }
+}
+
+/// `[value FOR x IN list IF condition]` as functions of the list, from the inside out.
+fn comprehensions(tokens: &mut Vec<Token>) -> bool {
+    let mut count = 0;
+    for start in (0..tokens.len()).rev() {
+        if count < COMPREHENSIONS_MAX
+            && tokens[start] == Token::LBracket
+            && let Some(end) = end_of(tokens, start)
+            && let Some(call) = comprehension(&tokens[start + 1..end])
+        {
+            tokens.splice(start..=end, call);
+            count += 1;
+        }
+    }
+    count > 0
+}
+
+/// What stands for a comprehension, of which the brackets are left out.
+fn comprehension(inside: &[Token]) -> Option<Vec<Token>> {
+    let at = |words: &[&str], from: usize| {
+        let mut depth = 0_usize;
+        for (place, token) in inside.iter().enumerate() {
+            match token {
+                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+                Token::RParen | Token::RBracket | Token::RBrace => depth = depth.checked_sub(1)?,
+                // CASE has no IF, and EXTRACT its FOR in parentheses.
+                _ if depth == 0 && place >= from && is_word(Some(token), words) => return Some(place),
+                _ => {}
+            }
+        }
+        None
+    };
+    let has = at(&["FOR"], 1)?;
+    let within = at(&["IN"], has)?;
+    let condition = at(&["IF"], within);
+    let names = &inside[has + 1..within];
+    if !names.iter().all(|token| matches!(token, Token::Word(_) | Token::Comma | Token::Whitespace(_))) {
+        return None;
+    }
+    let lambda = |body: &[Token]| {
+        let head = [word("lambda"), blank()].into_iter().chain(names.iter().cloned());
+        let body = [Token::Colon, blank(), Token::LParen].into_iter().chain(body.iter().cloned());
+        head.chain(body).chain([Token::RParen]).collect::<Vec<_>>()
+    };
+    let call = |name: &str, list: Vec<Token>, function: Vec<Token>| {
+        let head = [word(name), Token::LParen].into_iter().chain(list).chain([Token::Comma, blank()]);
+        head.chain(function).chain([Token::RParen]).collect::<Vec<_>>()
+    };
+    let list = &inside[within + 1..condition.unwrap_or(inside.len())];
+    let list = [Token::LParen].into_iter().chain(list.iter().cloned()).chain([Token::RParen]).collect();
+    let list = match condition {
+        Some(condition) => call("list_filter", list, lambda(&inside[condition + 1..])),
+        None => list,
+    };
+    Some(call("list_transform", list, lambda(&inside[..has])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::known;
+    use crate::parse::tokens_of;
+
+    #[test]
+    fn phrases_are_written_in_others() {
+        let cases = [
+            ("fetch first (2) rows only", "fetch first  2  rows only"),
+            ("list_transform(l, x -> x + 1)", "list_transform(l, lambda x  : x + 1)"),
+            ("list_reduce(l, (x, y) -> x + y)", "list_reduce(l, lambda x, y  : x + y)"),
+            (
+                "list_filter(l, x -> list_any_match(x, y -> y > 1))",
+                "list_filter(l, lambda x  : list_any_match(x, lambda y  : y > 1))",
+            ),
+            ("[x * 2 for x in l]", "list_transform(( l),lambda x : (x * 2 ))"),
+            (
+                "[x for x in l if x > 1]",
+                "list_transform(list_filter(( l ),lambda x : ( x > 1)),lambda x : (x ))",
+            ),
+        ];
+        let plain = |text: &str| text.split_whitespace().collect::<String>();
+        for (text, shown) in cases {
+            let found: String = known(&tokens_of(text)).unwrap().iter().map(ToString::to_string).collect();
+            assert_eq!(plain(&found), plain(shown), "{found}");
+        }
+        for text in
+            ["j -> 'a'", "f(a, b -> 'x')", "[1, 2]", "substring(a from 1 for 2)", "fetch first 2 rows only"]
+        {
+            assert!(known(&tokens_of(text)).is_none(), "{text}");
+        }
+    }
+}

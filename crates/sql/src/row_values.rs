@@ -1,0 +1,290 @@
+//! Rows of values before subqueries of as many columns, which the planner knows only for one column: `(a, b) IN
+//! (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and `SET (a, b) = (SELECT …)`. And rows that are compared with
+//! rows, which the planner takes for structures, in which a NULL is a value like others.
+
+use crate::names::name_columns;
+use crate::parse::{Extension, parse_query};
+use hypostyle_types::{Error, Result};
+use sqlparser::ast::{
+    BinaryOperator, Delete, Expr, Ident, Query, Select, SelectItem, SetExpr, Statement, UnaryOperator,
+    Update, Value, Visit, VisitMut, VisitorMut, visit_expressions,
+};
+use std::ops::ControlFlow;
+
+/// Of what stands in the place of one expression.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Puts expressions of single columns in the place of those of rows.
+///
+/// # Errors
+/// `Unsupported` for a comparison of a row and a subquery that is neither = nor <>.
+pub fn rewrite(statement: &mut Statement) -> Result<()> {
+    if !has_rows(statement) {
+        return Ok(());
+    }
+    match statement.visit(&mut Rows) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+fn has_rows(node: &impl Visit) -> bool {
+    let found = visit_expressions(node, |expr| match expr {
+        Expr::InSubquery { expr: row, .. } if values_of(row).is_some() => ControlFlow::Break(()),
+        Expr::BinaryOp { left, right, .. } if compared(left, right).is_some() => ControlFlow::Break(()),
+        Expr::BinaryOp { left, op, right } if pairs(left, right).is_some() && is_comparison(op) => {
+            ControlFlow::Break(())
+        }
+        Expr::InList { expr, list, negated } if is_in_rows(expr, list, *negated) => ControlFlow::Break(()),
+        Expr::IsDistinctFrom(left, right) | Expr::IsNotDistinctFrom(left, right)
+            if pairs(left, right).is_some() =>
+        {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
+}
+
+struct Rows;
+
+impl VisitorMut for Rows {
+    type Break = Error;
+
+    fn pre_visit_statement(&mut self, statement: &mut Statement) -> ControlFlow<Error> {
+        match statement {
+            Statement::Update(Update { selection: Some(filter), .. })
+            | Statement::Delete(Delete { selection: Some(filter), .. }) => narrow(filter),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && has_rows(expr)
+            {
+                // Its column is named as it was written.
+                let alias = Ident::with_quote('"', expr.to_string());
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+            }
+        }
+        select.selection.as_mut().map_or(ControlFlow::Continue(()), narrow)
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::InSubquery { expr: row, subquery, negated } => {
+                let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
+                let negated = if *negated { "NOT " } else { "" };
+                let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
+                // Not known, when it is equal to no row, and to some but for NULLs.
+                let text = format!(
+                    "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
+                     WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
+                );
+                replace(expr, &text)
+            }
+            Expr::BinaryOp { left, op, right } if let Some(pairs) = pairs(left, right) => {
+                if is_comparison(op) {
+                    *expr = Expr::Nested(Box::new(in_order(pairs, op)));
+                }
+                ControlFlow::Continue(())
+            }
+            Expr::IsDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
+                let differ = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsDistinctFrom)).collect();
+                *expr = Expr::Nested(Box::new(joined(differ, &BinaryOperator::Or)));
+                ControlFlow::Continue(())
+            }
+            Expr::IsNotDistinctFrom(left, right) if let Some(pairs) = pairs(left, right) => {
+                let same = pairs.into_iter().map(|pair| told_apart(pair, Expr::IsNotDistinctFrom)).collect();
+                *expr = Expr::Nested(Box::new(joined(same, &BinaryOperator::And)));
+                ControlFlow::Continue(())
+            }
+            Expr::InList { expr: row, list, negated } if is_in_rows(row, list, *negated) => {
+                let equal = list.iter().filter_map(|other| pairs(row, other)).map(all_pairs_equal).collect();
+                let any = Box::new(Expr::Nested(Box::new(joined(equal, &BinaryOperator::Or))));
+                *expr = match negated {
+                    true => Expr::Nested(Box::new(Expr::UnaryOp { op: UnaryOperator::Not, expr: any })),
+                    false => *any,
+                };
+                ControlFlow::Continue(())
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let Some((values, subquery)) = compared(left, right) else {
+                    return ControlFlow::Continue(());
+                };
+                let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
+                let negated = match op {
+                    BinaryOperator::Eq => "",
+                    BinaryOperator::NotEq => "NOT ",
+                    op => {
+                        return ControlFlow::Break(Error::unsupported(format!(
+                            "a row and a subquery can be compared by = and <>, not by {op}"
+                        )));
+                    }
+                };
+                replace(expr, &format!("(SELECT {negated}({equal}) FROM {rows})"))
+            }
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// An expression, in which the rows before further subqueries are replaced, too; it may have got a name for that.
+fn parsed(sql: &str) -> Result<Expr> {
+    if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"), &Extension::NONE)?.body
+        && let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
+            select.projection.into_iter().next()
+    {
+        return Ok(expr);
+    }
+    Err(Error::internal(format!("an expression was expected, not {sql}")))
+}
+
+/// In a filter, what is not known is as good as false: a row that is IN a subquery needs no more than EXISTS.
+fn narrow(filter: &mut Expr) -> ControlFlow<Error> {
+    match filter {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            narrow(left)?;
+            narrow(right)
+        }
+        Expr::Nested(inner) => narrow(inner),
+        Expr::InSubquery { expr: row, subquery, negated: false } => {
+            let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
+            let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
+            replace(filter, &format!("EXISTS (SELECT 1 FROM {rows} WHERE {equal})"))
+        }
+        _ => ControlFlow::Continue(()),
+    }
+}
+
+/// The values of a row: `(a, b)`.
+pub fn values_of(expr: &Expr) -> Option<&[Expr]> {
+    match expr {
+        Expr::Tuple(values) if values.len() > 1 => Some(values),
+        Expr::Nested(inner) => values_of(inner),
+        _ => None,
+    }
+}
+
+/// The values of a row and the subquery that it is compared with, on whichever side.
+fn compared<'a>(left: &'a Expr, right: &'a Expr) -> Option<(&'a [Expr], &'a Query)> {
+    match (left, right) {
+        (row, Expr::Subquery(subquery)) | (Expr::Subquery(subquery), row) => {
+            values_of(row).map(|values| (values, subquery.as_ref()))
+        }
+        _ => None,
+    }
+}
+
+/// A list with more rows than this is looked up at once, in which case not known is false.
+const ROWS_MAX: usize = 16;
+
+/// The values of two rows of as many, side by side.
+fn pairs<'a>(left: &'a Expr, right: &'a Expr) -> Option<Vec<(&'a Expr, &'a Expr)>> {
+    let (left, right) = (values_of(left)?, values_of(right)?);
+    (left.len() == right.len()).then(|| left.iter().zip(right).collect())
+}
+
+fn is_in_rows(row: &Expr, list: &[Expr], negated: bool) -> bool {
+    (negated || list.len() <= ROWS_MAX)
+        && !list.is_empty()
+        && list.iter().all(|other| pairs(row, other).is_some())
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+fn comparison((left, right): (&Expr, &Expr), op: BinaryOperator) -> Expr {
+    let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
+    Expr::Nested(Box::new(Expr::BinaryOp { left: side(left), op, right: side(right) }))
+}
+
+/// A condition on two values in which NULL is a value like others.
+fn told_apart((left, right): (&Expr, &Expr), condition: fn(Box<Expr>, Box<Expr>) -> Expr) -> Expr {
+    let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
+    Expr::Nested(Box::new(condition(side(left), side(right))))
+}
+
+fn all_pairs_equal(pairs: Vec<(&Expr, &Expr)>) -> Expr {
+    let equal = pairs.into_iter().map(|pair| comparison(pair, BinaryOperator::Eq)).collect();
+    Expr::Nested(Box::new(joined(equal, &BinaryOperator::And)))
+}
+
+/// Conditions in a tree that is no deeper than it must be.
+fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
+    let later = conditions.split_off(conditions.len() / 2);
+    match (conditions.pop(), later) {
+        (None, mut one) => one.pop().unwrap_or_else(|| Expr::value(Value::Null)),
+        (Some(last), later) => {
+            conditions.push(last);
+            let (left, right) = (joined(conditions, op), joined(later, op));
+            Expr::BinaryOp { left: Box::new(left), op: op.clone(), right: Box::new(right) }
+        }
+    }
+}
+
+/// Rows as they are compared: by the first of their values that differ.
+fn in_order(pairs: Vec<(&Expr, &Expr)>, op: &BinaryOperator) -> Expr {
+    use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+    let strict = match op {
+        Eq => return all_pairs_equal(pairs),
+        NotEq => {
+            let differ = pairs.into_iter().map(|pair| comparison(pair, NotEq)).collect();
+            return joined(differ, &Or);
+        }
+        Lt | LtEq => Lt,
+        _ => Gt,
+    };
+    debug_assert!(matches!(op, Lt | LtEq | Gt | GtEq), "checked by is_comparison");
+    let mut pairs = pairs.into_iter().rev();
+    let last = pairs.next().map_or_else(|| Expr::value(Value::Null), |pair| comparison(pair, op.clone()));
+    pairs.fold(last, |rest, pair| {
+        let (before, equal) = (comparison(pair, strict.clone()), comparison(pair, Eq));
+        let tied = Expr::BinaryOp { left: Box::new(equal), op: And, right: Box::new(rest) };
+        let tied = Box::new(Expr::Nested(Box::new(tied)));
+        Expr::Nested(Box::new(Expr::BinaryOp { left: Box::new(before), op: Or, right: tied }))
+    })
+}
+
+/// A subquery as a table of so many columns.
+fn rows_of(subquery: &Query, columns: usize) -> String {
+    let names: Vec<String> = (0..columns).map(column).collect();
+    let mut subquery = subquery.clone();
+    name_columns(&mut subquery);
+    format!("({subquery}) AS __rows ({})", names.join(", "))
+}
+
+fn column(number: usize) -> String {
+    format!("__column{number}")
+}
+
+fn all_equal(values: &[Expr]) -> String {
+    let equal = values.iter().enumerate().map(|(number, value)| format!("({value}) = {}", column(number)));
+    equal.collect::<Vec<_>>().join(" AND ")
+}
+
+fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {
+    // A subquery stands in it twice, and so does what was replaced within.
+    if text.len() > TEXT_BYTES_MAX {
+        return ControlFlow::Break(Error::unsupported("rows before subqueries are nested too deeply"));
+    }
+    match parsed(text) {
+        // Parentheses, for what is around it.
+        Ok(parsed) => *expr = Expr::Nested(Box::new(parsed)),
+        Err(error) => return ControlFlow::Break(error),
+    }
+    ControlFlow::Continue(())
+}
+
+/// What a subquery gives for each of so many columns: of its one row, or NULL.
+///
+/// # Errors
+/// Those of the parser.
+pub fn columns_of(subquery: &Query, columns: usize) -> Result<Vec<Expr>> {
+    let rows = rows_of(subquery, columns);
+    (0..columns).map(|number| parsed(&format!("(SELECT {} FROM {rows})", column(number)))).collect()
+}

@@ -1,0 +1,130 @@
+//! Tables of one name, of several schemas or databases, beside each other: DataFusion takes `s.t.a` for a column of any
+//! `t` that has no schema in the query, and `t.a` for one of the first.
+
+use crate::identifier::fold;
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{
+    Expr, ObjectName, Select, SelectItem, SelectItemQualifiedWildcardKind, Statement, TableAlias,
+    TableFactor, TableWithJoins, Visit, Visitor,
+};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// What a query calls a table: its alias, or its name as written.
+type Called = Vec<String>;
+
+#[derive(Default)]
+struct Alike {
+    called: BTreeSet<Called>,
+    /// Last names of tables that one FROM has twice.
+    twice: BTreeSet<String>,
+    /// What stands before the names of columns.
+    before_columns: BTreeSet<Called>,
+}
+
+fn folded(name: &ObjectName) -> Called {
+    name.0.iter().filter_map(|part| part.as_ident()).map(fold).collect()
+}
+
+fn called(table: &TableFactor) -> Option<Called> {
+    let by_alias = |alias: &Option<TableAlias>| alias.as_ref().map(|alias| vec![fold(&alias.name)]);
+    match table {
+        TableFactor::Table { name, alias, .. } => by_alias(alias).or_else(|| Some(folded(name))),
+        TableFactor::Derived { alias, .. }
+        | TableFactor::TableFunction { alias, .. }
+        | TableFactor::Function { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::NestedJoin { alias, .. } => by_alias(alias),
+        _ => None,
+    }
+}
+
+/// The tables of a FROM, also those in parentheses.
+fn tables_of(from: &[TableWithJoins], found: &mut Vec<Called>) {
+    for tables in from {
+        let joined = tables.joins.iter().map(|join| &join.relation);
+        for table in std::iter::once(&tables.relation).chain(joined) {
+            match table {
+                TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                    tables_of(std::slice::from_ref(table_with_joins), found);
+                }
+                other => found.extend(called(other)),
+            }
+        }
+    }
+}
+
+impl Visitor for Alike {
+    type Break = Error;
+
+    fn pre_visit_table_factor(&mut self, table: &TableFactor) -> ControlFlow<Error> {
+        self.called.extend(called(table));
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+        let mut tables = Vec::new();
+        tables_of(&select.from, &mut tables);
+        for (index, one) in tables.iter().enumerate() {
+            let other = tables[..index].iter().find(|other| other.last() == one.last() && *other != one);
+            let Some(other) = other else { continue };
+            if one.len() == 1 || other.len() == 1 {
+                return ControlFlow::Break(refused(one, other));
+            }
+            self.twice.extend(one.last().cloned());
+        }
+        for item in &select.projection {
+            if let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) = item
+            {
+                self.before_columns.insert(folded(name));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<Error> {
+        if let Expr::CompoundIdentifier(parts) = expression {
+            let parts: Vec<String> = parts[..parts.len() - 1].iter().map(fold).collect();
+            self.before_columns.insert(parts);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn refused(one: &Called, other: &Called) -> Error {
+    let (one, other) = (one.join("."), other.join("."));
+    Error::new(
+        ErrorKind::InvalidInput,
+        format!("the tables \"{one}\" and \"{other}\" have the same name; give one of them an alias"),
+    )
+    .with_sqlstate("42712")
+}
+
+/// # Errors
+/// `InvalidInput` (42712) for tables that cannot be told apart, and 42702 for columns of either.
+pub fn refuse_alike(statement: &Statement) -> Result<()> {
+    let mut alike = Alike::default();
+    if let ControlFlow::Break(error) = statement.visit(&mut alike) {
+        return Err(error);
+    }
+    let Alike { called, twice, before_columns } = alike;
+    if let Some([name]) =
+        before_columns.iter().map(Vec::as_slice).find(|parts| matches!(parts, [name] if twice.contains(name)))
+    {
+        return Err(Error::new(
+            ErrorKind::InvalidInput,
+            format!("\"{name}\" may be one table or another here; name its schema, or give it an alias"),
+        )
+        .with_sqlstate("42P09"));
+    }
+    // In a subquery it may be the table of the query around it that is meant.
+    for one in called.iter().filter(|one| one.len() > 1) {
+        let other = called.iter().find(|other| other.len() == 1 && other.last() == one.last());
+        let is_named =
+            |parts: &Called| parts.len() > 1 && parts.iter().skip(1).any(|part| Some(part) == one.last());
+        if let Some(other) = other.filter(|_| before_columns.iter().any(is_named)) {
+            return Err(refused(one, other));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Windows that begin as others do, as in `OVER (w ORDER BY x)` and `WINDOW w2 AS (w ROWS 1 PRECEDING)` (ISO/IEC 9075-2, 7.15):
+//! DataFusion takes these for windows without what the other one says.
+
+use crate::identifier::fold;
+use hypostyle_types::{Error, ErrorKind, Result};
+use sqlparser::ast::{
+    Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SetExpr, Statement, VisitMut,
+    VisitorMut, WindowSpec, WindowType,
+};
+use std::ops::ControlFlow;
+
+/// Writes out what such windows are.
+///
+/// # Errors
+/// `UnknownName` for a window that is not there; `Syntax` (42P20) for one that says again what the other one says.
+pub fn rewrite(statement: &mut Statement) -> Result<()> {
+    match statement.visit(&mut Windows) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Windows with their names, as the WINDOW clause of a SELECT defines them.
+type Defined = Vec<(String, WindowSpec)>;
+
+struct Windows;
+
+impl VisitorMut for Windows {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let Query { body, order_by: Some(order), .. } = query else { return ControlFlow::Continue(()) };
+        let SetExpr::Select(select) = body.as_mut() else { return ControlFlow::Continue(()) };
+        match defined(select) {
+            Ok(defined) => order.visit(&mut Inheriting { defined, depth: 0 }),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        match defined(select) {
+            Ok(defined) => select.visit(&mut Inheriting { defined, depth: 0 }),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// The windows of a SELECT, which then say all of themselves.
+fn defined(select: &mut Select) -> Result<Defined> {
+    let mut defined = Defined::new();
+    for NamedWindowDefinition(name, window) in &mut select.named_window {
+        if let NamedWindowExpr::WindowSpec(spec) = window {
+            inherit(spec, &defined)?;
+            defined.push((fold(name), spec.clone()));
+        }
+    }
+    Ok(defined)
+}
+
+/// Gives a window what the one has that it begins as.
+fn inherit(spec: &mut WindowSpec, defined: &Defined) -> Result<()> {
+    let Some(name) = spec.window_name.take() else { return Ok(()) };
+    let Some((_, base)) = defined.iter().find(|(known, _)| *known == fold(&name)) else {
+        let message = format!("no window {}", shown(&name));
+        return Err(Error::new(ErrorKind::UnknownName, message).with_sqlstate("42704").about(&name.value));
+    };
+    let refused = |what: &str| {
+        let message = format!("{what}: write the whole window in the place of {}", shown(&name));
+        Err(Error::new(ErrorKind::Syntax, message).with_sqlstate("42P20").about(&name.value))
+    };
+    if !spec.partition_by.is_empty() {
+        return refused("a window that begins as another one has no PARTITION BY of its own");
+    }
+    if !spec.order_by.is_empty() && !base.order_by.is_empty() {
+        return refused("the window has ORDER BY already");
+    }
+    if base.window_frame.is_some() {
+        return refused("a window that has a frame cannot begin another one");
+    }
+    spec.partition_by.clone_from(&base.partition_by);
+    if spec.order_by.is_empty() {
+        spec.order_by.clone_from(&base.order_by);
+    }
+    Ok(())
+}
+
+fn shown(name: &Ident) -> String {
+    format!("\"{}\"", fold(name))
+}
+
+/// The windows of a SELECT's own functions.
+struct Inheriting {
+    defined: Defined,
+    depth: usize,
+}
+
+impl VisitorMut for Inheriting {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Function(function) if self.depth == 0 => match &mut function.over {
+                Some(WindowType::WindowSpec(spec)) => {
+                    inherit(spec, &self.defined).map_or_else(ControlFlow::Break, ControlFlow::Continue)
+                }
+                _ => ControlFlow::Continue(()),
+            },
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
