@@ -1,5 +1,6 @@
-//! Where columns of a result come from: PostgreSQL's clients are told the table and the number of a column that is one of a table's
-//! as it is, and of one of the catalogs' what type it has there.
+//! The origins of a result's columns. PostgreSQL's clients get the table and the number of a column
+//! that is a table's column, unchanged. For a column of the catalogs they get the type that it has
+//! there.
 
 use crate::pg_catalog::{attribute_number, catalog_column, tables_from};
 use crate::scope::Scope;
@@ -18,12 +19,13 @@ pub struct Origin {
     pub type_oid: Option<u32>,
 }
 
-/// The origins of a plan's columns. The plan is one as written: later ones have other columns in between.
+/// Returns the origins of a plan's columns. The plan is one as written: later ones have other
+/// columns in between.
 pub fn origins(plan: &LogicalPlan, scope: &Scope) -> Vec<Option<Origin>> {
     (0..plan.schema().fields().len()).map(|place| origin(plan, place, scope)).collect()
 }
 
-/// Those of a whole table.
+/// Returns those of a whole table.
 pub fn origins_of_table(table: &TableData, snapshot: &Arc<Snapshot>, scope: &Scope) -> Vec<Option<Origin>> {
     (0..table.columns().len()).map(|place| of_table(table, snapshot, place, scope)).collect()
 }
@@ -66,7 +68,7 @@ fn origin(mut plan: &LogicalPlan, mut place: usize, scope: &Scope) -> Option<Ori
     }
 }
 
-/// The place of the column that an expression is.
+/// Returns the place of the column that an expression is.
 fn picked(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
     match expr {
         Expr::Column(column) => input.schema().maybe_index_of_column(column),

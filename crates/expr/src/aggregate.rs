@@ -1,8 +1,10 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, and `bool_and` and `bool_or` that slide.
+//! `sum` and `avg` that are exact where DataFusion's are not, and `bool_and` and `bool_or` for
+//! sliding frames.
 //!
-//! DataFusion adds BIGINTs modulo 2⁶⁴, and cuts the average of decimals after four more digits. Both
-//! are wrapped here: integers are added as 128-bit decimals, and a sum that BIGINT does not hold is an
-//! error; the average of decimals is the DOUBLE nearest to exact sum ÷ count, as in DuckDB.
+//! DataFusion adds BIGINTs modulo 2⁶⁴, and truncates the average of decimals after four more
+//! digits. Both are wrapped here. Integers are added as 128-bit decimals, and a sum that BIGINT
+//! cannot hold is an error. The average of decimals is the DOUBLE nearest to exact sum ÷ count, as
+//! in DuckDB.
 
 use crate::cast::cast as cast_as_sql;
 use crate::sliding_bool::Truths;
@@ -28,7 +30,7 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_types::Error;
 use std::sync::Arc;
 
-/// The functions, to take the places of DataFusion's.
+/// Returns the functions, to take the places of DataFusion's.
 pub fn functions() -> [AggregateUDF; 4] {
     [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| AggregateUDF::from(Exact { inner }))
 }
@@ -131,7 +133,7 @@ impl Adapter {
         }
     }
 
-    /// The results, from those of the wrapped accumulator or from its state.
+    /// Returns the results, from those of the wrapped accumulator or from its state.
     fn results(&self, evaluated: impl FnOnce(bool) -> Result<Vec<ArrayRef>>) -> Result<ArrayRef> {
         match self {
             Self::Average => match evaluated(true)?.as_slice() {

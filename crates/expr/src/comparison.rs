@@ -1,5 +1,5 @@
-//! Comparisons that DataFusion makes by other rules than SQL's: UUIDs with text in another notation than theirs, SIMILAR TO,
-//! and the two zeros of floating-point numbers.
+//! Comparisons for which DataFusion's rules differ from SQL's: UUIDs with text in another notation,
+//! SIMILAR TO, and the two zeros of floating-point numbers.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -18,7 +18,8 @@ use hypostyle_types::parse_uuid;
 use hypostyle_types::{Error, LogicalType};
 use std::sync::Arc;
 
-/// A comparison of UUIDs, which are text in plans, with literals in the notation that they are written in.
+/// Returns a comparison of UUIDs, which are text in plans, with literals in the notation that they
+/// are written in.
 ///
 /// # Errors
 /// `InvalidInput` (22P02) for a literal that is no UUID.
@@ -47,8 +48,9 @@ pub fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Transformed
     Ok(Transformed::new_transformed(expression, changed))
 }
 
-/// Comparisons of a DECIMAL with a DOUBLE that is no constant, as DOUBLEs: DataFusion's DECIMAL(30,15) has not all of them. And
-/// comparisons of a DATE with a TIMESTAMP, as TIMESTAMPs of its unit: DataFusion's nanoseconds begin in 1677.
+/// Comparisons of a DECIMAL with a DOUBLE that is no constant, as DOUBLEs: DataFusion's
+/// DECIMAL(30,15) has not all of them. And comparisons of a DATE with a TIMESTAMP, as TIMESTAMPs of
+/// its unit: DataFusion's nanoseconds begin in 1677.
 pub fn in_wider_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
     let types: Vec<DataType> =
@@ -95,7 +97,8 @@ pub fn joined_bytes(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::yes(expression))
 }
 
-/// The list that a UUID is sought in by `= ANY`, and the type that it must have: its elements may be texts, or bytes.
+/// Returns the list that a UUID is sought in by `= ANY`, and the type that it must have: its
+/// elements may be texts, or bytes.
 fn list_of_uuids<'a>(
     expression: &'a mut Expr,
     schema: &DFSchema,
@@ -110,7 +113,7 @@ fn list_of_uuids<'a>(
     Ok((list.get_type(schema)? != wanted).then_some((list, wanted)))
 }
 
-/// What an expression compares.
+/// Returns what an expression compares.
 pub fn operands(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
     Some(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
@@ -128,7 +131,7 @@ pub fn operands(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
     })
 }
 
-/// The same, and the arguments of functions that compare or choose.
+/// Returns the same, and the arguments of functions that compare or choose.
 fn operands_or_arguments(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
     if !matches!(expression, Expr::ScalarFunction(_)) {
         return operands(expression);
@@ -156,7 +159,7 @@ fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
         })
 }
 
-/// Whether an expression is a text as it is written.
+/// Says whether an expression is a text as it is written.
 pub fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if text_of(value).is_some())
 }
@@ -170,7 +173,8 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
     }
 }
 
-/// SIMILAR TO, whose pattern is that of LIKE with some of a regular expression's signs, and matches a whole text.
+/// SIMILAR TO, whose pattern is that of LIKE with some of a regular expression's signs, and matches
+/// a whole text.
 ///
 /// # Errors
 /// `Unsupported` for a pattern that is no constant.
@@ -193,7 +197,7 @@ pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(binary_expr(*expr, operator, pattern)))
 }
 
-/// A pattern of SIMILAR TO as a regular expression.
+/// Returns a pattern of SIMILAR TO as a regular expression.
 fn regular_expression(pattern: &str, escape: char) -> String {
     let mut regex = String::from("(?s)^(?:");
     let mut characters = pattern.chars();
@@ -238,8 +242,9 @@ fn regular_expression(pattern: &str, escape: char) -> String {
     regex
 }
 
-/// Floating-point numbers whose zeros must be the same, but are told from each other by their bits: what CASE and `nullif` compare, of
-/// which an aggregate takes each once, and by which a window is divided and ordered.
+/// Floating-point numbers whose zeros must be the same, but are told from each other by their bits:
+/// what CASE and `nullif` compare, of which an aggregate takes each once, and by which a window is
+/// divided and ordered.
 pub fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let compared: Vec<&mut Expr> = match &mut expression {
         Expr::Case(Case { expr: Some(compared), when_then_expr, .. }) => [compared]
@@ -282,7 +287,8 @@ fn with_one_zero(expr: &mut Expr, schema: &DFSchema) -> bool {
     true
 }
 
-/// Rows that are sorted by floating-point numbers, and those of which are equal by something else.
+/// Returns rows that are sorted by floating-point numbers, and those of which are equal by
+/// something else.
 pub fn sorted_with_equal_zeros(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(mut sort) = plan else { return Ok(Transformed::no(plan)) };
     let schema = sort.input.schema().clone();
@@ -294,8 +300,8 @@ pub fn sorted_with_equal_zeros(plan: LogicalPlan) -> Result<Transformed<LogicalP
     Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
 }
 
-/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of them, it gets the other.
-/// The last rule, because others make lists of comparisons.
+/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of
+/// them, it gets the other. The last rule, because others make lists of comparisons.
 #[derive(Debug)]
 pub struct BothZeros;
 

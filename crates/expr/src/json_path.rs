@@ -1,5 +1,5 @@
-//! `#>` and `#>>` of JSON with a path that is computed, such as a parameter: a list of texts, or its text. Constant paths become
-//! steps, which the functions for JSON take.
+//! `#>` and `#>>` of JSON with a computed path, such as a parameter: a list of texts, or its text.
+//! Constant paths become steps, which the functions for JSON take.
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
@@ -80,7 +80,7 @@ impl ScalarUDFImpl for AtPath {
     }
 }
 
-/// The steps of each path; `None` for NULL, and for one with a NULL in it.
+/// Returns the steps of each path; `None` for NULL, and for one with a NULL in it.
 fn paths(paths: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
     if paths.data_type().is_string() {
         let paths = cast(paths, &DataType::Utf8)?;

@@ -1,5 +1,6 @@
-//! Keys of values that may be equal and not the same: intervals, which are equal by their lengths, and lists and structures, in which
-//! NULLs are equal to each other. DataFusion's groups and joins compare the former by their parts, and its joins find none of the latter.
+//! Keys of values that may be equal but not identical: intervals, which are equal by their lengths,
+//! and lists and structures, in which NULLs are equal to each other. DataFusion's groups and joins
+//! compare intervals by their parts, and its joins find no equal lists and structures with NULLs.
 
 use crate::interval::{is_interval, length_of};
 use arrow::array::{
@@ -20,7 +21,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::{Arc, LazyLock};
 
-/// Whether values are compared by something else than themselves, and by what.
+/// Says whether values are compared by something else than themselves, and by what.
 fn key_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     if is_interval(expr, schema) {
         return Some(length_of(expr.clone()));
@@ -40,7 +41,8 @@ fn nested_key(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }
 
-/// Equalities of lists and structures of two tables, which may become keys of a join, and those of IN with a subquery.
+/// Equalities of lists and structures of two tables, which may become keys of a join, and those of
+/// IN with a subquery.
 pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     match &mut expression {
@@ -73,7 +75,8 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
     }
 }
 
-/// Makes of `min` and `max` of lists of structures, which DataFusion cannot compare, the first one by key.
+/// Makes of `min` and `max` of lists of structures, which DataFusion cannot compare, the first one
+/// by key.
 pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::AggregateFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
     let asc = match call.func.name() {
@@ -91,7 +94,7 @@ pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::yes(expression))
 }
 
-/// Whether a list has structures in it.
+/// Says whether a list has structures in it.
 fn is_of_structures(of: &DataType) -> bool {
     match of {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
@@ -101,7 +104,8 @@ fn is_of_structures(of: &DataType) -> bool {
     }
 }
 
-/// The keys of joins, and the groups of intervals, of which `made` have been given names in the plan.
+/// Returns the keys of joins, and the groups of intervals, of which `made` have been given names in
+/// the plan.
 pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) => Ok(joined(join)),
@@ -226,7 +230,7 @@ impl ScalarUDFImpl for NestedKey {
     }
 }
 
-/// Floating-point numbers within lists and structures with one zero and one NaN.
+/// Returns floating-point numbers within lists and structures with one zero and one NaN.
 fn with_equal_floats(values: &ArrayRef) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float64 => {

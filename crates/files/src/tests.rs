@@ -21,7 +21,7 @@ fn session() -> SessionContext {
     context
 }
 
-/// Rows as text: values joined by `|`, rows by a blank.
+/// Returns rows as text: values joined by `|`, rows by a blank.
 fn rows(batches: &[RecordBatch]) -> String {
     let mut rows = Vec::new();
     for batch in batches {
@@ -47,7 +47,7 @@ async fn query(sql: &str) -> Result<Vec<RecordBatch>, String> {
     frame.collect().await.map_err(|error| message(&error))
 }
 
-/// The message of our own error inside DataFusion's.
+/// Returns the message of our own error inside DataFusion's.
 fn message(error: &datafusion::error::DataFusionError) -> String {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {

@@ -1,5 +1,6 @@
-//! Keys of an order that come again. They order nothing, but DataFusion leaves them out in some places and counts them in others:
-//! `DISTINCT ON (a) … ORDER BY a, a` and `first_value(x ORDER BY a, a)` panic.
+//! Repeated keys of an order. They have no effect, but DataFusion leaves them out in some places
+//! and counts them in others: `DISTINCT ON (a) … ORDER BY a, a` and `first_value(x ORDER BY a, a)`
+//! panic.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;

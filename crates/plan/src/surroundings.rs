@@ -1,4 +1,5 @@
-//! A SELECT within what is around it: what it reads can be asked for its columns, by planning a query of its own.
+//! A SELECT within its surrounding queries. The columns of its inputs can be found by planning a
+//! query of its own.
 
 use crate::planning::{plan_statement, plan_written_out};
 use datafusion::common::DFSchemaRef;
@@ -11,16 +12,17 @@ use datafusion::sql::sqlparser::ast::{
 use hypostyle_sql::parse::{Extension, parse_query};
 use std::ops::ControlFlow;
 
-/// What is defined around a SELECT.
+/// The definitions around a SELECT.
 pub struct Context {
     /// A query that defines a table by WITH, and reads all of it.
     of_all: Query,
-    /// What the queries around define by WITH, and how many of them have been passed: those may be named.
+    /// The WITH definitions of the queries around, and how many of them have been passed: these may
+    /// be named.
     around: Vec<(Option<With>, usize)>,
 }
 
 impl Context {
-    /// A query of its own for items of some tables.
+    /// Returns a query of its own for items of some tables.
     pub fn query(&self, items: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Query {
         let mut query = self.of_all.clone();
         query.with = None;
@@ -30,7 +32,7 @@ impl Context {
         self.defined(query)
     }
 
-    /// A query of its own for all columns of some tables.
+    /// Returns a query of its own for all columns of some tables.
     pub fn all_of(&self, from: Vec<TableWithJoins>) -> Query {
         let mut query = self.of_all.clone();
         query.with = None;
@@ -40,7 +42,7 @@ impl Context {
         self.defined(query)
     }
 
-    /// A query with the definitions around it in front of its own.
+    /// Returns a query with the definitions around it in front of its own.
     pub fn defined(&self, mut query: Query) -> Query {
         let mut named: Vec<Cte> = Vec::new();
         let mut recursive = query.with.as_ref().is_some_and(|with| with.recursive);
@@ -97,7 +99,7 @@ where
     }
 }
 
-/// What the first SELECT gives, from the inside out, that gives something.
+/// Returns what the first SELECT gives, from the inside out, that gives something.
 ///
 /// # Errors
 /// None but those of the parser.
@@ -108,7 +110,7 @@ pub fn first_select<B>(
     first(statement, of_select, |_, _| None)
 }
 
-/// What the first query gives, from the inside out, that gives something.
+/// Returns what the first query gives, from the inside out, that gives something.
 ///
 /// # Errors
 /// None but those of the parser.
@@ -129,7 +131,7 @@ fn first<B>(
     Ok(statement.visit(&mut Around { context, of_select, of_query }).break_value())
 }
 
-/// The columns of a query.
+/// Returns the columns of a query.
 ///
 /// # Errors
 /// Those of planning it.
@@ -138,7 +140,7 @@ pub async fn schema_of(state: &SessionState, query: Query) -> Result<DFSchemaRef
     Ok(plan.schema().clone())
 }
 
-/// The same of a query in which only its own SELECT is left to be written out.
+/// Returns the same of a query in which only its own SELECT is left to be written out.
 ///
 /// # Errors
 /// Those of planning it.

@@ -1,4 +1,5 @@
-//! HAVING without GROUP BY and without aggregates, which DataFusion refuses: all rows are one group.
+//! HAVING without GROUP BY and without aggregates, which DataFusion refuses: all rows are one
+//! group.
 
 use sqlparser::ast::{Expr, GroupByExpr, Query, Select, Statement, Visit, VisitMut, Visitor, VisitorMut};
 use std::ops::ControlFlow;

@@ -1,5 +1,6 @@
-//! Columns that JOIN … USING merges (ISO/IEC 9075-2, 7.10). A name without its table stands for the left one's value where that
-//! is not NULL, and for the right one's otherwise; DataFusion takes it for the left one, or for a column of several tables.
+//! Columns that JOIN … USING merges (ISO/IEC 9075-2, 7.10). A name without its table stands for the
+//! left value if that is not NULL, and otherwise for the right one. DataFusion takes it for the
+//! left one, or for a column of several tables.
 
 use crate::call::call;
 use crate::references::names_in;
@@ -23,14 +24,14 @@ pub fn rewrite(statement: &mut Statement) -> Result<()> {
     }
 }
 
-/// What stands for each merged column.
+/// The expression for each merged column.
 type Merged = HashMap<String, MergedColumn>;
 
 #[derive(Clone)]
 struct MergedColumn {
     value: Expr,
     is_left: bool,
-    /// Whether the values of both tables are the same. Of others `*` takes any.
+    /// Says whether the values of both tables are the same. For others, `*` takes any.
     is_same: bool,
 }
 
@@ -78,7 +79,7 @@ fn fold(name: &Ident) -> String {
     crate::identifier::fold(name)
 }
 
-/// The names of a query's columns; `None` where there are all of a table's.
+/// Returns the names of a query's columns; `None` where there are all of a table's.
 fn outputs(select: &Select) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for item in &select.projection {
@@ -106,7 +107,7 @@ fn merged_in(from: &[TableWithJoins]) -> Result<Merged> {
     Ok(merged)
 }
 
-/// What a query calls a table.
+/// Returns what a query calls a table.
 fn called(table: &TableFactor) -> Option<Vec<Ident>> {
     let parts = |name: &ObjectName| name.0.iter().map(|part| part.as_ident().cloned()).collect();
     match table {
@@ -215,7 +216,8 @@ fn replaced(name: &str, value: &Expr) -> Box<ReplaceSelectElement> {
     Box::new(ReplaceSelectElement { expr: value.clone(), column_name, as_keyword: true })
 }
 
-/// Writes the names in an expression, but not those in its subqueries, which are looked up there first.
+/// Writes the names in an expression, but not those in its subqueries, which are looked up there
+/// first.
 fn write(expr: &mut Expr, merged: &Merged) -> bool {
     let mut changed = false;
     names_in(expr, &mut |name, table| {

@@ -1,5 +1,5 @@
-//! SQL text to a syntax tree in the dialect that is planned: the text is read, in the first of three
-//! dialects that knows it, and then rewritten by the [`PASSES`] in their order.
+//! SQL text to a syntax tree in the dialect that is planned: the text is read, in the first of
+//! three dialects that knows it, and then rewritten by the [`PASSES`] in their order.
 
 use crate::gate;
 use crate::gate::check_size;
@@ -29,7 +29,7 @@ pub struct Text<'a> {
 }
 
 impl Text<'_> {
-    /// Whether one of some words is among the statement's.
+    /// Says whether one of some words is among the statement's.
     fn has(&self, names: &[&str]) -> bool {
         let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
         self.tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
@@ -159,7 +159,7 @@ pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
     Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
 }
 
-/// The text in words that the parsers know.
+/// Returns the text in words that the parsers know.
 fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
     let sql = exact_numbers(text.sql, text.tokens);
     let sql = match order_identity_options(&sql) {
@@ -186,7 +186,7 @@ const DOUBLE_DIGITS: usize = 15;
 
 const BIGINT_DIGITS: usize = 18;
 
-/// The type of a number that neither DOUBLE nor BIGINT would keep all digits of.
+/// Returns the type of a number that neither DOUBLE nor BIGINT would keep all digits of.
 fn decimal_of(number: &str) -> Option<String> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
@@ -213,7 +213,7 @@ fn exact_numbers<'a>(sql: &'a str, tokens: &[Token]) -> Cow<'a, str> {
     Cow::Owned(tokens.iter().map(text).collect())
 }
 
-/// The statement itself, or that which EXPLAIN is about.
+/// Returns the statement itself, or that which EXPLAIN is about.
 fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
     match statement {
         DfStatement::Statement(inner) => Some(inner),
@@ -238,10 +238,11 @@ fn check_numbers(tokens: &[Token]) -> Result<()> {
     Ok(())
 }
 
-/// Queries, statements and expressions within each other that the parser takes. The gate bounds them, too, but for statements.
+/// Queries, statements and expressions within each other that the parser takes. The gate bounds
+/// them, too, but for statements.
 const RECURSION_LIMIT: usize = 3000;
 
-/// The tokens of a text; none where it is not even tokens, which the parser is to refuse.
+/// Returns the tokens of a text; none where it is not even tokens, which the parser is to refuse.
 pub fn tokens_of(sql: &str) -> Vec<Token> {
     Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
 }
@@ -297,7 +298,7 @@ fn in_any(sql: &str, text: &Text) -> Result<VecDeque<DfStatement>> {
     others.map_err(|_| error)
 }
 
-/// An error of the parser's own.
+/// Returns an error of the parser's own.
 pub fn syntax(error: ParserError) -> Error {
     let text = match error {
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,

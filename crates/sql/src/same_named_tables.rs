@@ -1,5 +1,5 @@
-//! Tables of one name, of several schemas or databases, beside each other: DataFusion takes `s.t.a` for a column of any
-//! `t` that has no schema in the query, and `t.a` for one of the first.
+//! Tables of one name, from several schemas or databases, beside each other. DataFusion takes
+//! `s.t.a` for a column of any `t` that has no schema in the query, and `t.a` for one of the first.
 
 use crate::identifier::fold;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use sqlparser::ast::{
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// What a query calls a table: its alias, or its name as written.
+/// The name of a table in a query: its alias, or its name as written.
 type Called = Vec<String>;
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ struct Alike {
     called: BTreeSet<Called>,
     /// Last names of tables that one FROM has twice.
     twice: BTreeSet<String>,
-    /// What stands before the names of columns.
+    /// The qualifiers of columns.
     before_columns: BTreeSet<Called>,
 }
 
@@ -39,7 +39,7 @@ fn called(table: &TableFactor) -> Option<Called> {
     }
 }
 
-/// The tables of a FROM, also those in parentheses.
+/// Collects the tables of a FROM, also those in parentheses.
 fn tables_of(from: &[TableWithJoins], found: &mut Vec<Called>) {
     for tables in from {
         let joined = tables.joins.iter().map(|join| &join.relation);

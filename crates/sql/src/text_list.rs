@@ -1,6 +1,8 @@
-//! Lists written as text: `{1,NULL,"a b"}` as PostgreSQL writes arrays, and `[1, NULL, 'a b']` as DuckDB writes lists.
+//! Lists written as text: `{1,NULL,"a b"}` as PostgreSQL writes arrays, and `[1, NULL, 'a b']` as
+//! DuckDB writes lists.
 
-/// The elements of a list's text, NULLs as `None`; those that are lists themselves stay text. `None` for a text that is no list.
+/// Returns the elements of a list's text, NULLs as `None`; those that are lists themselves stay
+/// text. `None` for a text that is no list.
 pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
     let text = text.trim();
     let brackets = text.starts_with('[');

@@ -2,7 +2,8 @@
 
 use sqlparser::tokenizer::Token;
 
-/// A statement with STRUCT<a INTEGER> for STRUCT(a INTEGER), which no dialect of the parser knows beside MAP(…).
+/// Returns a statement with STRUCT<a INTEGER> for STRUCT(a INTEGER), which no dialect of the parser
+/// knows beside MAP(…).
 pub fn with_angle_brackets(tokens: &[Token]) -> String {
     let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
     let mut text = String::new();

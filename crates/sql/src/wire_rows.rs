@@ -1,5 +1,6 @@
-//! Functions that give rows, among the columns of a query, for sessions that speak PostgreSQL's protocol. Elsewhere they
-//! give lists there; PostgreSQL's give a row for each element, several of them side by side, as `unnest` does.
+//! Functions that return rows, among the columns of a query, for sessions that speak PostgreSQL's
+//! protocol. Elsewhere they return lists there. PostgreSQL's return a row for each element, several
+//! of them side by side, as `unnest` does.
 
 use crate::call::call;
 use sqlparser::ast::{
@@ -35,7 +36,7 @@ impl VisitorMut for Unnester {
     }
 }
 
-/// The arguments of a call of a function that has such a name.
+/// Returns the arguments of a call of a function that has such a name.
 fn called(expr: &Expr) -> Option<(String, Vec<Expr>)> {
     let Expr::Function(function) = expr else { return None };
     let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();

@@ -1,5 +1,5 @@
-//! INSERT … VALUES of literals and parameters, which is not worth planning: a row is stored in less time than
-//! a plan takes. Whatever is not that simple, or does not fit, is the planner's.
+//! INSERT … VALUES of literals and parameters, which needs no plan: storing a row takes less time
+//! than planning. Statements that are not that simple, or do not fit, are left to the planner.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::completion::refuse_given;
@@ -32,12 +32,12 @@ pub(crate) struct ValuesInsert {
 #[derive(Debug)]
 enum Given {
     Literal(ScalarValue),
-    /// From 0.
+    /// The parameter, from 0.
     Parameter(usize),
 }
 
 impl ValuesInsert {
-    /// `None` for any other statement.
+    /// Returns `None` for any other statement.
     pub fn of(statement: &DfStatement) -> Option<Self> {
         let DfStatement::Statement(statement) = statement else { return None };
         let Statement::Insert(insert) = statement.as_ref() else { return None };
@@ -64,8 +64,8 @@ impl ValuesInsert {
         Some(Self { table, columns, rows, parameters })
     }
 
-    /// The values in the engine's types, and for each column of the table where they are; `None` when the planner must
-    /// look at them.
+    /// Returns the values in the engine's types, and for each column of the table where they are;
+    /// `None` when the planner must look at them.
     fn rows(
         &self,
         table: &TableData,
@@ -133,7 +133,7 @@ impl ValuesInsert {
     }
 }
 
-/// The usual casts need no arrays.
+/// Casts a value without arrays, if it is one of the usual casts.
 fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
     match (value, field.data_type()) {
         (ScalarValue::Int64(Some(number)), DataType::Int32) => {
@@ -183,7 +183,7 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
     }
 }
 
-/// The types that the planner gives to numbers.
+/// Returns the types that the planner gives to numbers.
 fn number_of(number: &str) -> Option<ScalarValue> {
     match number.parse::<i64>() {
         Ok(number) => Some(ScalarValue::Int64(Some(number))),

@@ -1,4 +1,5 @@
-//! Aggregates of the moments of numbers: how skewed they are and how heavy their tails, as in DuckDB, and how well a line explains them.
+//! Aggregates of the moments of numbers: their skewness and kurtosis, as in DuckDB, and linear
+//! regression.
 
 use crate::builtin::refused;
 use arrow::array::{ArrayRef, AsArray};

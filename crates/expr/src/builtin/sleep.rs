@@ -1,4 +1,4 @@
-//! Waiting, which an interrupt ends.
+//! `pg_sleep`, which an interrupt ends.
 
 use crate::meter::Meter;
 use crate::wrapped::equal_by;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 pub const NAME: &str = "pg_sleep";
 
-/// How soon an interrupt is seen.
+/// The time within which an interrupt is noticed.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A century: nobody waits for longer.

@@ -1,4 +1,4 @@
-//! Rows of CSV files, read by Arrow's parser and then converted where the type asks for it.
+//! Rows of CSV files, which Arrow's parser reads and which are then converted if the type needs it.
 
 use crate::chunk::{BATCH_ROWS, Fault, Scan, TextFormat};
 use crate::convert::{csv_reads, from_text, type_name};
@@ -19,7 +19,7 @@ const NEVER_CLOSED: &str =
     "has a quoted value that is never closed; where quotes are text, set the option quote to ''";
 const GOES_ON: &str = "has a quoted value that goes on after its closing quote; where quotes are text, set the option quote to ''";
 
-/// How to read the files of one table.
+/// The options for reading the files of one table.
 #[derive(Clone, Debug)]
 pub struct CsvFormat {
     pub dialect: Dialect,
@@ -45,7 +45,7 @@ impl CsvFormat {
         Arc::clone(&self.columns.fields()[index])
     }
 
-    /// The first bytes without a byte order mark and skipped lines: how many those are.
+    /// Returns the first bytes without a byte order mark and skipped lines: how many those are.
     pub fn preamble(start: &[u8], skip: usize) -> usize {
         let mut offset = if start.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         for _ in 0..skip {
@@ -99,7 +99,7 @@ impl CsvFormat {
     }
 }
 
-/// A pattern that matches this text and nothing else.
+/// Returns a pattern that matches this text and nothing else.
 fn literal_pattern(text: &str) -> String {
     text.chars().map(|character| format!("\\x{{{:x}}}", u32::from(character))).collect()
 }
