@@ -1,5 +1,5 @@
-//! Physical operators: scans over stored columns, operators that cut, order and send rows, and their
-//! memory and temporary files.
+//! Physical operators: scans over stored columns, operators that cut, order and send rows, and
+//! their memory and temporary files.
 //!
 //! The crate knows neither SQL text nor sessions nor names.
 

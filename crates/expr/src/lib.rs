@@ -1,5 +1,5 @@
-//! The meaning of values, casts, operators, functions and aggregates: SQL's rules where DataFusion's
-//! differ, and the functions of PostgreSQL and DuckDB that DataFusion lacks.
+//! The meaning of values, casts, operators, functions and aggregates: SQL's rules where
+//! DataFusion's differ, and the functions of PostgreSQL and DuckDB that DataFusion lacks.
 //!
 //! The crate knows neither storage nor snapshots nor statements.
 

@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 /// The number of bytes after which the peer is told how much has arrived.
 const TOLD_BYTES: u64 = 1 << 20;
 
-/// The number of bytes after which the peer is told before a wait: it judges the link by how soon it
-/// hears of them.
+/// The number of bytes after which the peer is told before a wait: it judges the link by how soon
+/// it hears of them.
 const TOLD_EARLY_BYTES: u64 = 16 << 10;
 
 /// A peer that has not acknowledged this many bytes cannot resume any more, so that memory is
