@@ -301,8 +301,9 @@ impl SchemaProvider for SearchSchema {
         if pg_catalog::has_relation(name) {
             return PgCatalog::new(self.scope.clone()).table(name).await;
         }
-        // A definition means what its database has, whoever reads it: neither the caller's tables
-        // nor files of this machine, which who made it may not have been allowed to read.
+        // A definition refers to objects of its database, whoever reads it. It refers neither to
+        // the caller's tables nor to files of this machine, which its author may not have been
+        // allowed to read.
         if self.home.is_some() {
             return Ok(None);
         }

@@ -64,7 +64,7 @@ pub fn within(database: &str, default: String) -> String {
     if !OF_SEQUENCES.iter().any(|function| lower.contains(function)) {
         return default;
     }
-    // What cannot be read is for the planner to refuse.
+    // The planner refuses what cannot be read here.
     let Ok(mut expression) = parse_expression(&default, &Extension::NONE) else { return default };
     let _all = visit_expressions_mut(&mut expression, |expr| {
         if let Some(text) = named_sequence(expr) {

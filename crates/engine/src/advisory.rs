@@ -204,7 +204,7 @@ pub(crate) fn register(context: &SessionContext, locks: &Arc<SessionLocks>) {
         let signature = match action {
             Action::UnlockAll => TypeSignature::Nullary,
             Action::CancelStatement => one,
-            // With the milliseconds that it is waited for.
+            // The second argument is the time to wait, in milliseconds.
             Action::EndSession | Action::Lock { .. } | Action::Unlock { .. } => {
                 TypeSignature::OneOf(vec![one, two])
             }

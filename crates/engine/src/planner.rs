@@ -104,7 +104,7 @@ mod tests {
             Ok(())
         };
         let plans: Vec<_> = (0..GIVEN_UP_MAX).map(|_| start(endless()).unwrap()).collect();
-        // Those that somebody waits for do not count.
+        // Plans that somebody waits for do not count.
         let wanted = planners.start(runtime.handle().clone(), "one", async { Ok(7) }).unwrap();
         assert_eq!(wanted.receiver.recv().unwrap().unwrap(), 7);
         for plan in plans {

@@ -398,7 +398,7 @@ impl Session {
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
-            // Our catalog has one of its own.
+            // Our catalog has an information_schema of its own.
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(SEARCH, SEARCH)
@@ -408,10 +408,10 @@ impl Session {
             .with_extension(settings.clone());
         share_work(config.options_mut(), engine.options().threads);
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
-        // What TIMESTAMP WITH TIME ZONE means where no zone is given.
+        // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
         config.options_mut().execution.time_zone = Some("UTC".into());
         config.options_mut().execution.parquet.pushdown_filters = false;
-        // It takes memory for as many groups as LIMIT says, before there is one.
+        // This optimization takes memory for as many groups as LIMIT says, before there is one.
         config.options_mut().optimizer.enable_topk_aggregation = false;
         // An array of 4 bytes for each number between the least and the greatest key of a join's
         // build side is quicker to look into than a hash table, also while 19 of 20 are missing: a
@@ -424,7 +424,7 @@ impl Session {
             .with_config(config)
             .with_catalog_list(Arc::new(Databases(scope.clone())))
             .with_runtime_env(engine.environment())
-            // Before those of DataFusion, which look for types of operands.
+            // These come before those of DataFusion, which compute the types of operands.
             .with_expr_planners(vec![Arc::new(Chains)])
             .with_default_features()
             .with_analyzer_rules(rules::analyzer_rules(&meter))
@@ -437,7 +437,7 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
         let mut context = SessionContext::new_with_state(state);
-        // Before those of JSON.
+        // This comes before those of JSON.
         context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
         file::register(&context)?;
@@ -513,7 +513,7 @@ impl Session {
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.interrupt();
-        // A statement that runs does the same when it ends.
+        // A running statement does the same when it ends.
         if let Some(_idle) = self.running.try_lock() {
             self.end_if_killed();
         }
@@ -864,7 +864,7 @@ impl Session {
                         break Err(error);
                     }
                 }
-                // The end is said, so that a panic is not taken for it.
+                // The end is announced, so that a panic is not taken for it.
                 Ok(Some(Ok(None))) => break Ok(()),
                 Ok(Some(Err(error))) | Err(error) => break Err(error),
                 Ok(None) => break Err(Error::internal("the query panicked; please report it")),
@@ -885,7 +885,7 @@ impl Session {
     /// Waits for the next rows. An error aborts the transaction that they are of, if it is still
     /// open.
     pub fn next_batch(&self, rows: &Rows) -> Result<Option<RecordBatch>> {
-        // Who computes them are threads, which a child of fork() does not have.
+        // Threads compute the rows, and a child of fork() does not have them.
         self.engine.database.check_process()?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
         let stream = rows.stream.clone();

@@ -46,7 +46,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         other if other.message().contains(LIMIT_NAME) => {
             return Error::new(ErrorKind::DiskFull, other.strip_backtrace());
         }
-        // Wherever it was met, on the way here it has become a text.
+        // Wherever the error arose, it has become a text on its way here.
         other if is_of_full_disk(&other.message()) => {
             return Error::new(
                 ErrorKind::DiskFull,
@@ -165,7 +165,7 @@ fn from_arrow(error: &ArrowError) -> Error {
             Error::invalid_input(format!("overflow: {of}")).with_sqlstate("22003")
         }
         ArrowError::CastError(message) | ArrowError::ParseError(message) => cast_error(message),
-        // Of decimals with more digits than their type has.
+        // This error is about decimals with more digits than their type has.
         ArrowError::InvalidArgumentError(message) if message.contains(" to store in a Decimal") => {
             Error::invalid_input(message.clone()).with_sqlstate("22003")
         }
@@ -345,7 +345,7 @@ fn execution_error(message: &str) -> Error {
 fn function_error(message: &str) -> Option<Error> {
     let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
     if let Some(name) = between(message, "Invalid function '", "'") {
-        // It always names one, however far it is.
+        // DataFusion always suggests a name, however different it is.
         let suggestion = did_you_mean(name, between(message, "Did you mean '", "'"));
         return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
             .map(|error| error.about(name));

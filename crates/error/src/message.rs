@@ -83,7 +83,7 @@ fn without_tree(message: &str) -> String {
     let Some(tree) = TREES.iter().filter_map(|mark| message.find(mark)).min() else {
         return message.to_string();
     };
-    // It begins with the name before the outermost bracket around it.
+    // The tree begins with the name before the outermost bracket around it.
     let mut open = Vec::new();
     for (place, character) in message[..tree].char_indices() {
         match character {

@@ -39,7 +39,7 @@ pub struct InOrder;
 impl PhysicalOptimizerRule for InOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = collected(plan, true)?;
-        // Whoever runs it collects what is left of partitions.
+        // Code that runs the plan collects the rest of the partitions.
         match plan.output_partitioning().partition_count() > 1 && is_in_order(&plan) {
             true => Ok(Arc::new(InOrderExec::over(in_pieces(&plan)?, None))),
             false => Ok(plan),

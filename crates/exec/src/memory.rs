@@ -40,7 +40,7 @@ const TOKENS_FREE: usize = 4 << 10;
 /// # Errors
 /// `OutOfMemory` when there is not so much.
 pub fn for_text(sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_types::Result<Option<Held>> {
-    // A token has a byte at least.
+    // A token has at least one byte.
     let tokens = if sql.len() <= TOKENS_FREE { 0 } else { tokens_at_most(sql) };
     if tokens <= TOKENS_FREE {
         return Ok(None);

@@ -228,7 +228,7 @@ impl ExecutionPlan for PiecesExec {
                     rows_kept += batch.num_rows() as u64;
                     if *repeats {
                         widest = widest.max(widest_row(&batch, is_long_type));
-                        // What all rows would take besides what has been reserved.
+                        // This is the memory that all rows would take beyond the reservation.
                         let all = rows_kept.saturating_mul(widest) as usize;
                         reserved.try_grow(all.saturating_sub(reserved.size()))?;
                     }
@@ -251,7 +251,8 @@ impl ExecutionPlan for PiecesExec {
             Ok::<_, DataFusionError>(stream::iter(pieces))
         });
         let mut last = Instant::now();
-        // One batch may become very many pieces, and somebody must take them.
+        // One batch may become very many pieces, so the task checks its limits and yields between
+        // them.
         let pieces = pieces.try_flatten().then(move |piece| {
             let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
             let is_due = last.elapsed() > YIELD_TIME;
@@ -399,7 +400,7 @@ impl Lists {
         let is_list = |column: &usize| {
             matches!(batch.column(*column).data_type(), DataType::List(_) | DataType::LargeList(_))
         };
-        // A list that is unnested to two depths is needed whole.
+        // A list that is unnested to two depths is needed as a whole.
         let may_cut = deep.iter().all(is_list) && !deep.iter().any(|column| flat.contains(column));
         let expanded = (0..batch.num_rows()).map(|row| expanded(&batch, &deep, &flat, deepest, row));
         let expanded = expanded.collect();
@@ -620,7 +621,7 @@ mod tests {
         let found = pieces(&batch, &[list(0, 2), list(0, 1)], 100, 1000);
         let error = found.into_iter().next().unwrap().unwrap_err();
         assert_eq!(hypostyle_error::from_datafusion(error).sqlstate(), "53200");
-        // Of lists of lists the outer one is cut.
+        // For lists of lists, the outer list is cut.
         let found = pieces(&batch, &[list(0, 2)], 100, 1000);
         assert_eq!(found.into_iter().map(Result::unwrap).count(), 40);
     }

@@ -138,7 +138,7 @@ impl Adapter {
         match self {
             Self::Average => match evaluated(true)?.as_slice() {
                 [counts, sums] => quotients(counts, sums),
-                // AVG(DISTINCT): lists of the distinct values.
+                // For AVG(DISTINCT) these are lists of the distinct values.
                 [distinct] => Ok(Arc::new(list_averages(distinct)?)),
                 _ => Err(DataFusionError::Internal("the state of avg is neither two columns nor one".into())),
             },
@@ -176,7 +176,7 @@ fn list_averages(lists: &ArrayRef) -> Result<Float64Array> {
         let Some(list) = list.filter(|list| list.len() > list.null_count()) else { return Ok(None) };
         let count = (list.len() - list.null_count()) as f64;
         let total = match list.data_type() {
-            // Exactly, and so whatever the order of the values.
+            // The sum is exact, so the order of the values does not matter.
             data_type @ DataType::Decimal128(..) => {
                 let total = sum(list.as_primitive::<Decimal128Type>());
                 let total = Decimal128Array::from(vec![total]).with_data_type(data_type.clone());
@@ -215,7 +215,7 @@ impl AggregateUDFImpl for Exact {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
         if args.is_distinct && self.inner.name() == "sum" {
-            // DataFusion slides distinct sums of BIGINT only.
+            // DataFusion slides distinct sums only for BIGINT.
             return self.inner.create_sliding_accumulator(args);
         }
         match self.inner.name() {

@@ -192,7 +192,8 @@ fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
         Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch
     );
     let is_of_bytes = |of: &DataType| of.is_string() || of.is_binary() || of.is_null();
-    // Types are asked for where they decide: each takes the time of the whole expression.
+    // Types are computed only where they decide, because each takes the time of the whole
+    // expression.
     if op == Operator::StringConcat
         && [&left, &right].iter().all(|side| side.get_type(schema).is_ok_and(|of| is_of_bytes(&of)))
     {
@@ -270,7 +271,7 @@ impl Bounded {
 
     /// Checks that the memory for the rows is within the limits and available.
     fn check_output(&self, arguments: &[Argument], rows: usize) -> Result<()> {
-        // What is made of constants is made once.
+        // A result of constants is computed once.
         let rows = if arguments.iter().all(Argument::is_scalar) { rows.min(1) } else { rows };
         if self.output.at_most(arguments, rows) < SMALL_BYTES {
             return Ok(());
@@ -346,7 +347,7 @@ impl Output {
             Cut => all().saturating_mul(ELEMENT_BYTES + 1),
             Formatted(times) => all().saturating_mul(times),
             Small => 0,
-            // Every row is looked at.
+            // These need a look at every row.
             Composed | Resized | Series | Replaced | ReplacedByPattern | Listed | ElementsReplaced => {
                 u64::MAX
             }
@@ -529,7 +530,7 @@ impl Cost {
     }
 }
 
-// The meter and the limits are the session's.
+// The meter and the limits belong to the session.
 equal_by!(Bounded: inner);
 
 impl ScalarUDFImpl for Bounded {
@@ -579,12 +580,12 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // It would become an operator, which has no limits.
+        // DataFusion would turn it into an operator, which has no limits.
         if self.cost == Cost::Pattern && !args.get(1).is_some_and(is_short_pattern) {
             return Ok(ExprSimplifyResult::Original(args));
         }
         Ok(match self.inner.inner().simplify(args, context)? {
-            // It may be another call of the function, and DataFusion's.
+            // It may be another call of the function, and one of DataFusion's.
             ExprSimplifyResult::Simplified(expr) => {
                 ExprSimplifyResult::Simplified(expr.transform_up(|expr| bounded(expr, &self.meter))?.data)
             }
@@ -722,7 +723,7 @@ impl ScalarUDFImpl for Texts {
         if args.args.len() > 2 {
             return joined_texts(&args);
         }
-        // DataFusion's operator, of these values.
+        // This applies DataFusion's operator to these values.
         let (mut fields, mut arrays, mut sides) = (Vec::new(), Vec::new(), Vec::new());
         for value in args.args {
             let side: Arc<dyn PhysicalExpr> = match value {
@@ -876,7 +877,7 @@ mod tests {
         let (ascii, others) = ("abc, ", "aß€𝄞,");
         for seed in 0..20 {
             let text = |number: u64, of: &str| texts(seed * 7 + number, of);
-            // How much more may be foretold than there is, times and besides.
+            // The estimate may exceed the result by these: a factor, and a number of bytes.
             for (name, args, times, besides) in [
                 ("repeat", vec![text(1, others), counts(seed, 30)], 1, 0),
                 ("repeat", vec![view("text"), counts(seed, 30)], 1, 0),
@@ -931,13 +932,13 @@ mod tests {
         {
             assert_eq!(sqlstate("repeat", vec![view("x"), constant(count as i64)], rows), expected);
         }
-        // Of a batch it is made as often as there are rows.
+        // For a batch the result is computed once for each row.
         let letters: ArrayRef = Arc::new(StringViewArray::from(vec!["x"; 17]));
         let counts = constant(1_i64 << 20);
         let some = ColumnarValue::Array(letters.slice(0, 16));
         assert_eq!(sqlstate("repeat", vec![some, counts.clone()], 16), "00000");
         assert_eq!(sqlstate("repeat", vec![ColumnarValue::Array(letters), counts], 17), "53200");
-        // A bound that is too much is looked at closely.
+        // A bound that is too large is checked row by row.
         let rare = format!("{}a", "b".repeat(1 << 20));
         assert_eq!(sqlstate("replace", vec![view(&rare), view("a"), view(&rare)], 1), "00000");
         let often = view(&"a".repeat(1 << 20));

@@ -45,7 +45,7 @@ impl ScalarUDFImpl for AnyEqual {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        // Bytes of several types, for which `array_has` finds no common one.
+        // These are bytes of several types, for which `array_has` finds no common type.
         if let [
             DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
             of,
@@ -56,7 +56,7 @@ impl ScalarUDFImpl for AnyEqual {
             let element = element.as_ref().clone().with_data_type(DataType::LargeBinary);
             return Ok(vec![DataType::LargeList(Arc::new(element)), DataType::LargeBinary]);
         }
-        // A text is read as a list, and so is a parameter that has no value yet.
+        // A text is read as a list, and so is a parameter without a value.
         if let [list, of] = types
             && (list.is_string() || list.is_null())
         {

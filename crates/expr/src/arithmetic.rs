@@ -111,7 +111,7 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Operator::BitwiseShiftRight => &CHECKED[4],
         _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
     };
-    // An expression whose type cannot be told is one that planning refuses.
+    // Planning refuses an expression whose type cannot be determined.
     let result = match (type_of(&left, schema), type_of(&right, schema)) {
         (Ok(left), Ok(right)) if is_exact(&left) && is_exact(&right) => coerced_type(op, &left, &right).ok(),
         _ => None,
@@ -301,7 +301,7 @@ impl ScalarUDFImpl for Arithmetic {
         let [left, right] = args else {
             return Err(plan_datafusion_err!("{} takes two arguments", self.name));
         };
-        // A chain of operators has one name, which is not put together of those of all its parts.
+        // A chain of operators has one name, which is not composed of the names of its parts.
         let (mut first, mut rest) = (left, vec![(self.operator, right)]);
         while let Some((operator, [left, right])) = operands(first) {
             rest.push((operator, right));
@@ -360,7 +360,7 @@ fn quotient(left: &ColumnarValue, right: &ColumnarValue) -> Result<ColumnarValue
     };
     apply(&double(left)?, &double(right)?, |left, right| {
         let divisors = right.get().0.as_primitive::<Float64Type>();
-        // A NULL is no division by zero, and what lies under it may be 0.
+        // NULL is no division by zero, and the value under it may be 0.
         if divisors.iter().flatten().any(|divisor| divisor == 0.0) {
             return Err(ArrowError::DivideByZero);
         }

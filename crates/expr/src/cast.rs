@@ -303,7 +303,7 @@ fn decimal_text(text: &str) -> Cow<'_, str> {
     let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
     let digits = format!("{}{digits}{}", zeros(1 - point), zeros(point - digits.len() as i32));
     let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or_default().max(1));
-    // More are neither stored nor read, and none of them decides how the others are rounded.
+    // More digits are neither stored nor read, and none of them affects the rounding.
     let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
     Cow::Owned(format!("{sign}{whole}.{fraction}"))
 }
@@ -355,7 +355,7 @@ fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {
         let zone = text.rfind(['+', '-']).filter(|_| has_zone).unwrap_or(text.len());
         let (time, zone) = text.split_at(zone);
         let time = if time.contains('.') { time.trim_end_matches('0') } else { time };
-        // Seconds are of the time before there were zones.
+        // Offsets with seconds are from the time before there were zones.
         let zone = zone.strip_suffix(":00").unwrap_or(zone);
         Ok(format!("{time}{}", zone.strip_suffix(":00").unwrap_or(zone)))
     };
@@ -421,7 +421,7 @@ fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
 }
 
 fn nearest(values: &ArrayRef) -> ArrowResult<ArrayRef> {
-    // A quotient of two numbers that DOUBLEs have is rounded once.
+    // A quotient of two numbers that DOUBLE represents exactly is rounded once.
     const WHOLE_MAX: u128 = 1 << 53;
     const SCALE_MAX: i8 = 22;
     let decimals = values.as_primitive::<Decimal128Type>();
@@ -443,8 +443,8 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
         (DataType::Struct(_), DataType::Struct(fields)) => {
             let own = values.as_struct();
-            // By their names, if those are the same; else by their places, as of rows without
-            // names.
+            // Fields are matched by their names, if those are the same; else by their places, as
+            // for rows without names.
             let by_name: Option<Vec<&ArrayRef>> =
                 fields.iter().map(|field| own.column_by_name(field.name())).collect();
             let given = by_name.unwrap_or_else(|| own.columns().iter().collect());
@@ -569,10 +569,10 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
         Expr::TryCast(TryCast { expr, field }) => (expr, field, true),
         _ => return Ok(Transformed::no(expression)),
     };
-    // An expression whose type cannot be told is one that planning refuses.
+    // Planning refuses an expression whose type cannot be determined.
     let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
     match special(&from, field) {
-        // Where the optimizer moves a cast to what it is compared with, what cannot be cast is a
+        // The optimizer may move a cast to the other side of a comparison, where a failed cast is a
         // value, too.
         None if safe && from != *field.data_type() => {}
         None => return Ok(Transformed::no(expression)),

@@ -256,7 +256,7 @@ impl ScalarUDFImpl for Chain {
         for (Step { operator, is_left }, operand) in rest {
             match is_left {
                 true => after += &format!(" {operator} {}", operand.schema_name()),
-                // What is on the left of all that comes before.
+                // The left operand is the result of everything before it.
                 false => before.push(format!("{} {operator} ", operand.schema_name())),
             }
         }

@@ -219,7 +219,7 @@ fn regular_expression(pattern: &str, escape: char) -> String {
                 in_brackets = true;
                 regex.push('[');
             }
-            // A class of characters, such as [:alpha:].
+            // This is a class of characters, such as [:alpha:].
             '[' if characters.as_str().starts_with(':') && characters.as_str().contains(":]") => {
                 regex.push('[');
                 for character in characters.by_ref() {

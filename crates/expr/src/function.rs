@@ -226,7 +226,7 @@ struct Now {
     signature: Signature,
 }
 
-// The clock is the session's.
+// The clock belongs to the session.
 equal_by!(Now: given);
 
 impl ScalarUDFImpl for Now {
@@ -397,7 +397,7 @@ fn first_day(precision: &ColumnarValue) -> Option<fn(NaiveDate) -> Option<NaiveD
         "quarter" => Some(|day| day.with_day(1)?.with_month0(day.month0() / 3 * 3)),
         "year" => Some(|day| day.with_ordinal(1)),
         "decade" => Some(|day| NaiveDate::from_ymd_opt(day.year().div_euclid(10) * 10, 1, 1)),
-        // They begin with their first year.
+        // Decades, centuries and millennia begin with their first year.
         "century" => Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(100) * 100 + 1, 1, 1)),
         "millennium" => {
             Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(1000) * 1000 + 1, 1, 1))

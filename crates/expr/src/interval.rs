@@ -180,7 +180,7 @@ impl ScalarUDFImpl for Scaled {
 
 /// Returns `None` where it is out of range, or the factor is no number.
 fn scaled(interval: IntervalMonthDayNano, factor: f64) -> Option<IntervalMonthDayNano> {
-    // A sum of parts in binary has no exact tenths; PostgreSQL keeps microseconds of them, too.
+    // A sum of binary parts has no exact tenths; PostgreSQL keeps microseconds of them, too.
     let rounded = |value: f64| (value * 1e6).round() / 1e6;
     let months = f64::from(interval.months) * factor;
     let days = f64::from(interval.days) * factor + rounded(months.fract() * 30.0);

@@ -101,7 +101,7 @@ fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
         Value::Object(members) => members.get(step),
         Value::Array(elements) => {
             let place: i64 = step.parse().ok()?;
-            // From the end, if it is below 0.
+            // A negative index counts from the end.
             let place = if place < 0 { place.checked_add(elements.len() as i64)? } else { place };
             elements.get(usize::try_from(place).ok()?)
         }

@@ -47,7 +47,7 @@ pub struct Ledger {
 impl Ledger {
     pub fn new(limit: u64) -> Arc<Self> {
         if hypostyle_memory::total().is_some() {
-            // Another engine of the process has set it when this fails: it is the same.
+            // This fails if another engine of the process has set it; the value is the same.
             let _is_set = set_join_set_tracer(&ChargingTasks);
         }
         let ledger = Self::default();
@@ -143,7 +143,7 @@ impl Meter {
             return Ok(());
         };
         let (all, most) = self.ledger.charged();
-        // What is not the statements' is not theirs to give back.
+        // A statement cannot give back memory that belongs to others.
         match self.account.bytes() >= most && all >= self.ledger.limit() / 2 {
             true => Err(self.exhausted(total, "")),
             false => Ok(()),

@@ -55,7 +55,7 @@ impl OptimizerRule for ShiftedSums {
 fn made_of_shared(aggregate: Aggregate, sums: &[Option<Shifted>]) -> Result<LogicalPlan> {
     let mut computed: Vec<Expr> = Vec::new();
     let mut places_of = HashMap::new();
-    // A count of what was cast has the name of one that was not.
+    // A count of a cast expression has the name of one without a cast.
     let mut place = |expr: Expr, is_own: bool| {
         if !is_own {
             computed.push(expr);

@@ -70,7 +70,7 @@ struct Changed {
     change: Change,
 }
 
-// What is changed is known by the function.
+// The function decides what is changed.
 equal_by!(Changed: inner);
 
 impl ScalarUDFImpl for Changed {

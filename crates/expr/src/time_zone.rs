@@ -85,7 +85,7 @@ pub fn in_zones<'a>(times: &ArrayRef, zone_of_row: impl Fn(usize) -> Option<&'a 
     let (unit, is_local) = match times.data_type() {
         Timestamp(TimeUnit::Nanosecond, zone) => (TimeUnit::Nanosecond, zone.is_none()),
         Timestamp(_, zone) => (TimeUnit::Microsecond, zone.is_none()),
-        // Of a date, clocks in UTC show its midnight.
+        // For a date, clocks in UTC show its midnight.
         _ => (TimeUnit::Microsecond, false),
     };
     let second = if unit == TimeUnit::Nanosecond { 1_000_000_000 } else { 1_000_000 };
@@ -142,7 +142,7 @@ fn may_be_zoned(expr: &Expr) -> bool {
 }
 
 fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transformed<Expr>> {
-    // Of an expression whose type cannot be told, planning refuses more than this.
+    // If the type of an expression cannot be determined, planning refuses the statement anyway.
     let local = |expr: &Expr| match expr.get_type(schema) {
         Ok(Timestamp(unit, Some(other))) if other != *zone => Some((unit, Timestamp(unit, Some(other)))),
         _ => None,
@@ -176,7 +176,7 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
                         changed = true;
                     }
                 }
-                // What it gives is of no zone of its own, as any list of points in time.
+                // The result has no zone of its own, as any list of points in time.
                 return Ok(match given {
                     Some(given) if changed => Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), given))),
                     _ => Transformed::no(expr),
@@ -266,7 +266,7 @@ impl ScalarUDFImpl for Shift {
         let time = time.to_array(args.number_rows)?;
         let clocks = in_zones(&time, |_| Some(zone))?;
         let moments = in_zones(&shift(&clocks, &days)?, |_| Some(zone))?;
-        // Clocks may show a time twice, of which only the later one comes back.
+        // Clocks may show a time twice; only the later one is the result.
         let same: BooleanArray =
             days.iter().map(|days| days.map(|days| days == IntervalMonthDayNano::ZERO)).collect();
         let moments = zip(&same, &cast(&time, moments.data_type())?, &moments)?;

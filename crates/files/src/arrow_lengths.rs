@@ -138,7 +138,7 @@ impl Lengths<'_> {
                 continue;
             }
             let prefix = self.bytes(at + offset, 8)?.try_into().map_or(0, i64::from_le_bytes);
-            // -1 is of what is not compressed.
+            // -1 marks a buffer that is not compressed.
             let bytes = u64::try_from(prefix).unwrap_or(length);
             let is_lz4 = compression.codec() == CompressionType::LZ4_FRAME;
             if is_lz4 && bytes / LZ4_RATIO_MAX > length {

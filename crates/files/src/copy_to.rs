@@ -56,7 +56,7 @@ fn of_writing(path: &str, error: DataFusionError) -> Error {
     let error = from_datafusion(error);
     match error.kind() {
         ErrorKind::DiskFull | ErrorKind::Io => error.context(format!("cannot write \"{path}\"")),
-        // All that DataFusion tells of what the last bytes met.
+        // This is everything that DataFusion reports about the last bytes.
         ErrorKind::Internal if error.message().contains("finalizing writes") => {
             let message = format!("cannot finish \"{path}\": its file system fails, or is full");
             Error::new(ErrorKind::Io, message)
@@ -92,7 +92,7 @@ fn writer(format: FileFormat, options: &WriteOptions) -> Result<Arc<dyn FileForm
                 compression: options.compression.into(),
                 compression_level: options.compression_level,
                 date_format: options.date_format.clone(),
-                // A blank instead of ISO 8601's T, as SQL writes timestamps.
+                // A blank replaces ISO 8601's T, as SQL writes timestamps.
                 timestamp_format: Some(
                     options.timestamp_format.clone().unwrap_or_else(|| "%Y-%m-%d %H:%M:%S%.f".into()),
                 ),

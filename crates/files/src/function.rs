@@ -120,7 +120,7 @@ fn literal(expression: &Expr) -> Option<ScalarValue> {
     match expression {
         Expr::Literal(value, _) => Some(value.clone()),
         Expr::Alias(alias) => literal(&alias.expr),
-        // A bare word, as in `header => on`.
+        // The value is a bare word, as in `header => on`.
         Expr::Column(column) if column.relation.is_none() => Some(ScalarValue::from(column.name.as_str())),
         _ => None,
     }

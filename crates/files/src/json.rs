@@ -270,7 +270,7 @@ pub fn detect_layout(path: &Path, options: &ReadOptions) -> Result<JsonLayout> {
     }
     let first = lines(head).into_iter().next().map(|line| &head[line]);
     let is_value = first.is_some_and(|line| serde_json::from_slice::<Value>(line).is_ok());
-    // A file of values over several lines starts with a line that is none, but opens one.
+    // A file of values over several lines starts with a line that is no value, but begins one.
     let opens = first.is_some_and(|line| matches!(line.trim_ascii(), b"{" | [b'{', .., b',' | b'{' | b'[']));
     Ok(if is_value || !opens { JsonLayout::Lines } else { JsonLayout::Values })
 }

@@ -54,8 +54,8 @@ impl Ordered {
                 .spawn(move || {
                     while let Some((job, sender)) = take(&queue) {
                         let outcome = work(job, &mut |batch| sender.send(Some(Ok(batch))).is_ok());
-                        // The receiver is gone when the consumer has lost interest: nothing to
-                        // tell.
+                        // The receiver is gone when the consumer has stopped: there is nothing to
+                        // report.
                         let _ = sender.send(outcome.err().map(Err));
                     }
                 })

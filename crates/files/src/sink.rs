@@ -112,7 +112,7 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.sink.target.give_up();
-        // It is there: this has registered it under an address of its own.
+        // The object store exists, because this code has registered it under an address of its own.
         let _ = self.runtime.deregister_object_store(&self.url);
     }
 }
@@ -166,7 +166,7 @@ impl MultipartUpload for Parts {
         let sink = Arc::clone(&self.sink);
         Box::pin(async move {
             if let Some(before) = before {
-                // One that was not written has told why.
+                // A batch that was not written has reported the reason.
                 before.await.map_err(|error| StoreError::Generic { store: NAME, source: Box::new(error) })?;
             }
             sink.write(payload).await?;

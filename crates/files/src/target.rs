@@ -165,7 +165,8 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some((_, beside)) = &self.replacing {
-            // Gone when it has taken its place; else best effort, for an error is on its way.
+            // The file is gone when it has replaced the target. Otherwise this is best effort,
+            // because an error is on its way.
             let _ = std::fs::remove_file(beside);
         }
     }
@@ -215,7 +216,7 @@ fn open_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     let exists = match OpenOptions::new().write(true).open(path) {
         Ok(_) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        // One who may not write a file may not replace it either.
+        // A user who may not write a file may not replace it either.
         Err(error) => return Err(error),
     };
     let beside = path.with_file_name(format!(".{}.part", uuid::Uuid::new_v4().simple()));

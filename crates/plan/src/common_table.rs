@@ -123,7 +123,7 @@ pub fn computed_apart(state: &SessionState, plan: LogicalPlan) -> Result<Logical
     if is_dependent(&plan) {
         return Ok(read_often(plan));
     }
-    // Its columns must be those that it will give.
+    // The plan's columns must be those that it returns when it runs.
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     let node = Arc::new(Apart { plan, rows: Arc::default(), planned: Arc::default() });
     Ok(LogicalPlan::Extension(Extension { node }))

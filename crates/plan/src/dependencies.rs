@@ -25,7 +25,8 @@ pub fn with_own_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<
         {
             grouped(input, group_expr, aggr_expr, &schema, made).map(Transformed::yes)
         }
-        // Its columns are a key, too, and it would be left out where they seem to be one already.
+        // The columns of DISTINCT are a key, too, and DataFusion would remove it where they seem to
+        // be one already.
         LogicalPlan::Distinct(Distinct::All(input)) if !input.schema().fields().is_empty() => {
             let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
             let schema = input.schema().clone();

@@ -97,13 +97,13 @@ fn stays(condition: &Expr, below: &LogicalPlan) -> bool {
         | LogicalPlan::Union(_)
         | LogicalPlan::TableScan(_)
         | LogicalPlan::Repartition(_) => false,
-        // Its own condition would go down with the others.
+        // The filter's own condition would move down with the others.
         LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(Expr::is_volatile) => true,
         LogicalPlan::Aggregate(aggregate) if gives_row_for_none(aggregate) => {
             condition.is_volatile() || condition.column_refs().is_empty()
         }
-        // Its rows are those of other places, too; it keeps conditions on its columns above it, and
-        // has no say about others.
+        // Rows of other places of the plan pass through it, too. It keeps conditions on its columns
+        // above it, and does not affect others.
         LogicalPlan::Extension(_) => condition.is_volatile() || condition.column_refs().is_empty(),
         _ => condition.is_volatile(),
     }

@@ -86,7 +86,7 @@ pub fn with_own_names(plan: LogicalPlan) -> Result<LogicalPlan> {
         return Ok(plan);
     }
     let columns = plan.schema().columns().into_iter().enumerate();
-    // Names that are alike may stand beside each other only in different tables.
+    // Equal names may stand beside each other only in different tables.
     let columns: Vec<PlanExpr> = columns
         .map(|(place, column)| {
             let name = unmarked_name(&column.name).to_string();
@@ -219,7 +219,7 @@ fn mend(statement: &mut Statement, unknown: &Unknown) -> bool {
     let mut mending = Mending { unknown, anywhere: false, changed: false };
     let _done = statement.visit(&mut mending);
     if !mending.changed {
-        // What a rewritten statement names has no place.
+        // Names in a rewritten statement have no place in the text.
         mending.anywhere = true;
         let _done = statement.visit(&mut mending);
     }
@@ -306,7 +306,7 @@ impl Mending<'_> {
             meant.then(|| Expr::Nested(Box::new(expr.clone())))
         };
         for item in &mut select.projection[place + 1..] {
-            // A name alone keeps its own.
+            // A name alone keeps its own name.
             if let SelectItem::UnnamedExpr(expr @ Expr::Identifier(_)) = item {
                 let (expr, alias) = (expr.clone(), Ident::with_quote('"', self.unknown.name.as_str()));
                 let is_it = matches!(&expr, Expr::Identifier(name) if self.is_unknown(name));

@@ -100,7 +100,8 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
                     Err(_) => break,
                 }
             }
-            // Tables that are no query by themselves, of columns around, are left to the planner.
+            // Tables that are no query by themselves, because they use outer columns, are left to
+            // the planner.
             if of_item.len() == wanted {
                 columns.push((place, of_item));
             }
@@ -202,7 +203,7 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
     for (schema, merged) in columns {
         let mut of_tables: Vec<(usize, SelectItem)> = Vec::new();
         let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
-        // Capitals matter where there is a column that is spelt alike.
+        // Upper and lower case matter if another column is spelled alike.
         let is_of = |merging: &Merging, name: &str| match names.contains(&&merging.name) {
             true => merging.name == name,
             false => merging.name.eq_ignore_ascii_case(name),
@@ -359,7 +360,7 @@ fn for_each_column(
     let of_column = |name: &&String| {
         let column = Ident::with_quote('"', name.as_str());
         let (mut expr, alias) = match item {
-            // One that it got for its text is no name.
+            // A name that it got from its text is no name of its own.
             SelectItem::ExprWithAlias { expr, alias } if alias.value != expr.to_string() => {
                 (expr.clone(), alias.clone())
             }

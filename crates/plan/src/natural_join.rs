@@ -32,8 +32,8 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
     while let Some(sides) = first_sides(statement).map_err(external)? {
         let (left, right) = match (columns(state, sides.left).await, columns(state, sides.right).await) {
             (Ok(left), Ok(right)) => (left, right),
-            // A side that is no query by itself, of a recursive one or of columns around: the
-            // planner knows what it has.
+            // A side may be no query by itself: it may use a recursive query or outer columns. The
+            // planner knows its columns.
             _ if sides.keeps_left => break,
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };

@@ -22,7 +22,7 @@ pub fn with_nullable_scalars(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             other => Ok(Transformed::no(other)),
         })?;
-        // What is above it may be NULL, too.
+        // Expressions above it may be NULL, too.
         node.map_data(LogicalPlan::recompute_schema)
     });
     Ok(nullable?.data)

@@ -87,7 +87,7 @@ where
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
         self.context.around.pop();
         let found = (self.of_query)(query, &self.context);
-        // What WITH defines comes first in a query.
+        // The definitions of WITH come first in a query.
         if let Some((Some(with), passed)) = self.context.around.last_mut() {
             *passed = with.cte_tables.len().min(*passed + 1);
         }

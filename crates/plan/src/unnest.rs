@@ -125,7 +125,7 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
     any_node(plan, |node| {
         let loses = match node {
             LogicalPlan::Filter(filter) => loses_unknown(filter),
-            // A filter above may take it over.
+            // A filter above may take over this expression.
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
             _ => false,
         };
@@ -143,7 +143,7 @@ fn loses_unknown(filter: &Filter) -> bool {
     let schema = filter.input.schema();
     split_conjunction(&filter.predicate).into_iter().any(|condition| {
         match tested(condition) {
-            // Such an anti join takes NULLs for what was sought, or does not see them.
+            // Such an anti join takes NULLs for the sought value, or does not see them.
             (Expr::InSubquery(test), denied) => is_odd_anti(test, denied, schema),
             _ => !passes_if_true(condition, schema),
         }
@@ -305,7 +305,7 @@ impl Unnesting<'_> {
     }
 
     fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
-        // These are semi joins and anti joins, which DataFusion makes of them.
+        // DataFusion turns these into semi joins and anti joins.
         let extent = self.extent;
         let is_join = |condition: &Expr| match tested(condition) {
             _ if extent == Extent::All => false,
@@ -510,8 +510,8 @@ impl Unnesting<'_> {
         }
         let outer = Outer::new(self.steady(&join.left)?, columns);
         let Pushed { plan, domain } = self.push(&join.right, &outer)?;
-        // Not by keys: DataFusion would make one of the condition, too, for which NULLs were then
-        // equal.
+        // These are no join keys: DataFusion would also turn the condition into keys, for which
+        // NULLs were then equal.
         let conditions = outer.columns.iter().zip(&domain).map(|(one, other)| same(one, other));
         let joined = LogicalPlanBuilder::from(outer.rows.as_ref().clone())
             .join_on(plan, join.join_type, conditions.chain(condition))?
@@ -548,7 +548,7 @@ impl Unnesting<'_> {
         if references(plan, outer.rows.schema()).is_empty() {
             let (values, domain) = self.domain(outer)?;
             let plan = match plan {
-                // One row without columns.
+                // This is one row without columns.
                 LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema })
                     if schema.fields().is_empty() =>
                 {
@@ -592,7 +592,7 @@ impl Unnesting<'_> {
             LogicalPlan::Values(values) => self.push(&one_by_one(values)?, outer),
             LogicalPlan::Subquery(subquery) => {
                 let Pushed { plan, domain } = self.push(&subquery.subquery, outer)?;
-                // It may depend on tables beside it, too.
+                // The table may depend on tables beside it, too.
                 let plan = match is_dependent(&plan) {
                     false => plan,
                     true => LogicalPlan::Subquery(Subquery {
@@ -627,7 +627,7 @@ impl Unnesting<'_> {
                     .collect();
                 Ok(Pushed { plan, domain })
             }
-            // Without a limit, an order is nothing to a subquery.
+            // Without a limit, an order has no effect on a subquery.
             LogicalPlan::Sort(sort) => match sort.fetch {
                 None => self.push(&sort.input, outer),
                 Some(fetch) => self.push_limit(&sort.input, &sort.expr, 0, Some(fetch), outer),
@@ -666,7 +666,7 @@ impl Unnesting<'_> {
         if !aggregate.group_expr.is_empty() {
             return Ok(Pushed { plan: ordered(grouped, &aggregate.schema, &domain)?, domain });
         }
-        // Without GROUP BY there is a row for no rows, too.
+        // Without GROUP BY there is also a row if there are no input rows.
         let (values, all) = self.domain(outer)?;
         let joined = join_by_domain(&Arc::new(values), grouped, JoinType::Left, &all, &domain)?;
         let mut items = Vec::new();

@@ -11,7 +11,7 @@ const TERMS_MIN: usize = 64;
 /// Balances the chains of a statement. Their terms stay in their order, and a chain is named as
 /// before.
 pub fn balance<Node: VisitMut>(statement: &mut Node) {
-    // From above: what is visited next is the balanced chain.
+    // The walk goes from the top down: the balanced chain is visited next.
     let _done: ControlFlow<()> = statement.visit(&mut Balancing);
 }
 
@@ -42,7 +42,7 @@ fn terms(mut expr: &Expr, of: &BinaryOperator) -> usize {
     {
         (expr, count) = (left, count + 1);
     }
-    // What is balanced already leans to neither side.
+    // A chain that is balanced already leans to neither side.
     count
 }
 

@@ -43,7 +43,7 @@ impl VisitorMut for Shapes {
             if let SelectItem::UnnamedExpr(expr) = item
                 && is_rewritten(expr)
             {
-                // Its column is named as it was written.
+                // The column has the name that was written.
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
@@ -77,7 +77,7 @@ impl VisitorMut for Shapes {
                     *expr = meant;
                 }
             }
-            // Integers are divided as integers in any case.
+            // Integers are divided as integers in both cases.
             Expr::BinaryOp { op: op @ BinaryOperator::DuckIntegerDivide, .. } => *op = BinaryOperator::Divide,
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
                 let all = Expr::value(Value::Number("-1".into(), false));

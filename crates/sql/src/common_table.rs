@@ -186,7 +186,7 @@ impl VisitorMut for Names {
         }
         let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
         self.scopes.push(if is_recursive { given.clone() } else { Scope::new() });
-        // A query knows the names before its own.
+        // A query can use the names that are defined before its own.
         for (table, given) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(given) {
             table.query.visit(self)?;
             table.alias.name = given.1.clone().unwrap_or(table.alias.name.clone());

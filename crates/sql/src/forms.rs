@@ -58,7 +58,7 @@ impl VisitorMut for Forms {
             if let SelectItem::UnnamedExpr(expr) = item
                 && (is_json(expr) || is_rewritten(expr))
             {
-                // Its column is named as it was written.
+                // The column has the name that was written.
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
@@ -116,7 +116,7 @@ impl VisitorMut for Forms {
                 }
                 ControlFlow::Continue(())
             }
-            // Of two parameters, nothing tells that they are texts.
+            // If both are parameters, nothing says that they are texts.
             Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right }
                 if is_parameter(left) && is_parameter(right) =>
             {
@@ -134,7 +134,7 @@ impl VisitorMut for Forms {
                 ControlFlow::Continue(())
             }
             Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, right, .. } => {
-                // The functions for these know one type of places in an array.
+                // The functions for these operators know only one type of array index.
                 if let Expr::Cast { data_type: data_type @ (Int(_) | Integer(_) | SmallInt(_)), .. } =
                     right.as_mut()
                 {

@@ -111,7 +111,7 @@ fn parts(sql: &str) -> usize {
             }
             quote @ (b'\'' | b'"' | b'`') => {
                 let end = rest[1..].iter().position(|byte| *byte == quote).map_or(rest.len(), |end| end + 2);
-                // A doubled quote goes on with the same text.
+                // A doubled quote continues the same text.
                 count -= usize::from(rest.get(end) == Some(&quote));
                 end
             }
@@ -348,7 +348,7 @@ pub fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
     let mut level = Level::default();
     let mut before: Option<&Token> = None;
     let mut before_that: Option<&Token> = None;
-    // On the way to the present level.
+    // The tokens of the levels around the present one.
     let mut tokens_before = 0;
     let open = |level: &mut Level, outer: &mut Vec<Level>, tokens: &mut usize, inner: Level| {
         *tokens += level.own.tokens;
@@ -366,7 +366,7 @@ pub fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
         level.own.tokens += 1;
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
-                // What follows an expression at once, as the place in a list does, is one more
+                // Anything directly behind an expression, such as an index into a list, is one more
                 // operator.
                 let is_place = *token == Token::LBracket;
                 level.own.operators += usize::from(is_place);

@@ -53,7 +53,7 @@ impl VisitorMut for Merging {
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
             for key in keys {
-                // A name alone is that of a column of the result first.
+                // A name alone is first looked for among the columns of the result.
                 let is_shown = matches!(&key.expr, Expr::Identifier(name) if shown.as_ref().is_none_or(|shown| shown.contains(&fold(name))));
                 if !is_shown {
                     write(&mut key.expr, &merged);
@@ -64,7 +64,7 @@ impl VisitorMut for Merging {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        // Of a set operation; those of queries have been written.
+        // This is a SELECT of a set operation; those of queries are rewritten already.
         match merged_in(&select.from) {
             Ok(merged) => {
                 write_select(select, &merged);
@@ -139,7 +139,7 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
         let of =
             |table: &[Ident]| Expr::CompoundIdentifier(table.iter().cloned().chain([name.clone()]).collect());
         let before = merged.get(&fold(name)).cloned();
-        // The condition of the join would be about another column than the merged one.
+        // The join's condition would refer to another column than the merged one.
         if !keeps_left && before.is_some() || before.as_ref().is_some_and(|before| !before.is_left) {
             return Err(Error::unsupported(format!(
                 "several joins with USING ({name}), of which one is a RIGHT or FULL JOIN, are not supported; write ON, and coalesce"

@@ -55,11 +55,11 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
                 {
                     vec![call(&function, arguments.into_iter().map(as_moment).collect())]
                 }
-                // One row, as of any function that gives one value.
+                // The result is one row, as for any function that returns one value.
                 _ if OF_ONE_VALUE.contains(&function.as_str()) && !*with_ordinality => {
                     vec![call("make_array", vec![call(&function, arguments)])]
                 }
-                // Psql asks so for a table's triggers.
+                // psql uses this form to ask for a table's triggers.
                 "pg_partition_ancestors" | "pg_catalog.pg_partition_ancestors" if *with_ordinality => {
                     vec![call("make_array", vec![call("pg_partition_ancestors", arguments)])]
                 }
@@ -73,7 +73,7 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    // DataFusion loses sight of the tables beside it within ARRAY[…].
+    // DataFusion does not see the tables beside it within ARRAY[…].
     let _done = visit_expressions_mut(&mut lists, |expr| {
         if let Expr::Array(array) = expr {
             *expr = call("make_array", std::mem::take(&mut array.elem));

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub fn name_columns(query: &mut Query) {
     let Some(select) = first_select(&mut query.body) else { return };
     let named = name_items(&mut select.projection);
-    // ORDER BY an expression of the result is ORDER BY its column.
+    // ORDER BY with an expression of the result means its column.
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
         for key in keys {
             if let Some((_, alias)) = named.iter().find(|(expression, _)| *expression == key.expr) {

@@ -174,7 +174,7 @@ fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
         Some(known) => known.into(),
         None => sql,
     };
-    // `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with what may follow a query.
+    // This is `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with clauses that may follow a query.
     match sql.trim_start().split_once(char::is_whitespace) {
         Some((word, rest)) if word.eq_ignore_ascii_case("TABLE") => format!("SELECT * FROM {rest}").into(),
         _ => sql,
@@ -192,7 +192,7 @@ fn decimal_of(number: &str) -> Option<String> {
     let digits = (whole.trim_start_matches('0').len() + fraction.len()).max(1);
     let kept = if number.contains('.') { DOUBLE_DIGITS } else { BIGINT_DIGITS };
     let plain = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    // Up to the largest UBIGINT, integers need no decimal.
+    // Integers up to the largest UBIGINT need no decimal.
     (plain && digits > kept && number.parse::<u64>().is_err())
         .then(|| format!("DECIMAL({digits},{})", fraction.len()))
 }
@@ -254,7 +254,7 @@ pub fn tokens_of(sql: &str) -> Vec<Token> {
 fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
-    // A text between dollars stands wherever one may stand, as in COMMENT ON.
+    // A text between dollars may stand wherever a text may, as in COMMENT ON.
     for token in &mut tokens {
         if let Token::DollarQuotedString(text) = &mut token.token {
             token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));

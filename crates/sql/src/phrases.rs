@@ -109,7 +109,7 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
 /// Returns `x -> …` and `(x, y) -> …` as `lambda x, y : …`, among the arguments of functions that
 /// take functions.
 fn lambdas(tokens: &mut Vec<Token>) -> bool {
-    // Whether each parenthesis that is open is that of such a function.
+    // Says for each open parenthesis whether it is that of such a function.
     let mut open = Vec::new();
     let mut found = Vec::new();
     for (place, token) in tokens.iter().enumerate() {

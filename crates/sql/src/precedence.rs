@@ -9,7 +9,8 @@ use std::ops::ControlFlow;
 /// Puts AND and OR above IS [NOT] DISTINCT FROM in a statement's expressions, and the operators of
 /// JSON below all others. Parentheses stay: they are nodes.
 pub fn correct<Node: VisitMut>(statement: &mut Node) {
-    // Bottom-up: an operand is right before what is around it is looked at.
+    // The walk goes from the bottom up: operands are correct before the expression around them is
+    // visited.
     let _done = visit_expressions_mut(statement, |expr| {
         let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
         *expr = lifted(taken);
@@ -181,7 +182,7 @@ mod tests {
             while let Expr::Nested(inner) = expr {
                 *expr = std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into()));
             }
-            // Where it stood in the text does not matter.
+            // The place in the text does not matter.
             match expr {
                 Expr::Identifier(name) => name.span = Span::empty(),
                 Expr::Value(value) => value.span = Span::empty(),

@@ -65,7 +65,7 @@ impl VisitorMut for Rows {
             if let SelectItem::UnnamedExpr(expr) = item
                 && has_rows(expr)
             {
-                // Its column is named as it was written.
+                // The column has the name that was written.
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
@@ -79,7 +79,8 @@ impl VisitorMut for Rows {
                 let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
                 let negated = if *negated { "NOT " } else { "" };
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
-                // Not known, when it is equal to no row, and to some but for NULLs.
+                // The result is unknown if the row is equal to no row, and if only NULLs keep it
+                // from being equal to one.
                 let text = format!(
                     "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
                      WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
@@ -270,12 +271,12 @@ fn all_equal(values: &[Expr]) -> String {
 }
 
 fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {
-    // A subquery stands in it twice, and so does what was replaced within.
+    // The text contains the subquery twice, and so everything that was replaced in it.
     if text.len() > TEXT_BYTES_MAX {
         return ControlFlow::Break(Error::unsupported("rows before subqueries are nested too deeply"));
     }
     match parsed(text) {
-        // Parentheses, for what is around it.
+        // The parentheses separate it from the expression around it.
         Ok(parsed) => *expr = Expr::Nested(Box::new(parsed)),
         Err(error) => return ControlFlow::Break(error),
     }

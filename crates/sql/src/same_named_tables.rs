@@ -117,7 +117,7 @@ pub fn refuse_alike(statement: &Statement) -> Result<()> {
         )
         .with_sqlstate("42P09"));
     }
-    // In a subquery it may be the table of the query around it that is meant.
+    // A subquery may mean the table of the query around it.
     for one in called.iter().filter(|one| one.len() > 1) {
         let other = called.iter().find(|other| other.len() == 1 && other.last() == one.last());
         let is_named =

@@ -31,7 +31,7 @@ pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
     let mut characters = inner.chars();
     while let Some(character) = characters.next() {
         match character {
-            // Within a list within, who reads that one needs it.
+            // In a nested list the backslash is kept, because it is read again.
             '\\' => {
                 if depth > 0 {
                     element.push('\\');
@@ -43,7 +43,7 @@ pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
                 if depth > 0 {
                     element.push(quote);
                 } else if !was_quoted {
-                    // Nothing but blanks stands before it.
+                    // Only blanks may stand before the quote.
                     if !element.trim().is_empty() {
                         return None;
                     }
@@ -62,7 +62,7 @@ pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
             }
             ',' if depth == 0 => finish(&mut element, &mut was_quoted)?,
             blank if blank.is_whitespace() && depth == 0 && was_quoted => {}
-            // Something behind a closing quote.
+            // There is text behind a closing quote.
             _ if depth == 0 && was_quoted => return None,
             other => element.push(other),
         }

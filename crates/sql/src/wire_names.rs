@@ -37,7 +37,7 @@ fn name_columns(statement: &mut Statement) {
     match statement {
         Statement::Prepare { statement, .. } => return name_columns(statement),
         Statement::Query(query) => Namer { apart: APART }.query(query),
-        // What is kept has names that can be written.
+        // A stored definition has names that can be written.
         Statement::CreateView(create) => KEPT.query(&mut create.query),
         Statement::CreateTable(create) => create.query.iter_mut().for_each(|query| KEPT.query(query)),
         _ => {}
@@ -95,7 +95,7 @@ impl Namer {
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
-            // ORDER BY an expression of the result is ORDER BY its column.
+            // ORDER BY with an expression of the result means its column.
             for key in keys {
                 if let Some((_, alias)) = renamed.iter().find(|(expression, _)| *expression == key.expr) {
                     key.expr = Expr::Identifier(alias.clone());

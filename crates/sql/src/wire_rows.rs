@@ -51,7 +51,7 @@ fn called(expr: &Expr) -> Option<(String, Vec<Expr>)> {
 fn unnest(expr: &mut Expr) {
     let Some((name, arguments)) = called(expr) else { return };
     if name == "unnest" {
-        // Of a list whose function gives rows already.
+        // The argument is a list whose function returns rows already.
         if let [inner] = arguments.as_slice()
             && called(inner).is_some_and(|(name, lists)| {
                 name == "unnest"

@@ -47,7 +47,7 @@ impl Texts {
 /// Returns what is told of a type by its Arrow name, if we have it.
 fn typed(database: &str, name: Option<String>) -> Row {
     let Some(name) = name else { return Row::new() };
-    // DataFusion's name of any type of texts.
+    // This is DataFusion's name of any type of texts.
     let known = if name == "String" { Some(DataType::Utf8) } else { name.parse::<DataType>().ok() };
     match known.and_then(|of| LogicalType::from_arrow(&Field::new("", of, true)).ok()) {
         Some(known) => {

@@ -163,7 +163,7 @@ impl InformationSchema {
             for view in &catalog.views {
                 let schemas = self.databases.catalog(&database.name);
                 let Some(schema) = schemas.and_then(|schemas| schemas.schema(&view.schema)) else { continue };
-                // A view over what is no longer there has no columns to tell.
+                // A view over a dropped object has no columns to show.
                 let Ok(Some(provider)) = schema.table(&view.name).await else { continue };
                 for (field, position) in provider.schema().fields().iter().zip(1_i64..) {
                     let logical_type =
@@ -192,7 +192,7 @@ impl InformationSchema {
                     else {
                         continue;
                     };
-                    // What it has in JSON is no array to PostgreSQL.
+                    // Values that are shown as JSON are no arrays in PostgreSQL.
                     if !crate::pg_catalog::types::shown(&column.logical_type).is_array {
                         continue;
                     }

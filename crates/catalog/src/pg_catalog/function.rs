@@ -405,7 +405,7 @@ fn literal(text: &str) -> String {
 /// Returns `format` of PostgreSQL, with `%s`, `%I`, `%L` and `%%`, positions (`%2$s`) and widths.
 fn formatted(call: &Call<'_>) -> Result<Gives> {
     let Some(pattern) = call.text(0) else { return Ok(Text(None)) };
-    // DuckDB's patterns have no signs of PostgreSQL's.
+    // DuckDB's patterns have none of PostgreSQL's specifiers.
     if !pattern.contains('%') && pattern.contains('{') && call.arguments.len() > 1 {
         let are_known = call.arguments.iter().all(Option::is_some);
         return if are_known { text(braces(call.arguments)?) } else { Ok(Text(None)) };

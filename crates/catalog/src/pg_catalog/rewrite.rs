@@ -111,7 +111,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        // What is around the function keeps the text, but not that it is JSON.
+        // The expression around the function keeps the text, but not that it is JSON.
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
                 && self.of_catalog
@@ -249,7 +249,7 @@ impl Rewriter {
                 DataType::BigInt(None)
             }
             "text" | "name" | "char" | "bpchar" | "varchar" | "pg_node_tree" | "cstring" | "refcursor" => {
-                // What has just become a number is shown as the name that it is of.
+                // A value that has just become a number is shown as the name of its object.
                 if let Some((function, argument)) = number_of(&expr) {
                     return call(
                         &format!("{function}_out"),
@@ -287,7 +287,7 @@ fn type_name(data_type: &DataType) -> Option<(String, bool)> {
     let is_own = matches!(data_type, DataType::Custom(..) | DataType::Regclass | DataType::Text)
         || matches!(data_type, DataType::Array(_))
             && (had_schema || NAMED.iter().any(|(named, _)| *named == name));
-    // CHAR without quotes is SQL's, whose length DataFusion knows.
+    // CHAR without quotes is SQL's type, whose length DataFusion knows.
     (is_own || had_schema).then_some((name, is_array))
 }
 
@@ -298,7 +298,7 @@ fn is_text_or_parameter(expr: &Expr) -> bool {
             Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::Placeholder(_)
         ),
         Expr::Nested(inner) => is_text_or_parameter(inner),
-        // Their results are names.
+        // The results of these functions are names.
         Expr::Function(function) => {
             let name = function.name.to_string();
             name == "pg_get_serial_sequence" || name == "quote_ident"
@@ -550,7 +550,7 @@ fn called(function: Function) -> Expr {
         ("array_lower", [_, _]) => Expr::Value(Value::Number("1".into(), false).into()),
         ("array_upper", [array, _]) => length_of(array.clone()),
         ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
-        // How many transactions ago; only those of `xmin` are numbers.
+        // This is the number of transactions since then; only those of `xmin` are numbers.
         ("age", [.., age]) if is_number(age) => age.clone(),
         ("_pg_expandarray", [array]) => call("unnest", vec![array.clone()]),
         _ => Expr::Function(function),

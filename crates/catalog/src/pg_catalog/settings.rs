@@ -149,7 +149,7 @@ impl Settings {
             (SWITCH | ON, "true" | "yes" | "1") => "on".to_string(),
             (SWITCH, "false" | "no" | "0") => "off".to_string(),
             (_, _) if *known == "client_encoding" => "UTF8".to_string(),
-            // Only the order of day and month could be another.
+            // Only the order of day and month could differ.
             (_, _) if *known == "DateStyle" => "ISO, MDY".to_string(),
             _ => value.to_string(),
         };

@@ -154,7 +154,8 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
             What::Sequence(_) => ("S", 3, 1.0, 0, 0, false),
             What::Index { columns, .. } => ("i", columns.len(), -1.0, BTREE, 0, false),
         };
-        // PostgreSQL keeps foreign keys by triggers, on both sides; its programs ask for them then.
+        // PostgreSQL implements foreign keys by triggers on both sides; its programs ask for these
+        // triggers.
         let triggers = source.objects.constraints.iter().any(|constraint| match &constraint.entry.rule {
             ConstraintRule::ForeignKey { table, .. } => {
                 constraint.table == relation.oid
@@ -412,7 +413,7 @@ fn databases(source: &Source<'_>) -> Vec<Row> {
 }
 
 fn roles(source: &Source<'_>) -> Vec<Row> {
-    // Whoever may do what concerns the whole machine.
+    // A superuser is a user with rights to the whole machine.
     let is_super = source.settings.get("is_superuser").is_some_and(|value| value == "on");
     vec![row! {
         oid: OWNER_OID, rolname: source.settings.user(), rolsuper: is_super, rolinherit: true, rolcreaterole: is_super,

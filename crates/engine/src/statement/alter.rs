@@ -51,7 +51,7 @@ impl ConstraintComment {
         }
         let (Some((_, Token::Word(name))), Some((on, _))) = (next(), next()) else { return Ok(None) };
         let name = Ident { value: name.value.clone(), quote_style: name.quote_style, span: Span::empty() };
-        // The rest is that of a comment on the table.
+        // The rest is the same as for a comment on the table.
         let rest: String = tokens[on + 1..].iter().map(ToString::to_string).collect();
         match parse(&format!("COMMENT ON TABLE {rest}"))? {
             DfStatement::Statement(statement) => match *statement {

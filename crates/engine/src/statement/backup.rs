@@ -207,7 +207,7 @@ fn check_exported(statement: &str) -> Result<()> {
     let is_exported = match words.as_slice() {
         ["SELECT", rest @ ..] => is_setval(&tokens[1..]) && !rest.contains(&"FROM"),
         ["COPY", ..] => reads_file_beside(&tokens),
-        // Neither takes rows from anywhere.
+        // Neither of them reads rows.
         words if words.contains(&"SELECT") => false,
         ["CREATE", "SCHEMA" | "SEQUENCE", ..] | ["ALTER", "SEQUENCE", ..] | ["COMMENT", "ON", ..] => true,
         ["ALTER", "TABLE", words @ ..] => {
@@ -514,7 +514,7 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
                 .map_err(text_error)?;
         }
         for column in &table.columns {
-            // Not before its rows are loaded. It keeps the sequence that it owns.
+            // It is not created before its rows are loaded. It keeps the sequence that it owns.
             if let Some(identity) = column.identity {
                 let how = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
                 let (table, column) = (name_of_table(table), quoted(&column.name));

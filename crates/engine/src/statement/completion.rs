@@ -272,7 +272,7 @@ impl Session {
         let inputs = column.generated.as_deref().map(|sql| Inputs::of_table(table, &[sql]));
         let default = match column.identity {
             None => column.default.clone(),
-            // The sequence is there before the column.
+            // The sequence exists before the column.
             Some(_) => catalog.sequence_of(table.id, table.next_column_id).map(next_value),
         };
         let (expression, logical_type) = (column.generated.as_deref(), &column.logical_type);

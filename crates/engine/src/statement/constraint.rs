@@ -385,7 +385,7 @@ pub(super) fn restricted(
 /// Says whether new rows may break a constraint of their table.
 fn may_break(changed: &Changed, rule: &ConstraintRule) -> bool {
     match rule {
-        // What it says of a row that is otherwise the same may have changed with the time.
+        // The result for an unchanged row may have changed with the time.
         ConstraintRule::Check { .. } => true,
         rule => changed.gives(rule.columns()),
     }
@@ -398,7 +398,7 @@ fn may_strand(changed: &Changed, rule: &ConstraintRule) -> bool {
 
 /// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
 fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
-    // A table of this transaction has no such rows.
+    // A table that this transaction has created has no such rows.
     if writer.base().table_by_id(id).is_none() {
         return;
     }
@@ -434,7 +434,7 @@ impl Session {
                 _ => Vec::new(),
             };
             let in_key = |column: &&ColumnEntry| key.contains(&column.id);
-            // While they may still be NULL.
+            // The values may still be NULL.
             self.with_view_of(writer, |session, writer, _| {
                 let database = session.scope.name_of(writer.database())?;
                 let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);

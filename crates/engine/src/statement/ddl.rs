@@ -47,7 +47,7 @@ impl Session {
     pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
         let parts = parts_of(object)?;
         let (current, schema) = self.scope.current();
-        // A name alone is looked for where other names of the statement are.
+        // A name without a schema is resolved like other names of the statement.
         if let [name] = parts.as_slice()
             && current == database
         {
@@ -159,8 +159,9 @@ impl Session {
         }
         name_columns(&mut create.query);
         let mut sql = create.query.to_string();
-        // Planned now, with the names as the view will have them, so that a view that cannot work
-        // is refused now; as a subquery, because some queries are run as soon as they are planned.
+        // The view is planned now, with the names that it will have, so that a view that cannot
+        // work is refused now. It is planned as a subquery, because some queries run as soon as
+        // they are planned.
         let plan =
             |sql: &str| self.query_from(&database, parse(&format!("SELECT * FROM ({sql}) AS source"))?);
         let outcome = plan(&sql)?;
@@ -304,7 +305,7 @@ fn drop_objects(
     names: &[Name],
     cascade: bool,
 ) -> Result<Outcome> {
-    // Keys between tables that go together hold none of them.
+    // Keys between tables that are dropped together do not keep them.
     let going = |writer: &Transaction| -> Vec<TableId> {
         let table = |name: &Name| Some(writer.catalog().table(&name.schema, &name.name)?.id);
         names.iter().filter_map(table).collect()

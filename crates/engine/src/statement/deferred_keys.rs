@@ -109,7 +109,7 @@ impl Session {
             self.check_deferrable(name)?;
         }
         let Some(mut explicit) = self.transaction.lock().take() else {
-            // It is over with this statement.
+            // The transaction is over with this statement.
             return Ok(DONE);
         };
         match names {
@@ -152,7 +152,7 @@ impl Session {
             let constraint = table
                 .as_ref()
                 .and_then(|table| table.constraints.iter().find(|constraint| constraint.name == name));
-            // It may have been dropped.
+            // The constraint may have been dropped.
             let Some(constraint) = constraint else { continue };
             if !all && explicit.deferrals.is_deferred(constraint) {
                 explicit.deferrals.pending.insert((database, id, name), first);

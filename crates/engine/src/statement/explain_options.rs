@@ -83,7 +83,7 @@ impl ExplainOptions {
                         return Err(Error::unsupported(message));
                     }
                 },
-                // They say what else is to be told.
+                // These options select further details.
                 [name, ..] if OPTIONS.contains(&name.as_str()) => {}
                 other => {
                     let message =

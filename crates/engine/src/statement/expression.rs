@@ -88,7 +88,7 @@ impl Session {
             table.columns.iter().map(|column| field(&column.name, &column.logical_type)).collect();
         let schema = Schema::new(fields).to_dfschema().map_err(from_datafusion)?;
         let expr = self.expression_of(&what, sql, &schema)?;
-        // Whatever has no type yet fails when the rows are checked.
+        // An expression without a type fails when the rows are checked.
         match expr.to_field(&schema) {
             Ok((_, field)) if !matches!(field.data_type(), DataType::Boolean | DataType::Null) => {
                 let found = LogicalType::from_arrow(&field)?;

@@ -126,8 +126,8 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
         }
         return Ok(());
     };
-    // The planner takes a parameter by itself to be of its column's type already; in parentheses it
-    // casts the value.
+    // The planner assumes that a parameter by itself has its column's type already; in parentheses
+    // it casts the value.
     for value in values.rows.iter_mut().flat_map(|row| row.iter_mut()) {
         if matches!(value, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
             *value = Expr::Nested(Box::new(value.clone()));
@@ -143,7 +143,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
     let as_wide = given.len() == width && values.rows.iter().all(|row| row.len() == width);
     let some_default = values.rows.iter().any(|row| row.iter().any(is_default));
     if !as_wide || !(some_default || given.iter().any(makes_own) || given.len() < columns.len()) {
-        // As it is; or for the planner to refuse.
+        // The value stays as it is, or the planner refuses it.
         return Ok(());
     }
     for index in (0..given.len()).rev() {

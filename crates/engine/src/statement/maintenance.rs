@@ -58,7 +58,7 @@ impl Maintenance {
                 name = format!("{name}.{part}");
             }
             tables.push(name);
-            // Its columns.
+            // These are its columns.
             if tokens.next_if_eq(&&Token::LParen).is_some() {
                 tokens.by_ref().take_while(|token| **token != Token::RParen).for_each(drop);
             }

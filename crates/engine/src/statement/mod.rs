@@ -430,7 +430,7 @@ impl Session {
     ) -> Result<u64> {
         let _running = self.enter();
         self.note_statement(&format!("append to {table}"));
-        // Its rows are gone once they were read.
+        // The rows are gone once they are read.
         let appended = self.in_transaction_once("INSERT", || self.append_rows(table, data, create, by_name));
         appended.map_err(|error| match error.kind() {
             ErrorKind::Conflict => {
@@ -669,7 +669,7 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
     let prepares = leading_words(sql).first().is_some_and(|word| word == "PREPARE");
     let given = match parameters {
         Parameters::Positional(values) => Some(values.len()),
-        // Their values come with EXECUTE.
+        // EXECUTE gives their values.
         _ if prepares => None,
         _ => return Ok(sql.to_string()),
     };

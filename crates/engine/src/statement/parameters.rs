@@ -329,7 +329,7 @@ impl Session {
             state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})
         });
         let Ok(coerced) = coerced else { return Ok(written) };
-        // Whether NULL may be in a column is not known from parameters that are all NULL.
+        // Parameters that are all NULL do not say whether a column may be NULL.
         let coerced = columns(coerced.schema().as_arrow())?.into_iter().zip(written);
         Ok(coerced
             .map(|((name, logical_type, _), (_, _, nullable))| (name, logical_type, nullable))
@@ -364,7 +364,7 @@ impl Types<'_> {
             Some(given) => ScalarValue::try_from(&given),
             None => match self.known.get(&number) {
                 Some(known) => ScalarValue::try_from(&known.arrow_type()),
-                // As which it will be told, and given.
+                // The parameter is described and given as text.
                 None => Ok(ScalarValue::Utf8(None)),
             },
         };
@@ -471,7 +471,7 @@ fn types_of(plan: &LogicalPlan) -> Known {
         Some((number, LogicalType::from_arrow(field?.as_ref()).ok()?))
     });
     let mut known = known.collect();
-    // Only what can be told is learnt.
+    // Only known types are recorded.
     let _done = plan.apply_with_subqueries(|node| {
         learn_from_siblings(node, &mut known);
         Ok(TreeNodeRecursion::Continue)

@@ -44,7 +44,7 @@ impl Session {
         let memory = Arc::new(for_kept("a prepared statement", &statement.to_string(), &pool)?);
         let types = types.iter().map(logical_type).collect::<Result<_>>()?;
         if let Statement::Query(_) = statement.as_ref() {
-            // For its errors.
+            // The text is kept for errors.
             let prepare = Statement::Prepare {
                 name: Ident::with_quote('"', name.as_str()),
                 data_types: Vec::new(),

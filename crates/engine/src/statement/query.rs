@@ -287,7 +287,7 @@ impl Session {
         {
             let overriding = take_overriding(&mut insert.partitioned);
             refuse_foreign(insert)?;
-            // The planner does not know the alias, and what it is for is not planned by it.
+            // The planner does not know the alias, and does not plan the clauses that use it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
             let found = self.target(name, alias)?;
             conflict = take_conflict(&found, insert)?;
@@ -296,7 +296,7 @@ impl Session {
             target = Some(found);
             returning = insert.returning.take().map(Returning::of_target);
         }
-        // The planner finds the types of numbered ones only.
+        // The planner finds the types of numbered parameters only.
         let numbered = numbered(&mut statement, parameters)?;
         let dml = self.plan_insert(statement, numbered.as_ref().unwrap_or(parameters), target.as_ref())?;
         if !matches!(dml.op, WriteOp::Insert(_)) {
@@ -562,7 +562,7 @@ fn only_table(query: &Query) -> Option<&ObjectName> {
     let [table] = select.from.as_slice() else { return None };
     let TableFactor::Table { name, .. } = &table.relation else { return None };
     let is_short = select.projection.len() == 1 && table.joins.is_empty() && select.selection.is_none();
-    // Whatever else a query may have, it would show.
+    // Any other clause of the query would show in its text.
     (is_short && query.to_string() == format!("SELECT * FROM {name}")).then_some(name)
 }
 
@@ -609,7 +609,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
     }
     let direct = direct_plan(state, &plan)?;
     if !direct.as_ref().is_some_and(|direct| direct.is_short) {
-        // Whoever began this without the engine's threads leaves it to them.
+        // A caller that began this without the engine's threads leaves the rest to them.
         tokio::task::yield_now().await;
     }
     if let Some(direct) = direct {
@@ -683,7 +683,7 @@ async fn plan_some_form(
         };
         match planned {
             Ok(found) => return Ok(found),
-            // Why it cannot be done, if that is what was wrong.
+            // This is the reason why it cannot be done, if that was the error.
             Err(why) if refused.as_ref().is_none_or(|error| error.message().contains("ubquery")) => {
                 refused = Some(why);
             }
@@ -840,7 +840,7 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
         let columns = projection.iter().map(|index| found.columns.get(*index).cloned());
         found.columns = columns.collect::<Option<_>>()?;
     } else if scan.source.schema().fields().len() != found.columns.len() {
-        // With positions.
+        // The scan includes positions.
         return None;
     }
     if let Some(fetch) = scan.fetch {

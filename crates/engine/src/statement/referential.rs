@@ -136,8 +136,7 @@ impl Session {
         modification: &Modification,
     ) -> Result<()> {
         let mut following = VecDeque::from(self.stage(writer, id, modification)?);
-        // What rows are found depends on all that was done before: each step is staged before the
-        // next.
+        // The rows that are found depend on all earlier steps: each step is staged before the next.
         while let Some(next) = following.pop_front() {
             self.check_interrupt()?;
             let modification = self.follow(writer, &next)?;
@@ -171,7 +170,7 @@ impl Session {
             })?);
         }
         modification.stage(writer, id, || self.check_interrupt())?;
-        // Before another action takes away the rows that restrict this one.
+        // This runs before another action removes the rows that restrict this one.
         following.sort_by_key(|following: &Following| following.action != ReferentialAction::Restrict);
         Ok(following)
     }

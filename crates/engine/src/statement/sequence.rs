@@ -89,7 +89,7 @@ impl Clauses {
         } else if parser.parse_keyword(Keyword::RESTART) {
             self.restart = Some(restart_value(parser)?);
         } else if parser.parse_keyword(Keyword::CACHE) {
-            // Values are taken for many rows at a time in any case.
+            // Values are taken for many rows at a time anyway.
             number(parser)?;
         } else if parser.parse_keywords(&[Keyword::NO, Keyword::CYCLE]) {
             self.cycle = Some(false);

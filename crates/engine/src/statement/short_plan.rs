@@ -81,13 +81,12 @@ fn one_row() -> Arc<dyn ExecutionPlan> {
 fn is_of_a_row(expr: &Expr) -> bool {
     let mut simple = true;
     let context = SimplifyContext::default();
-    // Some functions are others once they are simplified, and cannot be called before.
+    // Some functions become others when they are simplified, and cannot be called before.
     let is_rewritten = |call: &ScalarFunction| {
         !matches!(call.func.simplify(call.args.clone(), &context), Ok(ExprSimplifyResult::Original(_)))
     };
     let visited = expr.apply(|expr| {
-        // What is the same within a statement, such as now(), is computed by the optimizer and by
-        // nobody else.
+        // Only the optimizer computes values that are the same within a statement, such as now().
         let is_stable = matches!(expr, Expr::ScalarFunction(call)
             if call.func.signature().volatility == Volatility::Stable);
         simple &= !is_stable;
@@ -177,8 +176,8 @@ fn plan_scan(
             filters.push(state.create_physical_expr(filter, parts.input)?);
         }
     }
-    // What has no column and constant to compare may become simpler, even nothing, once it is
-    // optimized.
+    // A condition without a column and a constant to compare may become simpler, or vanish, when it
+    // is optimized.
     if !filters.iter().any(is_comparison) {
         return Ok(None);
     }

@@ -56,7 +56,7 @@ pub(super) fn is_of_literals(query: &Query) -> bool {
     if !select.projection.iter().all(literal) {
         return false;
     }
-    // Whatever else a query may have, it would show.
+    // Any other clause of the query would show in its text.
     let items: Vec<String> = select.projection.iter().map(SelectItem::to_string).collect();
     query.to_string() == format!("SELECT {}", items.join(", "))
 }

@@ -126,7 +126,7 @@ fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
         slots[AVERAGE] = format!("avg({ticks})");
         slots[DEVIATION] = format!("stddev({ticks})");
     }
-    // An estimate is made of means, which infinite values have not.
+    // An estimate is computed from means, which infinite values do not have.
     let finite = match data_type.is_floating() {
         true => format!(" FILTER (WHERE abs({ticks}) < CAST('inf' AS DOUBLE))"),
         false => String::new(),
@@ -216,7 +216,7 @@ fn quantile_text(value: &ArrayRef, data_type: &DataType) -> Result<Option<String
     };
     let ticks: ArrayRef = Arc::new(Int64Array::from(vec![quantile.value(0).round() as i64]));
     let back = match data_type {
-        // Days have 32 bits, which Arrow does not make from 64 at once.
+        // Days have 32 bits; Arrow does not convert 64 bits to them directly.
         DataType::Date32 | DataType::Time32(_) => {
             cast(&ticks, &DataType::Int32).and_then(|ticks| cast(&ticks, data_type))
         }

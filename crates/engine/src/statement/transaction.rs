@@ -111,7 +111,7 @@ fn read_only(modes: &[TransactionMode]) -> Result<Option<bool>> {
                      REPEATABLE READ and lets only write skew happen; leave the level out",
                 ));
             }
-            // Each of them is what snapshot isolation promises, or less.
+            // Snapshot isolation satisfies each of them.
             TransactionMode::IsolationLevel(_) => {}
         }
     }

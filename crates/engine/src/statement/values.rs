@@ -87,7 +87,7 @@ impl ValuesInsert {
                 let place = |name: &str| self.columns.iter().position(|column| column == name);
                 let places: Vec<_> = columns.iter().map(|column| place(&column.name)).collect();
                 let given = places.iter().flatten().count();
-                // A column that is not there, or is named twice.
+                // The column does not exist, or is named twice.
                 if given < self.columns.len() {
                     return None;
                 }
@@ -97,7 +97,7 @@ impl ValuesInsert {
         let width = if self.columns.is_empty() { places.len() } else { self.columns.len() };
         let simple = |(column, place): (&ColumnEntry, &Option<usize>)| match place {
             Some(_) => refuse_given("", column).is_ok(),
-            // Expressions are the planner's.
+            // The planner handles expressions.
             None => {
                 column.generated.is_none()
                     && column.default.as_deref().is_none_or(|sql| sequence_of_default(sql).is_some())
@@ -204,7 +204,7 @@ impl Session {
         let name = self.scope.resolve(&insert.table, None)?;
         let mut table = self.table_data(&name);
         if table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty()) {
-            // Their checks read files.
+            // The checks of these types read files.
             self.start()?;
             table = self.table_data(&name);
         }

@@ -240,7 +240,7 @@ impl Session {
             || name.to_string(),
             |alias| format!("{name}{}{}", if alias.explicit { " AS " } else { " " }, alias.name),
         );
-        // Whatever else a table may have, it would show.
+        // Any other property of the table would show in its text.
         refuse(table.to_string() != written, &format!("writing to {table}: more than a name and an alias"))?;
         self.target(name, alias.map(|alias| fold(&alias.name)))
     }
@@ -389,7 +389,7 @@ impl Session {
             if !error.message().contains(POSITION) {
                 return error;
             }
-            // What it says of the position, it would say of every column.
+            // An error about the position would be an error about every column.
             let message = "an aggregate is not a value of each row; write it as a subquery: (SELECT …)";
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42803")
         })?;
@@ -397,7 +397,7 @@ impl Session {
         self.each_batch(outcome, |batch| {
             let found = batch.column(0).as_primitive::<UInt64Type>().values();
             changed.found += found.len() as u64;
-            // A row that several rows of others match is changed once.
+            // A row that several rows of other tables match is changed once.
             let first: BooleanArray =
                 found.iter().map(|position| Some(changed.positions.insert(*position))).collect();
             if rows_wanted {

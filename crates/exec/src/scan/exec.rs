@@ -219,7 +219,7 @@ impl ScanExec {
         let mut columns: Vec<Option<OpenColumn>> = vec![None; self.table.columns().len()];
         let needed = self.projection.iter().chain(self.conjuncts.iter().flat_map(Conjunct::columns));
         for index in needed {
-            // The one behind the columns is the position.
+            // The column behind the table's columns is the position.
             if columns.get(*index).is_some_and(Option::is_none) {
                 columns[*index] = Some(OpenColumn::open(&self.table, *index)?);
             }

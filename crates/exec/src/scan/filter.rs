@@ -250,7 +250,8 @@ impl Conjunct {
             .collect::<Result<Vec<_>>>()?;
         columns.sort_unstable();
         columns.dedup();
-        // Nullable, because a dictionary's verdict on NULL is asked for even where there is none.
+        // The field is nullable, because a dictionary's verdict on NULL is computed even if there
+        // is no NULL.
         let fields = columns.iter().map(|column| table.field(*column).clone().with_nullable(true));
         let schema = Schema::new(fields.collect::<Vec<Field>>());
         let dynamic = DynamicFilterTracking::classify(&expression).contains_dynamic_filter();
@@ -428,7 +429,8 @@ impl Filter {
             };
             steps.push(Step { conjunct: conjunct.clone(), by_code });
         }
-        // Stable: conditions that may fail stay in the order they were written in.
+        // The sort is stable: conditions that may fail stay in the order in which they were
+        // written.
         steps.sort_by_key(|step| match step {
             Step { by_code: Some(_), .. } => 0,
             Step { conjunct: Conjunct { total: true, .. }, .. } => 1,
@@ -453,8 +455,8 @@ impl Filter {
         let mut deleted = Some(deleted);
         for (step, trial) in self.steps.iter().zip(trials) {
             let conjunct = &step.conjunct;
-            // What cannot fail may see deleted rows: of the few that pass, it is soon told which
-            // they are.
+            // Conditions that cannot fail may see deleted rows: few rows pass, so the deleted ones
+            // are found quickly among them.
             if !conjunct.total
                 && let Some(deleted) = deleted.take()
             {
@@ -477,7 +479,7 @@ impl Filter {
                     selection = selection.narrowed();
                 }
                 match conjunct.verdicts(columns, rows, &selection) {
-                    // It may have failed on a row that others have refused.
+                    // It may have failed on a row that other conjuncts have refused.
                     Err(_) if matches!(selection, Selection::Mask(_)) => {
                         selection = selection.narrowed();
                         conjunct.verdicts(columns, rows, &selection)?

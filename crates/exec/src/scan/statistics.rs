@@ -92,8 +92,8 @@ pub fn table_statistics(table: &TableData, projection: &[usize], fields: &[Field
         .map(|(index, field)| match table.columns().get(*index) {
             Some(column) => {
                 let statistics = column_statistics(column, field.data_type());
-                // Of what only the log has, and of what is deleted, the synopses know nothing: they
-                // are a guess then.
+                // The synopses know nothing of rows that only the log has, or that are deleted:
+                // they are then an estimate.
                 match table.is_in_files() {
                     true => statistics,
                     false => statistics.to_inexact(),
@@ -115,7 +115,7 @@ fn column_statistics(column: &ColumnData, data_type: &DataType) -> ColumnStatist
     if let Some(distinct) = column.distinct_count() {
         statistics.distinct_count = Precision::Inexact(distinct as usize);
     }
-    // Damage to the synopses is CHECK DATABASE's to report; a plan does without them.
+    // CHECK DATABASE reports damaged synopses; a plan works without them.
     let synopses = column.synopses().unwrap_or_default();
     statistics.min_value = fold(synopses, data_type, End::Minimum);
     statistics.max_value = fold(synopses, data_type, End::Maximum);

@@ -134,7 +134,7 @@ impl EngineColumn {
 /// Returns plain values, such as rows that only the log has, in the engine's own type.
 pub fn engine_array(rows: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match rows.data_type() {
-        // A UUID: no other type becomes text.
+        // This is a UUID: no other type becomes text.
         DataType::FixedSizeBinary(_) if *data_type == DataType::Utf8View => Ok(Arc::new(uuid_text(rows))),
         _ => Ok(cast(rows, data_type)?),
     }

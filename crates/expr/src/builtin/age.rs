@@ -71,7 +71,7 @@ fn age(to: i64, from: i64) -> Result<IntervalMonthDayNano> {
         (days, time) = (days - 1, time + DAY_MICROSECONDS);
     }
     if days < 0 {
-        // The days of the month that the earlier one is in.
+        // This is the number of days of the earlier month.
         let month = parts(early)?.0;
         (months, days) = (months - 1, days + days_of(month));
     }
@@ -131,7 +131,7 @@ impl Unit {
     fn number(self, time: i64) -> Result<i64> {
         Ok(match self {
             Self::Microseconds(length) => time.div_euclid(length),
-            // As in DuckDB, they begin with the day of the week that 1970 began with.
+            // As in DuckDB, weeks begin with the day of the week on which 1970 began.
             Self::Weeks => time.div_euclid(7 * DAY_MICROSECONDS),
             Self::Months(months) => parts(time)?.0.div_euclid(months),
             Self::IsoYears => i64::from(at(time)?.iso_week().year()),

@@ -70,7 +70,7 @@ struct Chosen {
     signature: Signature,
 }
 
-// When the other is meant is known by the function.
+// The function decides when the other one is meant.
 equal_by!(Chosen: inner);
 
 impl Chosen {

@@ -191,7 +191,7 @@ fn write(values: &ArrayRef, field: &Field, row: usize, out: &mut String) -> Resu
                 DataType::Boolean => out.push_str(text),
                 of if of.is_numeric() && is_finite => out.push_str(text),
                 _ if is_json => out.push_str(text),
-                // As ISO 8601 has them.
+                // The format is ISO 8601.
                 DataType::Timestamp(..) => quote(&text.replacen(' ', "T", 1), out),
                 _ => quote(text, out),
             }

@@ -98,7 +98,7 @@ impl ScalarUDFImpl for Alike {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // map() takes a constant beside a column for the only row.
+        // map() reads a constant beside a column as the only row.
         if args.args.iter().any(|value| matches!(value, ColumnarValue::Array(_))) {
             for value in &mut args.args {
                 *value = ColumnarValue::Array(value.to_array(args.number_rows)?);

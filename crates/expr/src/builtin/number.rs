@@ -117,7 +117,7 @@ impl Pattern {
             self.places.iter().copied().take_while(|place| *place != Place::Point).filter(is_digit).collect();
         let places = before.len();
         let fits = whole.len() <= places;
-        // The first place that is shown.
+        // This is the first digit that is shown.
         let zero = before.iter().position(|place| *place == Place::Zero).unwrap_or(places);
         let least = if self.scale() == 0 { places.saturating_sub(1) } else { places };
         let first = (places - whole.len().min(places)).min(zero).min(least);
@@ -126,7 +126,7 @@ impl Pattern {
             let digit = whole.len().checked_sub(from_end).and_then(|at| whole[at..].chars().next());
             digit.unwrap_or('0')
         };
-        // Behind the point, the last place that is shown.
+        // This is the last digit behind the point that is shown.
         let needed = fraction.trim_end_matches('0').len();
         let behind =
             self.places.iter().skip_while(|place| **place != Place::Point).filter(|place| is_digit(place));

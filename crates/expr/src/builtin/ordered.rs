@@ -233,7 +233,7 @@ impl Accumulator for Values {
             What::Quantile => self.quantiles(),
             What::Mode => {
                 let (sorted, ranges) = self.sorted()?;
-                // Of those that are as frequent, the least.
+                // Of several most frequent values, the least is taken.
                 let longest = ranges.iter().rev().max_by_key(|range| range.len());
                 match longest {
                     Some(range) => ScalarValue::try_from_array(&sorted, range.start),

@@ -143,7 +143,7 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
         columns: Arc::new(Schema::empty()),
         projection: Vec::new(),
     });
-    // What is wrong with the file is for reading it to say.
+    // The reader reports what is wrong with the file.
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
     let rejects = Arc::new(Rejects::new(&lenient, ""));
     let files: Vec<PathBuf> = vec![path.to_path_buf()];
@@ -172,7 +172,7 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
             }
         }
     }
-    // What was left out is a quote that nothing closes.
+    // A rejected row means a quote that nothing closes.
     sample.is_misquoted |= rejects.has_any();
     Ok(sample)
 }
@@ -192,7 +192,7 @@ fn is_header(first: &[String], sample: &Sample, options: &ReadOptions, known_nam
         both &= *first;
         !rest.is_text() && both.is_text()
     });
-    // In a file of texts only, nothing tells; most files have a header.
+    // A file of only texts gives no hint; most files have a header.
     let texts_only = sample.first.iter().chain(&sample.rest).all(|guess| guess.is_text());
     names_a_column || (texts_only && known_names.is_empty() && first.iter().all(|name| !name.is_empty()))
 }

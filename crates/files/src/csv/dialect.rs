@@ -93,7 +93,7 @@ impl Dialect {
             if !opens {
                 continue;
             }
-            // Inside quotes, up to a quote that is not the first half of a doubled one.
+            // The text inside quotes ends at a quote that is not the first half of a doubled one.
             loop {
                 let Some(found) = find(quote, bytes, at) else { return Ends { is_open: true, ..ends } };
                 at = found + 1;

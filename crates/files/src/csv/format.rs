@@ -65,7 +65,7 @@ impl CsvFormat {
         });
         let mut builder = ReaderBuilder::new(Arc::new(Schema::new(carriers.collect::<Vec<_>>())))
             .with_delimiter(self.dialect.delimiter)
-            // A byte that no UTF-8 text has quotes nothing.
+            // A byte that occurs in no UTF-8 text quotes nothing.
             .with_quote(self.dialect.quote.unwrap_or(0xFF))
             .with_truncated_rows(self.dialect.is_padded)
             .with_batch_size(BATCH_ROWS)
@@ -76,7 +76,7 @@ impl CsvFormat {
         if let Some(comment) = self.dialect.comment {
             builder = builder.with_comment(comment);
         }
-        // An empty text is what Arrow takes for NULL without the cost of a pattern.
+        // Arrow reads an empty text as NULL without the cost of a pattern.
         if self.null_texts != [""] {
             let alternatives: Vec<String> =
                 self.null_texts.iter().map(|text| literal_pattern(text)).collect();
@@ -136,7 +136,7 @@ impl TextFormat for CsvFormat {
     }
 
     fn parse(&self, mut records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
-        // Arrow's parser goes on as if nothing were wrong, with whole records in one value.
+        // Arrow's parser would continue without an error, with whole records in one value.
         if self.dialect.is_misquoted(records) {
             return Err(ArrowError::CsvError(GOES_ON.into()));
         }
@@ -146,7 +146,7 @@ impl TextFormat for CsvFormat {
         loop {
             let used = decoder.decode(records)?;
             records = &records[used..];
-            // Nothing used: the batch is full, or everything is read.
+            // No bytes were used: the batch is full, or everything is read.
             if used == 0 {
                 match decoder.flush()? {
                     Some(batch) => batches.push(self.convert(&batch, &schema)?),
