@@ -55,9 +55,9 @@ pub struct Scope {
     pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
     /// The memory of the caller's tables that the running statement reads.
     pub held: Mutex<Vec<Held>>,
-    /// Views whose queries are being planned, each for the one before.
+    /// The number of nested views whose queries are being planned.
     pub views: AtomicUsize,
-    /// Those that the first of them has read, each as often as it has.
+    /// The number of views that the outermost of them has read, counting each time.
     pub views_read: AtomicUsize,
     /// The running statement is of a transaction that is to change nothing.
     pub read_only: AtomicBool,

@@ -944,11 +944,11 @@ impl StoredResult {
         Arc::new(Schema::new(fields))
     }
 
-    /// Called before some columns are handed out as they lie, for others to read: they are verified
-    /// now, or soon, as the database was opened. `proceed` is asked before each block that is.
+    /// Verifies columns before they are handed out unread: now, or soon, according to the
+    /// database's options. `proceed` is called before each block that is verified.
     ///
     /// # Errors
-    /// `Corrupt`, naming the column and the block; those of `proceed`.
+    /// `Corrupt` with the column and the block; the errors of `proceed`.
     pub fn hand_out(&self, columns: Range<usize>, mut proceed: impl FnMut() -> Result<()>) -> Result<()> {
         let rows = self.offset..self.offset + self.rows;
         self.columns[columns]

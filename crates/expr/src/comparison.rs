@@ -173,8 +173,8 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
     }
 }
 
-/// SIMILAR TO, whose pattern is that of LIKE with some of a regular expression's signs, and matches
-/// a whole text.
+/// Rewrites SIMILAR TO, whose pattern is that of LIKE with some signs of regular expressions, and
+/// matches the whole text.
 ///
 /// # Errors
 /// `Unsupported` for a pattern that is no constant.
@@ -242,9 +242,8 @@ fn regular_expression(pattern: &str, escape: char) -> String {
     regex
 }
 
-/// Floating-point numbers whose zeros must be the same, but are told from each other by their bits:
-/// what CASE and `nullif` compare, of which an aggregate takes each once, and by which a window is
-/// divided and ordered.
+/// Gives floating-point numbers one zero where their bits would tell the two zeros apart: in the
+/// comparisons of CASE and `nullif`, in aggregates of distinct values, and in the keys of windows.
 pub fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let compared: Vec<&mut Expr> = match &mut expression {
         Expr::Case(Case { expr: Some(compared), when_then_expr, .. }) => [compared]

@@ -254,7 +254,8 @@ struct Pushed {
 }
 
 impl Unnesting<'_> {
-    /// Outermost first: what a subquery within a subquery refers to is then a column around it.
+    /// Unnests a plan from the outside in: the columns that an inner subquery refers to are then
+    /// columns around it.
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         self.check()?;
         let plan = match plan {

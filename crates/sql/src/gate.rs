@@ -206,8 +206,8 @@ impl Level {
         self.betweens = 0;
     }
 
-    /// Another operand of AND or OR, or another clause. For whoever recurses this may still be
-    /// within what was before.
+    /// Begins another operand of AND or OR, or another clause. For code that recurses, it may still
+    /// be inside the earlier one.
     fn next_operand(&mut self) {
         self.most.or_more(self.height());
         self.inner =

@@ -22,7 +22,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// What a statement has, which tells whether a pass has anything to rewrite.
+/// The text of a statement, by which a pass is skipped that has nothing to rewrite.
 pub struct Text<'a> {
     sql: &'a str,
     tokens: &'a [Token],
@@ -36,7 +36,7 @@ impl Text<'_> {
     }
 }
 
-/// What the caller adds to the dialect.
+/// The caller's additions to the dialect.
 pub struct Extension {
     /// Changes the statement as it is written, before all passes.
     pub as_written: fn(&mut Statement),
@@ -51,7 +51,8 @@ impl Extension {
 
 /// Rewrites of a statement's syntax.
 struct Pass {
-    /// Whether the statement may have something to rewrite: most have nothing, and some are long.
+    /// Says whether the statement may have something to rewrite: most have nothing, and some are
+    /// long.
     concerns: fn(&Text) -> bool,
     run: fn(&Text, &Extension, &mut Statement) -> Result<()>,
 }

@@ -18,10 +18,10 @@ pub const VECTOR: &str = "hypostyle.postgres.vector";
 /// PostgreSQL 15.
 const RELATIONS: &str = include_str!("relations.txt");
 
-/// What values a column has: `b`oolean, `i`nteger, `f`loat, `t`ext, `z`: an instant, `I` and `T`:
-/// arrays, `V`: an array of integers that PostgreSQL writes as a vector. These are fewer than the
-/// types: all integers and numbers of objects are BIGINT here, and all texts and names of functions
-/// VARCHAR.
+/// The kind of a column's values: `b`oolean, `i`nteger, `f`loat, `t`ext, `z` for an instant, `I`
+/// and `T` for arrays, and `V` for an array of integers that PostgreSQL writes as a vector. There
+/// are fewer kinds than types: all integers and numbers of objects are BIGINT here, and all texts
+/// and names of functions VARCHAR.
 type Kind = u8;
 
 /// Returns the kind of the values of a type.

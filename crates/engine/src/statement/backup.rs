@@ -190,11 +190,11 @@ fn exported_view(statement: &str) -> Result<Option<CreateView>> {
     }
 }
 
-/// Whoever has the directory has not therefore the database: a definition, or the rows of a file
-/// beside it, is all that is run.
+/// Checks a statement of an exported directory. A user who can write to the directory may not run
+/// anything else: only definitions, and the rows of files beside them.
 ///
 /// # Errors
-/// `InvalidInput` with the beginning of what is something else.
+/// `InvalidInput` with the beginning of any other statement.
 fn check_exported(statement: &str) -> Result<()> {
     let tokens = Tokenizer::new(&GenericDialect {}, statement).tokenize().unwrap_or_default();
     let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
@@ -293,8 +293,8 @@ fn file_name_of(name: &str) -> String {
     safe
 }
 
-/// COPY with its file looked for in a directory. A table's name may have what looks like a file,
-/// but comes first.
+/// Returns a COPY whose file is looked up in a directory. A table's name may contain text that
+/// looks like a file, but it comes first.
 fn from_directory(statement: &str, directory: &Path) -> String {
     match statement.rsplit_once(" FROM '") {
         Some((start, rest)) if start.trim_start().starts_with("COPY ") => {

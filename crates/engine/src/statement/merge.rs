@@ -178,8 +178,8 @@ impl Session {
         Ok(changes)
     }
 
-    /// RETURNING gives the target's columns: of the rows that were inserted, updated, or, as they
-    /// were, deleted.
+    /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
+    /// the deleted rows as they were.
     pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
         let returning = match merge.output.take() {
             Some(OutputClause::Returning { select_items, .. }) => Some(Returning::of_target(select_items)),

@@ -76,7 +76,7 @@ use std::sync::atomic::Ordering;
 use values::ValuesInsert;
 use write::refuse;
 
-/// What the dialect of statements has besides SQL: the names of PostgreSQL's catalogs.
+/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
 const DIALECT: Extension =
     Extension { as_written: |_| {}, system_names: hypostyle_catalog::pg_catalog::rewrite };
 
@@ -391,8 +391,8 @@ impl Session {
         }
     }
 
-    /// EXPLAIN; of a statement that writes, that of the query which finds its rows. Nothing else
-    /// has a plan that may run.
+    /// Runs EXPLAIN. For a statement that writes, it explains the query that finds its rows. Other
+    /// statements have no plan that may run.
     fn explain(&self, mut explain: ExplainStatement, parameters: &Parameters) -> Result<Outcome> {
         let DfStatement::Statement(statement) = explain.statement.as_ref() else {
             return Err(Error::unsupported(

@@ -494,8 +494,8 @@ impl Visitor for Short {
     }
 }
 
-/// DataFusion would run what writes within EXPLAIN ANALYZE or a query, past transactions and what
-/// the session may do.
+/// Refuses statements that write within EXPLAIN ANALYZE or a query. DataFusion would run them past
+/// transactions and the rights of the session.
 fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
     let writes = |node: &LogicalPlan| {
         !std::ptr::eq(node, plan)

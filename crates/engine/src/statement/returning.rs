@@ -135,8 +135,8 @@ impl Joined {
 }
 
 impl Session {
-    /// RETURNING of a statement that reads other tables, each with a comma before it, beside its
-    /// target.
+    /// Runs the RETURNING of a statement that reads other tables beside its target. Each of them
+    /// has a comma before it.
     pub(super) fn returning(
         &self,
         target: &Target,

@@ -182,8 +182,8 @@ impl Assigned {
         given.project(&others).map_err(|error| from_datafusion(error.into()))
     }
 
-    /// Whole rows: the given values, and in the other columns those that are stored at the rows'
-    /// positions.
+    /// Returns whole rows: the given values, and in the other columns those that are stored at the
+    /// rows' positions.
     fn complete(
         &self,
         table: &TableData,
@@ -552,8 +552,8 @@ pub(super) fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
-/// SQL text of the value of a column: the given one, or the column's default. A generated column is
-/// computed later.
+/// Returns the SQL text of the value of a column: the given one, or the column's default. A
+/// generated column is computed later.
 pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> Result<String> {
     match value.filter(|value| !is_default(value)) {
         Some(value) => {
