@@ -1,4 +1,4 @@
-"""Whether two engines give the same answer: a quick time for a wrong one is worth nothing."""
+"""Compares the answers of two engines: a fast wrong answer is worth nothing."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import zip_longest
 from math import isclose
 from typing import Any
 
-# Sums of doubles, and the last digits of quotients, depend on the order of the rows; this is far
-# below what a lost row or fraction does.
+# Sums of doubles, and the last digits of quotients, depend on the order of the rows. This is far
+# below the effect of a lost row or fraction.
 RELATIVE_TOLERANCE = 1e-9
 
 Rows = Sequence[Sequence[Any]]
 
 
 def difference(ours: Rows, peers: Rows) -> str | None:
-    """The first row that differs, in words; `None` if there is none. Order counts."""
+    """Describe the first row that differs; `None` if there is none. Order counts."""
     for number, (our_row, peer_row) in enumerate(zip_longest(ours, peers, fillvalue=()), start=1):
         if len(our_row) != len(peer_row) or not all(map(_same, our_row, peer_row)):
             return f"row {number} is {tuple(our_row)}, not {tuple(peer_row)}"

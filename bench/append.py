@@ -1,7 +1,7 @@
-"""Appends lineitem from memory to a new, durable table: bytes on disk and fsynced when it returns.
+"""Appends lineitem from memory to a new, durable table: its bytes are synced when the call returns.
 
-Each run is a process of its own, so that the growth of its peak memory is the growth of this work;
-ours and DuckDB take turns, and the disk is quiet before each.
+Each run is a process of its own, so that the growth of its peak memory is that of this work. Ours
+and DuckDB take turns, and the disk is quiet before each.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import pyarrow as pa
 from dataset import directory, tpch
 from measure import Bar, Measurement, Report, arguments, timed
 
-# Rows per record batch of the source: what a Parquet reader gives, and enough for two threads.
+# The rows per record batch of the source: as from a Parquet reader, and enough for two threads.
 SOURCE_BATCH_ROWS = 131_072
 
 
 def source_table(path: Path) -> pa.Table:
-    """lineitem with the types a user's table has, in memory of this process and of nothing else."""
+    """Return lineitem with the types of a user's table, in the memory of this process."""
     with hypostyle.connect(path, read_only=True) as connection:
         stored = connection.table("lineitem").arrow()
     schema = pa.schema([(field.name, _natural_type(field.type)) for field in stored.schema])
@@ -44,7 +44,7 @@ def _natural_type(kind: pa.DataType) -> pa.DataType:
 
 
 def source_frame(table: pa.Table) -> Any:
-    """The same as a pandas frame as people have them: float64 for decimals, datetime64 for dates."""
+    """Return the same as a usual pandas frame: float64 for decimals, datetime64 for dates."""
     fields = []
     for field in table.schema:
         kind = pa.float64() if pa.types.is_decimal(field.type) else field.type
@@ -71,7 +71,7 @@ def rows_stored(engine: str, path: Path) -> int:
 
 
 def resident_bytes(field: str) -> int:
-    """`VmRSS`, resident now, or `VmHWM`, its peak."""
+    """Return `VmRSS`, the resident memory, or `VmHWM`, its peak."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field):
             return int(line.split()[1]) * 1024
@@ -79,7 +79,7 @@ def resident_bytes(field: str) -> int:
 
 
 def worker(engine: str, kind: str, source: Path, target: Path) -> None:
-    """One run in its own process; prints seconds and growth of peak memory as JSON."""
+    """Run once in a process of its own; print seconds and growth of peak memory as JSON."""
     with pa.OSFile(str(source)) as file:
         data: Any = pa.ipc.open_stream(file).read_all()
     rows = data.num_rows
@@ -105,7 +105,7 @@ def run_worker(engine: str, kind: str, source: Path) -> dict[str, float]:
 
 
 def write_source(options: Namespace) -> Path:
-    """The Arrow stream that every worker reads into its memory first."""
+    """Write the Arrow stream that every worker reads into its memory first."""
     dataset = tpch(options.sf, options.fresh)
     path = directory(options.sf) / "lineitem.arrows"
     if not path.exists():

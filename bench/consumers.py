@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 @dataclass(frozen=True)
 class Consumer:
-    """One way to take a result: by our method, by DuckDB's, and how to touch what either gives."""
+    """One way to take a result: by our method, by DuckDB's, and how to touch either."""
 
     name: str
     ours: str
@@ -107,7 +107,8 @@ def _touch_array(array: pa.Array) -> None:
         pc.sum(array.indices)
         _touch_array(array.dictionary)
     elif pa.types.is_string_view(kind):
-        # One view of 16 bytes per value, its length first; the views hold short strings too.
+        # There is one view of 16 bytes per value, its length first; the views hold short strings
+        # too.
         _words(array.buffers()[1]).sum()
         for heap in array.buffers()[2:]:
             _words(heap).sum()
@@ -125,7 +126,9 @@ def _touch_array(array: pa.Array) -> None:
 
 
 def _words(buffer: pa.Buffer | None) -> np.ndarray:
-    """The buffer as 64-bit words, without the up to seven bytes of an incomplete last one."""
+    """Return the buffer as 64-bit words, without the up to seven bytes of an incomplete last
+    one.
+    """
     if buffer is None:
         return np.empty(0, np.uint64)
     return np.frombuffer(buffer, np.uint64, count=buffer.size // 8)

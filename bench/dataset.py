@@ -1,7 +1,7 @@
 """TPC-H data for the benches and the demo, kept in the cache directory from run to run.
 
-Data is reused only when it was made completely, and ours only by the very build that made it:
-a directory gets its final name after its last byte is written.
+Data is reused only if it is complete, and ours only if the same build has written it: a directory
+gets its final name after its last byte is written.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUERIES = REPOSITORY / "crates" / "engine" / "src" / "tpch" / "queries"
 
 @dataclass(frozen=True)
 class Dataset:
-    """One scale factor of TPC-H, as each party keeps it."""
+    """One scale factor of TPC-H, in the form of each party."""
 
     hypostyle: Path
     duckdb: Path
@@ -36,12 +36,12 @@ def directory(scale_factor: float) -> Path:
 
 
 def queries() -> dict[str, str]:
-    """The 22 queries by name: `q01` … `q22`."""
+    """Return the 22 queries by name: `q01` … `q22`."""
     return {path.stem: path.read_text() for path in sorted(QUERIES.glob("q*.sql"))}
 
 
 def tpch(scale_factor: float, fresh: bool = False) -> Dataset:
-    """The data at this scale factor, made where it is missing or out of date."""
+    """Return the data at this scale factor; it is generated if it is missing or out of date."""
     place = directory(scale_factor)
     if fresh:
         shutil.rmtree(place, ignore_errors=True)
@@ -67,7 +67,7 @@ def tpch(scale_factor: float, fresh: bool = False) -> Dataset:
 
 
 def load_duckdb(path: Path, source: Any) -> None:
-    """A new DuckDB file with the tables of our connection `source`."""
+    """Create a DuckDB file with the tables of our connection `source`."""
     with duckdb.connect(path) as peer:
         for table in TABLES:
             peer.register("source", source.table(table).arrow())
@@ -77,13 +77,13 @@ def load_duckdb(path: Path, source: Any) -> None:
 
 
 def write_csv(path: Path, source: Path) -> None:
-    """lineitem of a DuckDB file as CSV without a header."""
+    """Write lineitem of a DuckDB file as CSV without a header."""
     with duckdb.connect(source, read_only=True) as peer:
         peer.execute(f"COPY lineitem TO '{path}' (FORMAT csv, HEADER false)")
 
 
 def _build() -> str:
-    """Names the build of Hypostyle that is installed."""
+    """Return the name of the installed build of Hypostyle."""
     with Path(_native.__file__).open("rb") as library:
         return hashlib.file_digest(library, "sha256").hexdigest()[:16]
 

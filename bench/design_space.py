@@ -1,7 +1,8 @@
-"""Measures the chapter's design space (Tables 3.3 to 3.9) from our own code, its figures beside ours.
+"""Measures the chapter's design space (Tables 3.3 to 3.9) with our own code, beside its figures.
 
-`hypostyle-bench design-space` sends lineitem by each alternative; this script prints what it measured.
-The chapter sent SF 10 on another machine: compare the shape of its columns with ours, not the seconds.
+`hypostyle-bench design-space` sends lineitem by each alternative; this script prints its results.
+The chapter sent SF 10 on another machine: compare the shape of its columns with ours, not the
+seconds.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the chapter: what it is about, what its columns say, and its figures for our lines."""
+    """A table of the chapter: its subject, its columns, and its figures for our lines."""
 
     title: str
     heading: str
     figures: dict[str, str]
 
 
-# What is timed: links, and for files what is done to them.
+# The timed operations: links, and for files what is done to them.
 WAYS = ("Local", "LAN", "WAN", "10 Mbit/s, a tenth", "compress", "decompress")
 
 TABLES = {
@@ -127,18 +128,18 @@ def measured(table: str, options: argparse.Namespace) -> list[Record]:
 
 
 def ways_of(records: list[Record]) -> list[str]:
-    """The columns of a table, in the chapter's order."""
+    """Return the columns of a table, in the chapter's order."""
     return [way for way in WAYS if way in records[0]["seconds"]]
 
 
 def bytes_of(record: Record) -> int:
-    """Of all rows."""
+    """Return the bytes of all rows."""
     sizes = record["bytes"]
     return sizes["file"] if "file" in sizes else sizes["Local"]
 
 
 def baseline(table: str, name: str) -> str:
-    """What an alternative's ratio of bytes refers to: the same without codec or compression."""
+    """Return the alternative for the ratio of bytes: the same one without codec or compression."""
     place, colon, alternative = name.rpartition(": ")
     if table == "3.4":
         return f"{place}: None"
@@ -149,7 +150,7 @@ def baseline(table: str, name: str) -> str:
 
 
 def print_table(number: str, records: list[Record]) -> None:
-    """One line for each alternative; a star at the fastest of each column."""
+    """Print one line for each alternative; a star marks the fastest of each column."""
     table = TABLES[number]
     by_name = {record["name"]: record for record in records}
     ways = ways_of(records)
@@ -176,7 +177,7 @@ def print_table(number: str, records: list[Record]) -> None:
 
 
 def keep(report: Report, number: str, records: list[Record]) -> None:
-    """Puts the samples on record; there is no bar and no peer, as all of it is our own code."""
+    """Record the samples; there is no bar and no peer, because all of it is our own code."""
     for record in records:
         what = f"{number} {record['name']}"
         for way, samples in record["seconds"].items():

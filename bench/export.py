@@ -22,19 +22,21 @@ NUMBERS = f"{INTEGERS}, l_quantity, l_extendedprice, l_discount, l_tax"
 ARROW_MAX_SECONDS = 0.010
 POLARS_MAX_SECONDS = 0.100
 PANDAS_MAX_SECONDS = 0.150
-# What the issue demands of each consumer of the whole table.
+# The bars of the issue for each consumer of the whole table.
 BARS = {
     "arrow()": Bar(at_most=ARROW_MAX_SECONDS, ratio_min=50),
     "df()": Bar(at_most=PANDAS_MAX_SECONDS, ratio_min=30),
     "df(dtypes='exact')": Bar(at_most=ARROW_MAX_SECONDS, ratio_min=50),
     "pl()": Bar(at_most=POLARS_MAX_SECONDS),
 }
-# What is converted for these costs time per row: Polars' own layout of strings, pandas' dates and numbers.
+# Conversions for these cost time per row: Polars' own layout of strings, pandas' dates and numbers.
 CONVERTED = ("pl()", "df()")
 
 
 def have_and_touch(take: Callable[..., Any], connection: Any, touch: Any) -> tuple[float, float]:
-    """Seconds to have all of lineitem, and seconds until every byte of it was read, too."""
+    """Return the seconds to have all of lineitem, and the seconds until every byte of it was
+    read.
+    """
     have, result = timed(take, connection, EVERYTHING)
     touched, _ = timed(touch, result)
     return have, have + touched
@@ -45,7 +47,7 @@ def every_array(arrays: Any) -> dict[str, Any]:
 
 
 def whole_table(report: Report, ours: Any, peer: Any, runs: int) -> dict[str, list[float]]:
-    """Measures all consumers; returns the samples of our time to have, by call."""
+    """Measure all consumers; return the samples of our time to have, by call."""
     have: dict[str, list[float]] = {}
     touched: list[Measurement] = []
     for consumer in CONSUMERS:
@@ -99,7 +101,7 @@ def against_netcat(report: Report, csv: Path, our_samples: list[float], runs: in
 def against_a_tenth(
     report: Report, small: Any, small_scale: float, have: dict[str, list[float]], runs: int
 ) -> None:
-    """Whether the time to have a result depends on how many rows it has."""
+    """Check that the time to have a result does not depend on its number of rows."""
     peer = f"SF {small_scale:g}"
     for consumer in CONSUMERS:
         samples = [timed(consumer.from_ours, small, EVERYTHING)[0] for _ in range(runs)]
@@ -109,7 +111,7 @@ def against_a_tenth(
 
 
 def warm(connections: Sequence[Any], take: Callable[..., Any], touch: Callable[..., Any]) -> None:
-    """Pages the files in, and imports what a first conversion imports."""
+    """Read the files into memory, and import everything that a first conversion imports."""
     for connection in connections:
         touch(take(connection, EVERYTHING))
 

@@ -1,4 +1,4 @@
-"""Measures engines side by side, holds them against bars, and keeps the record.
+"""Measures engines side by side, compares them with bars, and records the results.
 
 Every measurement is the median of several runs in one process or one alternating series, and every
 ratio is between numbers of the same run. A ratio is always peer / hypostyle: above 1 we are ahead.
@@ -28,13 +28,13 @@ RESULTS = REPOSITORY / "bench" / "results"
 
 
 def cache_directory() -> Path:
-    """The place for scratch data; scripts/env.sh names it."""
+    """Return the directory of scratch data; scripts/env.sh names it."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("HYPOSTYLE_CACHE") or home / "hypostyle")
 
 
 def options(description: str | None) -> argparse.ArgumentParser:
-    """The options that all benches have."""
+    """Return the options that all benches have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--sf", type=float, default=1.0, help="TPC-H scale factor (default 1)")
     parser.add_argument("--runs", type=int, default=5, help="runs per measurement; the median counts")
@@ -43,7 +43,7 @@ def options(description: str | None) -> argparse.ArgumentParser:
 
 
 def made(path: Path, make: Callable[[Path], None]) -> None:
-    """Makes a file or directory that only gets its name when it is whole."""
+    """Create a file or directory that only gets its name when it is complete."""
     if path.exists():
         return
     unfinished = path.with_name(f"unfinished-{path.name}")
@@ -55,7 +55,7 @@ def made(path: Path, make: Callable[[Path], None]) -> None:
 
 
 def measured_in_rust(*arguments: str | Path) -> Any:
-    """What a subcommand of `hypostyle-bench` wrote."""
+    """Return the output of a subcommand of `hypostyle-bench`."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory() / "target")
     with tempfile.NamedTemporaryFile(suffix=".json") as output:
         program = target / "release" / "hypostyle-bench"
@@ -68,7 +68,7 @@ def arguments(description: str | None) -> argparse.Namespace:
 
 
 def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
-    """Seconds that `work` took, and what it returned; earlier garbage is not on its bill."""
+    """Return the seconds of `work`, and its result; earlier garbage is collected before."""
     gc.collect()
     start = time.perf_counter()
     result = work(*inputs)
@@ -77,7 +77,7 @@ def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
 
 @dataclass(frozen=True)
 class Bar:
-    """What an issue demands: at most so much, at least so many times better than `peer`, or both."""
+    """The bar of an issue: at most a value, at least a ratio to `peer`, or both."""
 
     at_most: float | None = None
     ratio_min: float | None = None
@@ -164,7 +164,7 @@ class Report:
         )
 
     def note(self, text: str) -> None:
-        """A fact that no number carries, for the reader and for the record."""
+        """Record a fact that no number carries, for the reader and for the record."""
         self.notes.append(text)
         print(f"  {text}", flush=True)
 
@@ -192,7 +192,7 @@ class Report:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number with its unit, at three significant digits: `1.23 ms`, `45.6 MiB`."""
+    """Format a number with its unit, at three significant digits: `1.23 ms`, `45.6 MiB`."""
     if unit == "bytes":
         return f"{value / 2**20:.1f} MiB"
     for factor, name in ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")):
@@ -213,7 +213,7 @@ def _output_of(*command: str) -> str:
 
 
 def _commit() -> str:
-    """The commit that was measured; the results themselves do not make it dirty."""
+    """Return the measured commit; the results themselves do not make it dirty."""
     commit = _output_of("git", "rev-parse", "HEAD") or "none"
     changes = _output_of("git", "status", "--porcelain", "--", ".", ":!bench/results")
     return f"{commit} with uncommitted changes" if changes else commit

@@ -1,4 +1,4 @@
-"""The papers' baseline: the bytes of a CSV file from one netcat to another over loopback TCP."""
+"""The papers' baseline: a CSV file is sent from one netcat to another over loopback TCP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from pathlib import Path
 
 
 def transfer_seconds(file: Path) -> float:
-    """Time from the sender's start until the receiver, which writes to /dev/null, has seen the end."""
+    """Return the time from the sender's start until the receiver, which writes to /dev/null, has
+    the end.
+    """
     netcat = shutil.which("nc.openbsd") or shutil.which("nc")
     if netcat is None:
         raise SystemExit("no netcat; scripts/setup.sh installs netcat-openbsd")
@@ -37,7 +39,9 @@ def _free_port() -> int:
 
 
 def wait_until_listening(port: int, receiver: subprocess.Popen[bytes]) -> None:
-    """Looks into the kernel's table: a probing connection would be the only one netcat takes."""
+    """Look into the kernel's table: a probing connection would be the only one that netcat
+    takes.
+    """
     listening = f"0100007F:{port:04X} 00000000:0000 0A"
     while listening not in Path("/proc/net/tcp").read_text():
         if receiver.poll() is not None:

@@ -1,4 +1,6 @@
-"""Opens a stored TPC-H database: alone, with a first small query, and with a first whole-table export."""
+"""Opens a stored TPC-H database: alone, with a first small query, and with a first whole-table
+export.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from measure import Measurement, Report, arguments, timed
 
 
 def nothing(_: Any, __: str) -> None:
-    """Only opens."""
+    """Only open the database."""
 
 
 def count(connection: Any, _: str) -> None:

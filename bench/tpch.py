@@ -1,7 +1,7 @@
 """Runs the 22 TPC-H queries, hot, on Hypostyle, on DataFusion over in-memory Arrow, and on DuckDB.
 
 The first two run in one Rust process (`hypostyle-bench tpch`) with one build of DataFusion and as
-many threads; DuckDB runs from Python right after.
+many threads; DuckDB runs from Python directly after.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from answers import difference
 from dataset import Dataset, queries, tpch
 from measure import Bar, Measurement, Report, arguments, measured_in_rust, timed
 
-# Samples of one engine, by query.
+# The samples of one engine, by query.
 Samples = dict[str, list[float]]
 
 
 def run_duckdb(dataset: Dataset, runs: int, threads: int) -> tuple[Samples, dict[str, int]]:
-    """The samples, and how many rows each query gives."""
+    """Return the samples, and the number of rows of each query."""
     samples: Samples = {}
     rows: dict[str, int] = {}
     with duckdb.connect(dataset.duckdb, read_only=True, config={"threads": threads}) as connection:
@@ -36,7 +36,7 @@ def run_duckdb(dataset: Dataset, runs: int, threads: int) -> tuple[Samples, dict
 
 
 def wrong_answers(dataset: Dataset) -> dict[str, str]:
-    """The queries that we answer otherwise than DuckDB, and where."""
+    """Return the queries whose answers differ from DuckDB's, and the places."""
     wrong = {}
     with (
         hypostyle.connect(dataset.hypostyle, read_only=True) as ours,
@@ -50,7 +50,7 @@ def wrong_answers(dataset: Dataset) -> dict[str, str]:
 
 
 def total(samples: Samples, names: list[str]) -> list[float]:
-    """The sum over the queries, run by run."""
+    """Return the sum over the queries, run by run."""
     return [sum(runs) for runs in zip(*(samples[name] for name in names), strict=True)]
 
 

@@ -1,7 +1,8 @@
 """Small durable commits, changes of single rows, and readers beside a writer.
 
-All databases are on disk and wait for it: SQLite with WAL and synchronous=FULL, DuckDB as it comes, ours with
-synchronous=full. Statements are SQL text with parameters, through each party's own Python package.
+All databases are on disk and wait for it: SQLite with WAL and synchronous=FULL, DuckDB with its
+defaults, ours with synchronous=full. Statements are SQL text with parameters, through each party's
+own Python package.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ def insert_rows(connection: Any, first: int, count: int) -> None:
 
 
 def another(engine: str, connection: Any, path: Path) -> Any:
-    """A connection for another thread."""
+    """Open a connection for another thread."""
     if engine == "hypostyle":
         return connection.duplicate()
     return connection.cursor() if engine == "DuckDB" else open_sqlite(path)
 
 
 def single_commits(engine: str, scratch: Path) -> float:
-    """Seconds per commit of one writer."""
+    """Return the seconds per commit of one writer."""
     path = scratch / f"{engine}.one"
     connection = ENGINES[engine](path)
     connection.execute(CREATE)
@@ -82,7 +83,7 @@ def single_commits(engine: str, scratch: Path) -> float:
 
 
 def concurrent_commits(engine: str, scratch: Path) -> float:
-    """Seconds per commit when several writers commit at once."""
+    """Return the seconds per commit when several writers commit at once."""
     path = scratch / f"{engine}.many"
     connection = ENGINES[engine](path)
     connection.execute(CREATE)
@@ -121,7 +122,9 @@ def alternating(runs: int, work: Callable[[str, Path], float]) -> dict[str, list
 
 
 def copy_of(path: Path, target: Path) -> Path:
-    """Copies a database. Ours is checked whole: the first reads of an unknown copy check what they touch."""
+    """Copy a database. Ours is checked whole: the first reads of an unknown copy verify its
+    blocks.
+    """
     if path.is_dir():
         shutil.copytree(path, target, ignore=shutil.ignore_patterns("shared", "readers"))
         with hypostyle.connect(target) as connection:
@@ -132,10 +135,12 @@ def copy_of(path: Path, target: Path) -> Path:
 
 
 def per_key(connections: dict[str, Any], sql: str, keys: list[int]) -> dict[str, float]:
-    """Median seconds of a statement about one key, each a durable commit, in a loop as programs have them."""
+    """Return the median seconds of a durable statement about one key, in a loop as programs have
+    them.
+    """
     medians = {}
     for engine, connection in connections.items():
-        # Collecting garbage between them would leave nothing of either in the processor's caches.
+        # Collecting garbage between them would remove both from the processor's caches.
         gc.collect()
         gc.disable()
         seconds = []
@@ -149,7 +154,9 @@ def per_key(connections: dict[str, Any], sql: str, keys: list[int]) -> dict[str,
 
 
 def point_changes(report: Report, options: Namespace, scratch: Path) -> None:
-    """UPDATE and DELETE of one order's lines among all lines; then 1 % of all lines, and scans after that."""
+    """Measure UPDATE and DELETE of one order's lines among all lines; then of 1 % of all lines, and
+    scans after that.
+    """
     dataset = tpch(options.sf)
     paths = {
         "hypostyle": copy_of(dataset.hypostyle, scratch / "ours"),
@@ -181,7 +188,7 @@ def point_changes(report: Report, options: Namespace, scratch: Path) -> None:
     seconds = {engine: [timed(connection.execute, delete)[0]] for engine, connection in connections.items()}
     report.add(Measurement("DELETE of 1 %", seconds.pop("hypostyle"), seconds))
     after = scans()
-    # The scan before stands in the place of the peer: a ratio of 1 / 1.2 is what is allowed.
+    # The earlier scan takes the place of the peer: a ratio of 1 / 1.2 is allowed.
     allowed = Bar(ratio_min=1 / 1.2, peer="before")
     report.add(Measurement("scan, 1 % deleted", after, {"before": before}, allowed))
     counts = {e: c.execute("SELECT count(*) FROM lineitem").fetchone() for e, c in connections.items()}
@@ -196,7 +203,7 @@ def point_changes(report: Report, options: Namespace, scratch: Path) -> None:
 
 
 def opening(report: Report, options: Namespace) -> None:
-    """A database, and one of a tenth of its size: the time must not depend on it."""
+    """Open a database, and one of a tenth of its size: the time must not depend on the size."""
     databases = [tpch(scale_factor).hypostyle for scale_factor in (options.sf, options.sf / 10)]
     sizes = [sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) for path in databases]
 
@@ -213,7 +220,7 @@ def opening(report: Report, options: Namespace) -> None:
 
 
 def held_snapshot(report: Report, options: Namespace, scratch: Path) -> None:
-    """What a reader's open transaction costs a writer."""
+    """Measure the cost of a reader's open transaction for a writer."""
     samples: dict[bool, list[float]] = {False: [], True: []}
     for run in range(options.runs):
         for held in samples:
@@ -233,7 +240,7 @@ def held_snapshot(report: Report, options: Namespace, scratch: Path) -> None:
 
 
 def reader_process(path: Path, runs: int, core: int) -> None:
-    """Runs the TPC-H queries on one core, some times over; prints the seconds of each round."""
+    """Run the TPC-H queries on one core several times; print the seconds of each round."""
     import os
 
     os.sched_setaffinity(0, {core})
@@ -248,14 +255,16 @@ def reader_process(path: Path, runs: int, core: int) -> None:
 
 
 def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
-    """A reader's TPC-H, alone and while another process commits on the other core."""
+    """Measure a reader's TPC-H, alone and while another process commits on the other core."""
     import os
 
     path = copy_of(tpch(options.sf).hypostyle, scratch / "beside")
     command = [sys.executable, __file__, "reader", str(path), "3", "1"]
 
     def rounds(writer: Any | None = None, seconds: float = 0.0) -> tuple[list[float], int]:
-        """Seconds of each round, and the commits meanwhile: as many in all of them as they take `seconds`."""
+        """Return the seconds of each round, and the commits meanwhile, until they take
+        `seconds`.
+        """
         commits = 0
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             lines: list[str] = []
@@ -279,7 +288,7 @@ def beside_a_writer(report: Report, options: Namespace, scratch: Path) -> None:
         return [json.loads(line) for line in lines], commits
 
     alone, _ = rounds()
-    # What the machine itself makes of a busy neighbour: nothing is shared with it but caches and clocks.
+    # This is the effect of a busy neighbour: it shares only caches and clocks.
     spin = "import os\nos.sched_setaffinity(0, {0})\nwhile True: pass"
     with subprocess.Popen([sys.executable, "-c", spin]) as neighbour:
         beside_loop, _ = rounds()
@@ -306,7 +315,7 @@ def main(options: Namespace) -> None:
     many = alternating(options.runs, concurrent_commits)
     eight = many.pop("hypostyle")
     report.add(Measurement(f"the same, {WRITERS} writers", eight, many))
-    # One writer's time stands in the place of the peer. Threads of Python have to share its lock.
+    # One writer's time takes the place of the peer. Threads of Python have to share its lock.
     what = f"{WRITERS} writers, against one"
     report.add(Measurement(f"{what}, in Python", eight, {"one writer": ours}))
     with tempfile.TemporaryDirectory(dir=cache_directory()) as scratch:

@@ -1,8 +1,8 @@
 """Updates of different rows of one table with a primary key, by 64 clients of a server at once.
 
-pgbench speaks to both servers, ours by PostgreSQL's protocol. Each client updates its own row, prepared, and
-each update is a durable commit. Afterwards the table must have counted every one of them. Nobody touches
-another's row, so that no update may fail.
+pgbench connects to both servers, to ours by PostgreSQL's protocol. Each client updates its own row
+with a prepared statement, and each update is a durable commit. Afterwards the table must have
+counted every one of them. The clients update different rows, so that no update may fail.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DATABASES = {"hypostyle": "hypostyle", "PostgreSQL": "postgres"}
 
 
 def postgresql(name: str) -> str:
-    """One of PostgreSQL's programs."""
+    """Return the path of one of PostgreSQL's programs."""
     installed = sorted(Path("/usr/lib/postgresql").glob(f"*/bin/{name}"))
     found = shutil.which(name) or (str(installed[-1]) if installed else None)
     if found is None:
@@ -75,7 +75,7 @@ def psql(address: list[str], sql: str) -> str:
 
 
 def updates(party: str, rows: int, seconds: int) -> tuple[float, int]:
-    """Seconds for each update, and how many of them failed."""
+    """Return the seconds of each update, and how many of them failed."""
     with tempfile.TemporaryDirectory(dir=cache_directory()) as directory:
         scratch, port = Path(directory), free_port()
         script = scratch / "update.sql"

@@ -1,4 +1,6 @@
-"""A database within a program: tables from frames, transactions, and results that are mappings of columns."""
+"""A database in a program: tables from frames, transactions, and results that are mappings of
+columns.
+"""
 
 import tempfile
 from pathlib import Path
@@ -10,7 +12,7 @@ with tempfile.TemporaryDirectory() as directory:
     with hypostyle.connect(path) as con:
         con.append("sales", {"city": ["Rome", "Oslo", "Rome"], "amount": [12.5, 7.0, 30.0]}, create=True)
 
-        # All of a transaction happens, or nothing of it.
+        # A transaction takes effect as a whole or not at all.
         with con.transaction():
             con.execute("update sales set amount = amount * 2 where city = ?", ["Oslo"])
 
@@ -21,6 +23,6 @@ with tempfile.TemporaryDirectory() as directory:
         taxed = con.sql("select city, amount * tax as tax from sales join prices using (city) order by tax")
         print([round(tax, 2) for _, tax in taxed.fetchall()])
 
-    # What was committed is there, for this process and for any other.
+    # Committed data is there, for this process and for any other.
     with hypostyle.connect(path, read_only=True) as con:
         print(con.sql("select count(*) from sales").fetchall())

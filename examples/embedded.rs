@@ -21,7 +21,7 @@ pub fn main() -> Result<()> {
     let reader = Box::new(RecordBatchIterator::new([Ok(batch)], schema));
     connection.append("sales", reader, AppendOptions { create: true, ..AppendOptions::default() })?;
 
-    // All of a transaction happens, or nothing of it.
+    // A transaction takes effect as a whole or not at all.
     connection.execute("BEGIN")?;
     connection.execute("UPDATE sales SET amount = amount * 2 WHERE city = 'Oslo'")?;
     connection.execute("COMMIT")?;
@@ -35,7 +35,7 @@ pub fn main() -> Result<()> {
         .collect();
     assert_eq!(sums, [14.0, 42.5]);
 
-    // The whole of a stored table is its columns as they lie: nothing is computed, nothing is copied.
+    // A whole stored table is a mapping of its columns: nothing is computed or copied.
     let whole = connection.execute("SELECT * FROM sales")?;
     assert_eq!(whole.row_count()?, 3);
 

@@ -1,4 +1,4 @@
-"""One program serves its database, and another, here the same one, asks it over a socket."""
+"""One program serves its database, and another (here the same one) queries it over a socket."""
 
 import tempfile
 from pathlib import Path

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the ADBC driver and installs its manifest, which is how driver managers find it by its name: into the environment
-# that the tests run in, or with --user into the user's configuration.
+# Builds the ADBC driver and installs its manifest, by which driver managers find it by name: into
+# the environment of the tests, or with --user into the user's configuration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-# What cargo and pytest say, and the three words it is counted under.
+# The words of cargo and pytest, and the three words under which they are counted.
 OUTCOMES = {
     "passed": "passed",
     "failed": "failed",

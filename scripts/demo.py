@@ -29,7 +29,7 @@ from dataset import TABLES, load_duckdb, queries, write_csv
 from measure import cache_directory, quantity, timed
 
 LINEITEM = "SELECT * FROM lineitem"
-# What a scale factor of one takes in our files; only the progress bar relies on it.
+# The bytes of our files at a scale factor of one; only the progress bar uses it.
 BYTES_PER_SCALE_FACTOR = 0.98e9
 BAR_CELLS = 30
 EXPORT_RUNS = 3
@@ -41,7 +41,7 @@ def stored_bytes(directory: Path) -> int:
 
 @contextmanager
 def progress_bar(directory: Path, bytes_expected: float) -> Iterator[None]:
-    """Shows how much of the database is on disk, on a terminal."""
+    """Show how much of the database is on disk, on a terminal."""
     done = threading.Event()
     start = time.perf_counter()
 
@@ -79,7 +79,7 @@ def generate(path: Path, scale_factor: float) -> None:
 
 
 def run_queries(connection: Any) -> dict[str, Any]:
-    """Runs and times them; returns their answers."""
+    """Run and time the queries; return their answers."""
     answers = {}
     print("\n2. Run the 22 queries, each once", flush=True)
     total = 0.0
@@ -92,7 +92,7 @@ def run_queries(connection: Any) -> dict[str, Any]:
 
 
 def check_answers(answers: dict[str, Any], peer: Any) -> None:
-    """Compares with DuckDB's and says so; the demo fails when one differs."""
+    """Compare the answers with DuckDB's; the demo fails when one differs."""
     different = []
     for name, sql in queries().items():
         found = difference(answers[name], peer.sql(sql).fetchall())
@@ -104,7 +104,7 @@ def check_answers(answers: dict[str, Any], peer: Any) -> None:
 
 
 def export(take: Any, connection: Any, consumer: Consumer) -> tuple[float, float]:
-    """Medians of the seconds to have lineitem, and of those to read all of it afterwards."""
+    """Return the medians of the seconds to have lineitem, and to read all of it afterwards."""
     runs = []
     for _ in range(EXPORT_RUNS):
         have, result = timed(take, connection, LINEITEM)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks all dependencies against deny.toml with cargo-deny, which is compiled the first time: minutes. Advisories come
-# from a git repository; where it cannot be reached, that is said, and the rest is checked.
+# Checks all dependencies against deny.toml with cargo-deny, which is compiled the first time:
+# minutes. Advisories come from a git repository. If it cannot be reached, the script says so and
+# checks the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh

@@ -16,12 +16,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Of a bill of materials that has no other name.
+# The name in a bill of materials that has no other.
 NAMESPACE = uuid.UUID("3d8f4c3e-5b0c-4c57-9d0e-0d8c5a0b6f11")
 
 
 def read_metadata() -> dict:
-    """What cargo knows of all packages, those for other systems, too."""
+    """Return cargo's data about all packages, also those for other systems."""
     command = ["cargo", "metadata", "--locked", "--format-version", "1"]
     return json.loads(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
 
@@ -31,12 +31,12 @@ def read_toml(name: str) -> dict:
 
 
 def spdx(licence: str) -> str:
-    """A licence as SPDX writes it: older packages put a slash between alternatives."""
+    """Return a licence as SPDX writes it: older packages put a slash between alternatives."""
     return re.sub(r"\s*/\s*", " OR ", licence)
 
 
 def is_allowed(licence: str, allowed: set[str]) -> bool:
-    """Whether an SPDX expression can be fulfilled by licences that are allowed."""
+    """Say whether allowed licences fulfil an SPDX expression."""
     tokens = re.findall(r"[()]|[^\s()]+(?:\s+WITH\s+[^\s()]+)?", spdx(licence))
 
     def alternatives() -> bool:
@@ -67,7 +67,7 @@ def is_allowed(licence: str, allowed: set[str]) -> bool:
 
 
 def problems(packages: list[dict], policy: dict) -> list[str]:
-    """What deny.toml does not allow; a package without a source is one of the workspace's own."""
+    """Return what deny.toml does not allow; a package without a source is one of the workspace."""
     allowed = set(policy["licenses"]["allow"])
     registries = {f"registry+{registry}" for registry in policy["sources"]["allow-registry"]}
     found = []
@@ -98,7 +98,7 @@ def purl(package: dict) -> str:
 
 
 def bill_of_materials() -> dict:
-    """All packages of Cargo.lock with their licences, checksums and dependencies."""
+    """Return all packages of Cargo.lock with their licences, checksums and dependencies."""
     metadata, lock = read_metadata(), read_toml("Cargo.lock")
     checksums = {purl(package): package.get("checksum") for package in lock["package"]}
     packages = {package["id"]: package for package in metadata["packages"]}

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes what parses bytes, and a server with statements, each target for FUZZ_SECONDS (30). What is found stays
-# under fuzz/artifacts, and cargo-fuzz, or `python -m statements --replay`, runs it again. Needs a nightly compiler.
+# Fuzzes the code that parses bytes, and a server with statements, each target for FUZZ_SECONDS
+# (30). Findings stay under fuzz/artifacts; cargo-fuzz, or `python -m statements --replay`, runs
+# them again. Needs a nightly compiler.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh

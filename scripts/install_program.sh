@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make build` has built below PREFIX (~/.local), or takes it away again: the program,
-# its debug information beside it, man page, completions and the Python package. Compiles nothing.
+# Installs what `make build` has built below PREFIX (~/.local), or removes it: the program, its
+# debug information beside it, man page, completions and the Python package. Compiles nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -11,7 +11,8 @@ prefix=${PREFIX:-$HOME/.local}
 root=${DESTDIR:-}$prefix
 built=$CARGO_TARGET_DIR/release/hypostyle
 
-# Where a Python finds packages below the prefix; gdb and backtraces find debug information by its link.
+# Where a Python finds packages below the prefix. gdb and backtraces find debug information by its
+# link.
 packages() {
     "$python" - "$prefix" <<'END'
 import site
@@ -41,7 +42,7 @@ program() {
     install -D -m 644 -t "$root/bin/.debug" "$new/hypostyle.debug"
 }
 
-# A wheel is a zip file of what belongs into the directory; others can install it where they want it.
+# A wheel is a zip file with the content of the directory; others can install it where they want it.
 package() {
     local wheel=$1 place=${DESTDIR:-}$2
     rm -rf "$place"/hypostyle "$place"/hypostyle-*.dist-info "$root"/share/hypostyle

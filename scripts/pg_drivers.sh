@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# PostgreSQL's programs and the clients and tools that are made for it against a server, which is started for them: one file
-# a client in tests/drivers, each through its own client. Installs what is missing, and fetches the clients from their
-# registries; some minutes, most of them the first fetch. CLIENTS limits it to some: CLIENTS="pgx dbt" scripts/pg_drivers.sh.
-# Ends with a table; a client that could not be fetched is in it as such. Fails when a client has failed.
+# Runs PostgreSQL's programs, and clients and tools for PostgreSQL, against a server that is started
+# for them. tests/drivers has one file for each of them. Installs missing programs, and fetches the
+# clients from their registries; this takes some minutes, most of them the first time. CLIENTS
+# limits it to some clients: CLIENTS="pgx dbt" scripts/pg_drivers.sh. Ends with a table, which also
+# lists clients that could not be fetched. Fails if a client fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh
@@ -132,7 +133,7 @@ run_client() {
     fi
 }
 
-# The server says what it is and listens; each client has the database that the one before it has left.
+# The server prints that it listens. Each client gets the database that the one before it has left.
 : >"$work/table"
 for client in "${clients[@]}"; do
     read -ra words <<<"$client"

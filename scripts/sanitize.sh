@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs the tests of what has `unsafe` under AddressSanitizer, and what maps nothing under Miri; with `coverage` it
-# measures instead which lines the tests below DataFusion reach. What the machine has no tool for is skipped, and said.
+# Runs the tests of code with `unsafe` under AddressSanitizer, and of code that maps nothing under
+# Miri. With `coverage` it measures instead which lines the tests below DataFusion reach. It says
+# which checks it skips because a tool is missing.
 #   scripts/sanitize.sh [address|memcheck|miri|coverage]...     all but coverage when none is named
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -8,7 +9,8 @@ cd "$(dirname "$0")/.."
 
 host=$(rustc -vV | sed -n 's/^host: //p')
 below_datafusion=(types format io storage wire transport client)
-# Tests that start this binary as another process, or need a machine to themselves, say little here.
+# Tests that start this binary as another process, or need a machine to themselves, are of little
+# use here.
 long=(--skip a_killed_ --skip a_full_disk_ --skip a_refused_allocation_ --skip no_number_in_a_directory_)
 failed=()
 skipped=()
@@ -55,7 +57,7 @@ miri() {
         cargo +nightly miri test --locked $(packages types format wire) --lib
 }
 
-# Of llvm-tools of the compiler, or else of the system, which must be of the compiler's version.
+# From the compiler's llvm-tools, or else from the system, in the compiler's version.
 llvm_tool() {
     local name=$1 major tool
     major=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')

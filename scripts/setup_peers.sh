@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the peers of `make bench-protocol`: PostgreSQL, MariaDB, and Python environments with the clients of
-# these and with DuckDB's Quack. Does nothing, quickly, when all of it is there.
+# Installs the peers of `make bench-protocol`: PostgreSQL, MariaDB, and Python environments with the
+# clients of these and with DuckDB's Quack. Does nothing, quickly, when all of them are there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/env.sh

@@ -29,7 +29,7 @@ class Option:
 
 @dataclass
 class Command:
-    """A program or one of its commands, as its help has it."""
+    """A program or one of its commands, from its help."""
 
     about: str = ""
     usage: list[str] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Command:
 
 
 def parse(help_text: str) -> Command:
-    """Reads the help that clap writes."""
+    """Read the help that clap writes."""
     command = Command()
     lines = help_text.splitlines()
     command.about = lines[0]
@@ -90,7 +90,7 @@ def add_word(command: Command, section: str, line: str) -> None:
 
 
 def roff(text: str) -> str:
-    """Text as a line of a man page."""
+    """Return text as a line of a man page."""
     text = text.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{text}" if text.startswith((".", "'")) else text
 
@@ -123,7 +123,7 @@ def words(command: Command) -> list[str]:
 
 
 def valued(command: Command, files: bool) -> list[str]:
-    """The options that take a value: one that is a file, or any other."""
+    """Return the options that take a value: those whose value is a file, or all others."""
     with_value = [option for option in command.options if option.value]
     chosen = [option for option in with_value if (option.value in FILES) == files]
     return [name for option in chosen for name in (option.short, option.long) if name]
@@ -222,7 +222,7 @@ def fish_quoted(text: str) -> str:
 
 
 def files(program: Command, commands: dict[str, Command], version: str) -> dict[str, str]:
-    """Each file's place below a prefix, and what is in it."""
+    """Return each file's path below a prefix, and its content."""
     return {
         f"share/man/man1/{NAME}.1": manual(program, commands, version),
         f"share/bash-completion/completions/{NAME}": bash(program, commands),

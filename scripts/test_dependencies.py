@@ -1,4 +1,4 @@
-"""The bill of materials is complete, and what deny.toml does not allow is found."""
+"""The bill of materials is complete, and packages that deny.toml does not allow are found."""
 
 import dependencies
 import pytest
@@ -30,7 +30,7 @@ def test_the_dependencies_of_the_bill_are_those_of_the_lock_file(bill):
     for package in dependencies.read_toml("Cargo.lock")["package"]:
         wanted = {dependency.split()[0] for dependency in package.get("dependencies", [])}
         listed = {needed.split("/")[1].split("@")[0] for needed in entries[dependencies.purl(package)]}
-        # Cargo leaves out what only an optional feature that is off would need.
+        # Cargo leaves out packages that only a disabled optional feature would need.
         assert listed <= wanted
 
 

@@ -1,5 +1,5 @@
-"""Measures the client protocol: ours and the peers, through the chapter's networks, against the issue's
-bars.
+"""Measures the client protocol: ours and the peers, through the chapter's networks, against the
+issue's bars.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ PARTS = {
 
 
 def several(known: dict[str, object]) -> object:
-    """A type of option: some of these names, separated by commas."""
+    """Return a type of option: some of these names, separated by commas."""
 
     def parse(text: str) -> list[str]:
         names = text.split(",")
@@ -78,7 +78,7 @@ def command_line() -> ArgumentParser:
 
 @contextlib.contextmanager
 def started(kinds: list[type[Peer]], data: Data, scratch: Path, report: Report) -> Iterator[list[Peer]]:
-    """Those of the peers that run on this machine; the report says why the others do not."""
+    """Start the peers that run on this machine; the report says why the others do not."""
     with contextlib.ExitStack() as stack:
         peers = []
         for kind in kinds:

@@ -25,7 +25,7 @@ SEED = 2013
 
 REPLICATES = 80
 FLAGS = 75
-# Answers by who gives them: columns, and the values that each may take.
+# Groups of answers: columns, and the values that each may take.
 EVERYONE = (8, (2, 2, 2, 3, 4, 5, 9, 12, 15, 2))
 ADULTS = (28, (2, 2, 6, 9, 24, 3, 2, 4, 200, 10))
 WORKERS = (31, (9, 12, 100, 300, 5, 52, 2, 7, 265, 500))
@@ -37,7 +37,7 @@ Values = tuple[np.ndarray, np.ndarray | None]
 
 
 def acs(scale: float) -> pa.Table:
-    """The table at this scale; the same bytes every time."""
+    """Return the table at this scale; the same bytes every time."""
     random = np.random.default_rng(SEED)
     rows = max(1, round(ROWS_PER_SCALE * scale))
     return pa.table(dict(_columns(random, rows)))
@@ -93,7 +93,7 @@ def _columns(random: np.random.Generator, rows: int) -> Iterator[tuple[str, pa.A
 
 
 def _households(random: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each person the number of the household, and of the person in it."""
+    """Return for each person the number of the household, and of the person in it."""
     sizes = random.choice([1, 2, 3, 4, 5, 6], rows, p=[0.28, 0.34, 0.15, 0.13, 0.06, 0.04])
     household = np.repeat(np.arange(rows), sizes)[:rows]
     first = np.concatenate([[0], np.cumsum(sizes)])[household]
@@ -101,13 +101,13 @@ def _households(random: np.random.Generator, rows: int) -> tuple[np.ndarray, np.
 
 
 def _skewed(random: np.random.Generator, rows: int, domain: int) -> np.ndarray:
-    """Codes below `domain`; the first ones are common."""
+    """Return codes below `domain`; the first ones are common."""
     return (domain * random.random(rows) ** 2.5).astype(np.int32)
 
 
 def _income(random: np.random.Generator, rows: int, share: float) -> np.ndarray:
-    """Amounts of those who have such an income, else 0; to 10 below 1,000, to 100 below 50,000, else to
-    1,000.
+    """Return amounts of those who have such an income, else 0; rounded to 10 below 1,000, to 100
+    below 50,000, else to 1,000.
     """
     amount = random.lognormal(9.8, 1.1, rows)
     unit = np.select([amount < 1_000, amount < 50_000], [10, 100], 1_000)

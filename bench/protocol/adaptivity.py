@@ -1,6 +1,4 @@
-"""Whether the codec that ours chooses while it sends is as good as the best one that could have been
-forced.
-"""
+"""Compares the codec that ours chooses while it sends with each codec that can be forced."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from protocol.processes import PeerError
 ADAPTIVE = "auto"
 FORCED = ("none", "light", "lz4", "zstd")
 RATIO_MIN = 0.91  # no more than 10 % slower
-# Where a transfer is short, more of them are needed to tell 10 %.
+# A short transfer needs more runs to show a difference of 10 %.
 RUNS_MORE = 4
 
 

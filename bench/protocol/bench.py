@@ -1,4 +1,6 @@
-"""What the cases share: the data, the parties that run, the report, and how a transfer is checked."""
+"""Common parts of the cases: the data, the parties that run, the report, and the check of a
+transfer.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +27,15 @@ class Bench:
     report: Report
     ours: Hypostyle
     peers: list[Peer]
-    # What has come wrong from whom: a measurement of it passes no bar.
+    # Wrong results, by party: a measurement of them passes no bar.
     wrong: set[str] = field(default_factory=set)
 
     def peer(self, kind: type[Peer]) -> Peer | None:
-        """The peer of this kind, if it runs."""
+        """Return the peer of this kind, if it runs."""
         return next((peer for peer in self.peers if isinstance(peer, kind)), None)
 
     def check(self, who: str, table: Table, transfer: Transfer, rows: int | None = None) -> None:
-        """Holds the number of rows that came against what the table has."""
+        """Compare the number of received rows with that of the table."""
         expected = table.rows if rows is None else rows
         if transfer.rows is not None and transfer.rows != expected:
             self.wrong.add(f"{who}, {table.name}")
@@ -44,7 +46,7 @@ class Bench:
 
 
 def progress(text: str) -> None:
-    """Tells on standard error what runs now."""
+    """Print on standard error what runs now."""
     print(f"  … {text}", file=sys.stderr, flush=True)
 
 
@@ -56,12 +58,13 @@ def in_turns(
     failed: Callable[[str, PeerError], None],
     warm_up: bool = False,
 ) -> dict[str, list[Transfer]]:
-    """Runs all parties in turns and returns the counted transfers of each.
+    """Run all parties in turns and return the counted transfers of each.
 
-    Every turn has another order: what a machine does between two transfers would else always befall the same
-    party. With `warm_up` a transfer directly before each counted one is not counted, since machines take back
-    memory, and drop files from it, that was not touched for a while. One whose transfer takes longer than
-    `patience` seconds is counted as it is and not run again: such a time says enough.
+    Every turn has another order. Otherwise the machine's work between two transfers would always
+    affect the same party. With `warm_up` there is a transfer directly before each counted one that
+    is not counted, because machines take back memory, and drop files from it, that was not touched
+    for a while. A transfer that takes longer than `patience` seconds is counted and not run again:
+    such a time says enough.
     """
     transfers: dict[str, list[Transfer]] = {name: [] for name, _ in parties}
     over: set[str] = set()

@@ -1,8 +1,10 @@
-"""Many clients at once, of whom some stop reading: results are right, and the server's memory is bounded.
+"""Many clients at once, some of which stop reading: results are right, and the server's memory is
+bounded.
 
-Everybody comes over TCP, so that all get chunks, and takes the same table. A quarter of the clients takes
-one batch and then nothing until the others are done: half of those do not ask their connection for more,
-the others are stopped as processes. Then they go on, and have to get all of the rest.
+All clients come over TCP, so that they get chunks, and take the same table. A quarter of the
+clients take one batch and then nothing until the others are done: half of those do not ask their
+connection for more, the others are stopped as processes. Then they continue, and must get all of
+the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from protocol.processes import Client
 ACTIVE_PROCESSES, ACTIVE_CLIENTS = 4, 12
 STALLED_PROCESSES, STALLED_CLIENTS = 2, 8
 CLIENTS = ACTIVE_PROCESSES * ACTIVE_CLIENTS + STALLED_PROCESSES * STALLED_CLIENTS
-# What our client grants, and one frame more (protocol.md §6).
+# The credit that our client grants, plus one frame (protocol.md §6).
 WINDOW_BYTES = 32 << 20
 FRAME_BYTES = 1 << 20
 SAMPLE_SECONDS = 0.02
@@ -79,8 +81,8 @@ def stopped(client: Client) -> Iterator[None]:
 
 @contextlib.contextmanager
 def peak(status: Path) -> Iterator[list[float]]:
-    """Into the list, after the block: by how many bytes the process grew at most; mapped files do not
-    count.
+    """Append to the list, after the block, the bytes by which the process grew at most; mapped
+    files do not count.
     """
     before, growth, done = own_bytes(status), [0.0], threading.Event()
 
@@ -98,6 +100,6 @@ def peak(status: Path) -> Iterator[list[float]]:
 
 
 def own_bytes(status: Path) -> float:
-    """Memory that the process holds itself: anonymous pages and shared memory."""
+    """Return the memory of the process itself: anonymous pages and shared memory."""
     fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
     return sum(int(fields[name].split()[0]) * 1024.0 for name in ("RssAnon", "RssShmem"))

@@ -1,7 +1,7 @@
-"""The data sets of the bench, each as an Arrow file and a CSV file that every party loads from.
+"""The data sets of the bench, each as an Arrow file and a CSV file that every party loads.
 
-They have the types that any Arrow program would give them: decimals of 128 bits, strings, 32-bit dates.
-What a party makes of them inside is its own choice.
+They have the types that any Arrow program would use: decimals of 128 bits, strings, 32-bit dates.
+Each party chooses its own internal form.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Table:
     schema: pa.Schema
 
     def read(self) -> pa.Table:
-        """All of it, as a mapping of the file."""
+        """Return all rows, as a mapping of the file."""
         return pa.ipc.open_file(pa.memory_map(str(self.arrow))).read_all()
 
 
@@ -50,14 +50,14 @@ class Data:
     tables: dict[str, Table]
 
     def database(self, name: str, make: Callable[[Path], None]) -> Path:
-        """A party's own database, made unless it is there; the name tells the party's version."""
+        """Return a party's own database, created if missing; the name has the party's version."""
         path = self.directory / name
         made(path, make)
         return path
 
 
 def data(options: Namespace) -> Data:
-    """The data at `options.sf`, made where it is missing."""
+    """Return the data at `options.sf`, created if missing."""
     generators = b"".join((Path(__file__).parent / name).read_bytes() for name in ("acs.py", "ontime.py"))
     version = hashlib.sha256(generators).hexdigest()[:8]
     place, name = cache_directory() / "data", f"protocol-sf{options.sf:g}-"

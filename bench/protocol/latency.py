@@ -1,4 +1,4 @@
-"""The smallest query there is, beside psycopg and PostgreSQL on the same path."""
+"""The smallest possible query, beside psycopg and PostgreSQL on the same path."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from protocol.networks import Path
 from protocol.peers.postgresql import PostgreSQL
 
 REPETITIONS = 1000
-# A scheduler keeps the two ends of a connection on one core or on two: each run has connections of its own.
+# A scheduler keeps the two ends of a connection on one core or on two: each run has new
+# connections.
 RUNS_MORE = 8
 PEER = "psycopg"
 RATIO_MIN = 0.83  # at most 1.2 times its time

@@ -31,7 +31,7 @@ def local(bench: Bench) -> None:
 
 
 def _equals_the_source(bench: Bench, table: Table) -> None:
-    """Compares every value that comes over TCP and over the Unix socket with the file it was loaded from."""
+    """Compare every value that comes over TCP and over the Unix socket with its source file."""
     progress(f"comparing {table.label} with its source")
     for path in (Path(bench.ours.port), None):
         transfer = bench.ours.take(bench.ours.address(path), everything(table), equals=table.arrow)
@@ -42,7 +42,7 @@ def _equals_the_source(bench: Bench, table: Table) -> None:
 
 
 def _stored(bench: Bench, table: Table) -> list[Transfer]:
-    """A stored table on the Unix socket, beside netcat's CSV over loopback."""
+    """Measure a stored table on the Unix socket, beside netcat's CSV over loopback."""
 
     def ours() -> Transfer:
         transfer = bench.ours.take(bench.ours.address(None), everything(table), touch=True)
@@ -84,7 +84,7 @@ def _report_growth(bench: Bench, large: list[Transfer], small: list[Transfer]) -
 
 
 def _half(bench: Bench, place: str, path: Path | None) -> None:
-    """About half of lineitem, computed for each request: by our WHERE, in Flight's server by
+    """Measure half of lineitem, computed for each request: by our WHERE, in Flight's server by
     pyarrow.compute.
     """
     table = bench.data.tables[LINEITEM]

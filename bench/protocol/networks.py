@@ -1,7 +1,7 @@
 """The networks of the chapter: Local, LAN and WAN.
 
-The chapter's 0.3 ms and 25 ms are taken as round trips, as ping tells them. LAN and WAN are the relay of
-`hypostyle-bench relay`, which says what it does and leaves out; everybody goes through it.
+The chapter's 0.3 ms and 25 ms are taken as round trips, as ping reports them. LAN and WAN are the
+relay of `hypostyle-bench relay`, which documents what it simulates; all parties go through it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROBE_SECONDS = 1.0
 
 @dataclass
 class Path:
-    """Where clients connect, and how many bytes the relay has carried to them."""
+    """The address for clients, and the bytes that the relay has carried to them."""
 
     port: int
     carried: int = 0
@@ -40,7 +40,9 @@ class Network:
 
     @contextlib.contextmanager
     def path(self, port: int) -> Iterator[Path]:
-        """A way through this network to a server of this machine; when it ends, so do its connections."""
+        """Open a way through this network to a server of this machine; its connections end with
+        it.
+        """
         if self.rate is None:
             yield Path(port)
             return
@@ -78,7 +80,7 @@ def _count(lines: Iterator[str], path: Path) -> None:
 
 
 def check(network: Network, tolerance: float) -> str:
-    """Measures the network by means of its own; refuses to go on when it is not what it says."""
+    """Measure the network by other means; fail if it is not what it should be."""
     rate, round_trip = measure_rate(network), measure_round_trip(network)
     found = f"{network.name}: {rate / 1e6:.1f} Mbit/s, {round_trip * 1e3:.3f} ms round trip"
     assert network.rate is not None
@@ -106,7 +108,7 @@ def measure_round_trip(network: Network) -> float:
 
 
 def measure_rate(network: Network) -> float:
-    """Bits per second, without the time of the connection."""
+    """Return bits per second, without the time of the connection."""
     assert network.rate is not None
     content = bytes(int(network.rate / 8 * PROBE_SECONDS))
 
@@ -135,7 +137,7 @@ def _echo(connection: socket.socket) -> None:
 
 @contextlib.contextmanager
 def _server(serve: Callable[[socket.socket], None]) -> Iterator[int]:
-    """Serves one connection."""
+    """Serve one connection."""
 
     def run() -> None:
         with contextlib.suppress(OSError), listener.accept()[0] as connection:

@@ -33,7 +33,7 @@ MINUTES = pa.decimal128(8, 2)
 
 @dataclass
 class Flights:
-    """The schedule and what became of it, one element for each row."""
+    """The schedule and the actual flights, with one element for each row."""
 
     random: np.random.Generator
     month: np.ndarray
@@ -56,7 +56,7 @@ class Flights:
 
 
 def ontime(scale: float) -> pa.Table:
-    """The table at this scale; the same bytes every time."""
+    """Return the table at this scale; the same bytes every time."""
     flights = _flights(np.random.default_rng(SEED), max(1, round(ROWS_PER_SCALE * scale)))
     return pa.table(dict(_columns(flights)))
 
@@ -197,7 +197,7 @@ def _diversions(flights: Flights) -> Iterator[tuple[str, pa.Array]]:
     for name in ("divreacheddest", "divactualelapsedtime", "divarrdelay", "divdistance"):
         yield name, _decimals(random.integers(0, 400, rows), flights.diverted)
     for number in range(1, 6):
-        # A flight lands elsewhere once, rarely twice, and hardly ever more often.
+        # A flight is diverted once, rarely twice, and hardly ever more often.
         landed = flights.diverted & (random.random(rows) < 0.04 ** (number - 1)) if number < 4 else nobody
         airport = random.integers(0, AIRPORTS, rows)
         clock = random.integers(0, 1440, rows)
@@ -245,5 +245,5 @@ def _decimals(values: np.ndarray, present: np.ndarray | None = None) -> pa.Array
 
 
 def _letters(number: int) -> str:
-    """Three capitals."""
+    """Return three capitals."""
     return "".join(chr(ord("A") + number // 26**place % 26) for place in (2, 1, 0))

@@ -1,7 +1,7 @@
-"""The processes of the bench: servers, the relay, and the clients that are measured.
+"""The processes of the bench: servers, the relay, and the measured clients.
 
-All of them end when the bench does, by whatever way: each is in a session of its own, so that an interrupt
-reaches only the bench, which then stops them in turn.
+All of them end when the bench does, in any case: each is in a session of its own, so that an
+interrupt reaches only the bench, which then stops them in turn.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def free_port() -> int:
 
 
 def program(name: str) -> Path:
-    """A program that `make build` has built."""
+    """Return a program that `make build` has built."""
     target = Path(os.environ.get("CARGO_TARGET_DIR") or cache_directory() / "target")
     return target / "release" / name
 
 
 def environment(name: str) -> Path:
-    """The interpreter of one of the environments that scripts/setup_peers.sh makes."""
+    """Return the interpreter of an environment that scripts/setup_peers.sh creates."""
     python = cache_directory() / name / "bin" / "python"
     if not python.exists():
         raise PeerError(f"{python} is missing; run scripts/setup_peers.sh")
@@ -53,12 +53,12 @@ def environment(name: str) -> Path:
 
 
 def unprivileged() -> list[str]:
-    """What to begin a command with that refuses to run as root: it sees another user, with root's files."""
+    """Return the beginning of a command that refuses to run as root: it runs as another user."""
     return [] if os.geteuid() else ["unshare", "--user", "--map-user=1000", "--map-group=1000", "--"]
 
 
 def run(command: Sequence[str | Path], **options: Any) -> str:
-    """The output of a command that has to succeed."""
+    """Return the output of a command, which must succeed."""
     words = [str(word) for word in command]
     options.setdefault("stdout", subprocess.PIPE)
     done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False, **options)
@@ -71,7 +71,7 @@ def run(command: Sequence[str | Path], **options: Any) -> str:
 def running(
     command: Sequence[str | Path], stop: signal.Signals = signal.SIGTERM, **options: Any
 ) -> Iterator[subprocess.Popen[Any]]:
-    """A process that has ended when the block does."""
+    """Start a process that ends with the block."""
     process = subprocess.Popen([str(word) for word in command], start_new_session=True, **options)
     try:
         yield process
@@ -94,7 +94,7 @@ def end(process: subprocess.Popen[Any], stop: signal.Signals = signal.SIGTERM) -
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[Any], log: Path) -> None:
-    """Waits until a server answers; tells what it logged when it does not."""
+    """Wait until a server answers; raise its log if it does not."""
     deadline = time.monotonic() + START_SECONDS
     while not ready():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -110,9 +110,11 @@ def accepts(port: int) -> bool:
 
 
 class Client:
-    """A client process: one of the scripts in `clients/`, which answers requests until it is closed.
+    """A client process: one of the scripts in `clients/`, which answers requests until it is
+    closed.
 
-    It lives as long as its party, as a user's own program would: what an interpreter imports is not measured.
+    It lives as long as its party, as a user's own program would: the time of imports is not
+    measured.
     """
 
     def __init__(self, script: str, python: Path | None = None) -> None:
@@ -139,7 +141,7 @@ class Client:
         return self._answer()
 
     def send(self, **request: Any) -> None:
-        """Asks without waiting; `receive` takes the answer."""
+        """Send a request without waiting; `receive` takes the answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()

@@ -1,4 +1,6 @@
-"""What several streams bring where a network limits each connection, and what they cost where it does not."""
+"""The gain of several streams in a network that limits each connection, and their cost in
+others.
+"""
 
 from __future__ import annotations
 

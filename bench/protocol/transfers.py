@@ -1,4 +1,4 @@
-"""All of each data set from every party, through one network."""
+"""Transfers of each data set from every party, through one network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from protocol.peers.peer import Transfer, Way
 
 OURS = "hypostyle"
 NETCAT = "netcat"
-# How many times netcat's time ours may take at least; everybody else has to be slower than us.
+# The largest ratio of our time to netcat's; every other peer has to be slower than us.
 NETCAT_RATIO = {LAN.name: 5.0, WAN.name: 6.0}
 FLIGHT_RATIO_LOCAL = 1.5
 COUNT_SECONDS = 0.5
@@ -85,7 +85,7 @@ def _bar(network: Network, table: Table, name: str) -> Bar | None:
 
 
 def _carried_since(path: Path, before: int) -> int:
-    """Bytes to the client since then; the relay tells when connections have ended."""
+    """Return the bytes to the client since then; the relay reports when connections have ended."""
     deadline = time.monotonic() + COUNT_SECONDS
     while path.carried == before and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -1,7 +1,8 @@
-//! `hypostyle-bench commits`: durable commits of one row each, by one thread and by several at once.
+//! `hypostyle-bench commits` measures durable commits of one row each, by one thread and by several
+//! at once.
 //!
-//! The Python script measures the same through its own package, where the threads share one interpreter lock; here
-//! nothing is shared but the database.
+//! The Python script measures the same through its own package, where the threads share one
+//! interpreter lock. Here they share only the database.
 
 use std::error::Error;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Apache DataFusion over in-memory Arrow: the same tables and the same build of DataFusion as ours,
-//! planned and run by DataFusion alone.
+//! Apache DataFusion over in-memory Arrow: the same tables and the same build of DataFusion as
+//! ours, planned and run by DataFusion alone.
 
 use std::sync::Arc;
 
@@ -11,15 +11,16 @@ use datafusion::error::Result;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use tokio::runtime::Runtime;
 
-/// Rows per batch: DataFusion's own default, which its operators are tuned for.
+/// The rows of a batch: DataFusion's own default, for which its operators are tuned.
 const BATCH_ROWS: usize = 8192;
 
 /// The column types that DataFusion is given.
 #[derive(Clone, Copy)]
 pub enum ColumnTypes {
-    /// What DataFusion itself reads from Parquet: strings as `Utf8View`, decimals as `Decimal128`.
+    /// The types that DataFusion itself reads from Parquet: strings as `Utf8View`, decimals as
+    /// `Decimal128`.
     Natural,
-    /// What Hypostyle stores: dictionaries, `LargeUtf8`, the narrowest decimals.
+    /// The types that Hypostyle stores: dictionaries, `LargeUtf8`, the narrowest decimals.
     Stored,
 }
 
@@ -39,7 +40,7 @@ impl DataFusionPeer {
         Ok(Self { context: SessionContext::new_with_config(config), runtime, threads, types })
     }
 
-    /// Loads one table, dealt out to as many partitions as there are threads.
+    /// Loads one table, distributed over as many partitions as there are threads.
     pub fn load(&self, name: &str, schema: &Schema, batches: &[RecordBatch]) -> Result<()> {
         let schema = self.schema(schema);
         let batches = batches

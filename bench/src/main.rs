@@ -1,8 +1,8 @@
-//! The half of `make bench` that is measured from Rust: peers that are libraries of the same process. And the
-//! link that `make bench-protocol` measures through.
+//! The half of `make bench` that is measured from Rust: peers that are libraries of the same
+//! process. It also has the link for `make bench-protocol`.
 //!
-//! Timings are printed nowhere here: a subcommand that measures writes its samples as JSON, and the Python script
-//! of the same name in `bench/` reports them beside the other peers.
+//! Timings are not printed here. A subcommand that measures writes its samples as JSON, and the
+//! Python script of the same name in `bench/` reports them beside the other peers.
 
 #![forbid(unsafe_code)]
 

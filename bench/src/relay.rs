@@ -1,27 +1,29 @@
-//! `hypostyle-bench relay`: a link of a given rate and round trip, on one machine and without privileges.
+//! `hypostyle-bench relay` is a link of a given rate and round trip, on one machine and without
+//! privileges.
 //!
-//! Every party of `bench/protocol` is measured through the same relay. It stands for two hosts and a router
-//! between them, with one queue for each direction:
+//! Every party of `bench/protocol` is measured through the same relay. It simulates two hosts and a
+//! router between them, with one queue for each direction:
 //!
 //! ```text
 //! client ── reader ─▶ link: rate and queue ─▶ delay ── writer ─▶ server
 //! client ◀─ writer ── delay ◀─ link: rate and queue ◀─ reader ── server
 //! ```
 //!
-//! * The rate counts payload bytes. All connections share the link of a direction, first come, first served, unless
-//!   each is given one of its own: a network that limits flows.
+//! * The rate counts payload bytes. All connections share the link of a direction, first come,
+//!   first served, unless each has its own: that simulates a network that limits flows.
 //! * A piece arrives half a round trip after its last byte has left the link.
-//! * A link's queue holds one bandwidth-delay product, but at least `LINK_QUEUE_BYTES_MIN`. While it is full
-//!   nobody reads from the senders: they feel back pressure where a router would drop, so nothing is lost. A
-//!   receiver that stops reading stops its own connection, not the others.
-//! * Round trips are what applications see: the time that this machine takes anyway to hand a byte through the
-//!   relay is measured at the start and taken off.
-//! * A connection costs one round trip. Otherwise TCP ends at the relay: its slow start is not part of the link, and
-//!   a sender's own kernel buffer (up to 4 MB, `net.ipv4.tcp_wmem`) fills at the speed of memory, for everybody.
+//! * A link's queue holds one bandwidth-delay product, but at least `LINK_QUEUE_BYTES_MIN`. While
+//!   it is full nobody reads from the senders. They feel back pressure where a router would drop,
+//!   so nothing is lost. A receiver that stops reading stops its own connection, not the others.
+//! * Round trips are what applications see. The time that this machine takes anyway to pass a byte
+//!   through the relay is measured at the start and subtracted.
+//! * A connection costs one round trip. Otherwise TCP ends at the relay. Its slow start is not part
+//!   of the link, and a sender's own kernel buffer (up to 4 MB, `net.ipv4.tcp_wmem`) fills at the
+//!   speed of memory, for all parties.
 //!
-//! The first line on standard output is `listening HOST:PORT`. For each connection that has ended another one
-//! tells the bytes to the server and to the client: `carried 123 456789`. The relay ends when its standard input does,
-//! so it cannot outlive whoever started it.
+//! The first line on standard output is `listening HOST:PORT`. Each connection that has ended
+//! prints another line with the bytes to the server and to the client: `carried 123 456789`. The
+//! relay ends when its standard input does, so it cannot outlive the process that started it.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -34,17 +36,19 @@ use std::{fs, thread};
 use clap::Args;
 use tokio::net::TcpSocket;
 
-/// What a small router keeps: 2 ms at 1 Gbit/s, 21 ms at 100 Mbit/s.
+/// The queue of a small router: 2 ms at 1 Gbit/s, 21 ms at 100 Mbit/s.
 const LINK_QUEUE_BYTES_MIN: f64 = 262_144.0;
-/// The relay's own sockets: larger buffers would be one more queue, before the link; smaller ones starve TCP on
-/// loopback, whose segments have 64 KiB.
+/// The buffers of the relay's own sockets. Larger buffers would be one more queue, before the link.
+/// Smaller ones starve TCP on loopback, whose segments have 64 KiB.
 const SOCKET_BUFFER_BYTES: u32 = 128 << 10;
-/// A piece is what the link carries in this time, so that nothing waits for long behind one.
+/// The time of a piece: the link carries a piece in this time, so that nothing waits for long
+/// behind one.
 const PIECE_SECONDS: f64 = 0.000_25;
 const PIECE_BYTES_MIN: usize = 4 << 10;
 const PIECE_BYTES_MAX: usize = 64 << 10;
 const CALIBRATION_ROUNDS: usize = 101;
-/// Long enough to put a thread to sleep, which is most of what is calibrated.
+/// The longest round trip of the calibration: enough to put a thread to sleep, which is most of
+/// what is calibrated.
 const CALIBRATION_ROUND_TRIP_MAX: Duration = Duration::from_micros(300);
 
 #[derive(Args)]
@@ -102,12 +106,12 @@ struct Network {
     up: Link,
     down: Link,
     piece_bytes: usize,
-    /// What may be on the way to one receiver.
+    /// The bytes that may be on the way to one receiver.
     pipe_bytes_max: usize,
 }
 
 impl Network {
-    /// Passes through as fast as this machine can, after `delay` each way.
+    /// Returns a network that passes bytes as fast as this machine can, after `delay` each way.
     fn new(bytes_per_second: f64, round_trip: Duration, delay: Duration) -> Self {
         let product = bytes_per_second * round_trip.as_secs_f64();
         let queue_bytes = product.max(LINK_QUEUE_BYTES_MIN);
@@ -123,7 +127,7 @@ impl Network {
         }
     }
 
-    /// The same with links of its own.
+    /// Returns the same network with links of its own.
     fn another(&self) -> Self {
         Self::new(self.up.bytes_per_second, self.round_trip, self.delay)
     }
@@ -139,9 +143,9 @@ impl Network {
 /// A wire that takes one byte after the other, with a queue before it.
 struct Link {
     bytes_per_second: f64,
-    /// How long a full queue takes to drain.
+    /// The time that a full queue takes to drain.
     queue: Duration,
-    /// When all that was accepted has left.
+    /// The time at which all accepted bytes have left.
     free_at: Mutex<Instant>,
 }
 
@@ -151,7 +155,8 @@ impl Link {
         Self { bytes_per_second, queue, free_at: Mutex::new(Instant::now()) }
     }
 
-    /// Returns when the queue has room; from a full one it waits for half of it, to wake up less often.
+    /// Waits until the queue has room. If it is full, it waits for half of it, to wake up less
+    /// often.
     fn wait_for_room(&self) {
         loop {
             let backlog = lock(&self.free_at).saturating_duration_since(Instant::now());
@@ -162,7 +167,7 @@ impl Link {
         }
     }
 
-    /// When the last of these bytes, accepted now, has left.
+    /// Returns the time at which the last of these bytes, accepted now, has left.
     fn send(&self, bytes: usize) -> Instant {
         let mut free_at = lock(&self.free_at);
         let takes = Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
@@ -171,7 +176,7 @@ impl Link {
     }
 }
 
-/// What is on the way to one receiver, each piece with the time when it is due.
+/// The bytes on the way to one receiver, each piece with the time when it is due.
 struct Pipe {
     content: Mutex<Content>,
     changed: Condvar,
@@ -180,10 +185,10 @@ struct Pipe {
 
 #[derive(Default)]
 struct Content {
-    /// The empty piece is the end.
+    /// The pieces; an empty piece is the end.
     pieces: VecDeque<(Instant, Vec<u8>)>,
     bytes: usize,
-    /// The receiver has gone.
+    /// Says that the receiver has gone.
     broken: bool,
 }
 
@@ -192,7 +197,7 @@ impl Pipe {
         Self { content: Mutex::default(), changed: Condvar::new(), bytes_max }
     }
 
-    /// Waits while the pipe is full; false when nobody receives any more.
+    /// Waits while the pipe is full. Returns false when nobody receives any more.
     fn push(&self, due: Instant, piece: Vec<u8>) -> bool {
         let full = |content: &mut Content| content.bytes >= self.bytes_max && !content.broken;
         let mut content =
@@ -221,11 +226,12 @@ impl Pipe {
     }
 }
 
-/// Carries one connection until both directions have ended; returns the bytes to the server and to the client.
+/// Carries one connection until both directions have ended. Returns the bytes to the server and to
+/// the client.
 fn carry(client: &TcpStream, server: &TcpStream, network: &Network) -> io::Result<(u64, u64)> {
     for stream in [client, server] {
         stream.set_nodelay(true)?;
-        // The options are those of the socket, whichever descriptor sets them.
+        // The options belong to the socket, whichever descriptor sets them.
         let socket = TcpSocket::from_std_stream(stream.try_clone()?);
         socket.set_recv_buffer_size(SOCKET_BUFFER_BYTES)?;
         socket.set_send_buffer_size(SOCKET_BUFFER_BYTES)?;
@@ -240,7 +246,7 @@ fn carry(client: &TcpStream, server: &TcpStream, network: &Network) -> io::Resul
     }))
 }
 
-/// Reads what `from` sends as the link has room for it; returns how many bytes.
+/// Reads the bytes of `from` as the link has room for them. Returns their number.
 fn collect(mut from: &TcpStream, link: &Link, network: &Network, pipe: &Pipe) -> u64 {
     let mut bytes = 0;
     loop {
@@ -256,7 +262,8 @@ fn collect(mut from: &TcpStream, link: &Link, network: &Network, pipe: &Pipe) ->
     }
 }
 
-/// Writes each piece when it is due. At the end, or when the receiver has gone, it closes this direction.
+/// Writes each piece when it is due. At the end, or when the receiver has gone, it closes this
+/// direction.
 fn deliver(pipe: &Pipe, mut to: &TcpStream) {
     loop {
         let (due, piece) = pipe.pop();
@@ -270,7 +277,7 @@ fn deliver(pipe: &Pipe, mut to: &TcpStream) {
     }
 }
 
-/// Median time of one byte through this network to an echo and back.
+/// Returns the median time of one byte through this network to an echo and back.
 fn measure_round_trip(network: &Arc<Network>) -> io::Result<Duration> {
     let (near, far) = (TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?);
     let mut client = TcpStream::connect(near.local_addr()?)?;
@@ -301,12 +308,13 @@ fn measure_round_trip(network: &Arc<Network>) -> io::Result<Duration> {
     Ok(rounds[CALIBRATION_ROUNDS / 2])
 }
 
-/// Asks Linux not to round this process's sleeps up by 50 µs; where it will not, calibration makes up for that.
+/// Asks Linux not to round this process's sleeps up by 50 µs. If it does not comply, calibration
+/// makes up for that.
 fn sleep_exactly() {
     let _ = fs::write("/proc/self/timerslack_ns", "1");
 }
 
-/// Whoever started the relay may not listen any more.
+/// Prints a line. The process that started the relay may not read any more.
 fn say(line: &str) {
     let _ = writeln!(io::stdout(), "{line}");
 }
@@ -319,7 +327,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// A server behind a relay: the address for clients.
+    /// Starts a server behind a relay. Returns the address for clients.
     fn behind_relay(network: Network, serve: fn(TcpStream)) -> String {
         let (near, far) = (TcpListener::bind("127.0.0.1:0"), TcpListener::bind("127.0.0.1:0"));
         let (near, far) = (near.unwrap(), far.unwrap());

@@ -1,8 +1,8 @@
-//! `hypostyle-bench tpch`: each query on each engine, one warm-up and then the counted runs.
+//! `hypostyle-bench tpch` runs each query on each engine: one warm-up and then the counted runs.
 //!
-//! An engine runs one query to the end of its runs before the next engine starts, so that all are hot
-//! and none pays for another's caches being cold. A query that fails is recorded as an error; the
-//! others are still measured.
+//! An engine runs one query to the end of its runs before the next engine starts, so that all are
+//! hot and none suffers from another's effect on the caches. A query that fails is recorded as an
+//! error; the others are still measured.
 
 use std::error::Error;
 use std::fs;
@@ -39,7 +39,7 @@ pub struct Arguments {
     json: PathBuf,
 }
 
-/// Something that runs a query to its end and tells the number of rows.
+/// A function that runs a query to its end and returns the number of rows.
 type Engine<'a> = Box<dyn Fn(&str) -> Result<u64, Box<dyn Error>> + 'a>;
 
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
@@ -75,7 +75,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The queries in order, by name.
+/// Returns the queries in order, by name.
 fn read_queries(folder: &Path) -> Result<Vec<(String, String)>, Box<dyn Error>> {
     (1..=22)
         .map(|number| {

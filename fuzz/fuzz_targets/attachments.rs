@@ -1,5 +1,5 @@
-//! A golden database with other bytes attached to a commit, or in a file of deleted rows, and all checksums right: it
-//! opens and is read, checked and checkpointed, or says why not.
+//! Opens a golden database with other bytes attached to a commit, or in a file of deleted rows, and
+//! with right checksums. It opens and is read, checked and checkpointed, or gives an error.
 #![no_main]
 
 use hypostyle_format::{Change, Commit, LogReader};
@@ -15,7 +15,7 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/forma
 const CHECKPOINT: Version = Version(9);
 const DELETED: &str = "columns/1/deleted-00000000000000000009";
 
-/// What is attached, and the rows that it is said to have.
+/// The attached bytes, and the number of rows that they are said to have.
 struct Attachment<'a> {
     bytes: &'a mut Vec<u8>,
     rows: Option<&'a mut u64>,
@@ -40,7 +40,8 @@ struct Input<'a> {
     which: u8,
     offset: u16,
     cut: bool,
-    /// Whether a writer comes, too; most of the time would be spent with copying files for it.
+    /// Says whether a writer opens it, too. Most of the time would be spent on copying files for
+    /// it.
     writes: Option<bool>,
     rows: Option<u64>,
     bytes: &'a [u8],
@@ -51,7 +52,7 @@ fn golden_commits(log: &[u8]) -> Vec<Commit> {
     std::iter::from_fn(|| reader.next_commit().unwrap()).collect()
 }
 
-/// The attachments of a log, changed: one of them, or the file of deleted rows.
+/// Changes one of the attachments of a log, or the file of deleted rows.
 fn change(commits: &mut [Commit], deleted: &mut Vec<u8>, input: &Input<'_>) {
     let mut attachments = Vec::new();
     for commit in commits.iter_mut() {
@@ -88,7 +89,7 @@ fn read(database: &Database) {
     let Ok(snapshot) = database.snapshot() else { return };
     for table in snapshot.tables() {
         let columns: Vec<usize> = (0..table.columns().len()).collect();
-        // Offsets that point outside would be felt here.
+        // Offsets that point outside would fail here.
         let _rows = table.gather(&columns, 0..table.rows(), 1);
     }
     snapshot.check(|_| true);

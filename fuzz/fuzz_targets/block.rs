@@ -1,4 +1,4 @@
-//! Any bytes in the place of a block record.
+//! Reads arbitrary bytes as a block record.
 #![no_main]
 
 use hypostyle_format::BlockRecord;

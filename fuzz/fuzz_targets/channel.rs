@@ -1,4 +1,5 @@
-//! A peer that says anything over several sockets of a session, further streams among them: frames or an error.
+//! Receives arbitrary bytes over several sockets of a session, including further streams. The
+//! result is frames or an error.
 #![no_main]
 
 use hypostyle_transport::{Channel, Hook, Numbered, Reconnect, Socket, Transport};
@@ -19,12 +20,12 @@ enum Said<'a> {
 
 #[derive(Debug, arbitrary::Arbitrary)]
 struct Input<'a> {
-    /// By socket, and by further stream of each.
+    /// The bytes of each socket, and of each further stream of it.
     sockets: Vec<(Vec<Said<'a>>, Vec<Vec<Said<'a>>>)>,
     sends: u8,
 }
 
-/// A socket over which all is said already, and which is closed then.
+/// Returns a socket over which all bytes are sent already, and which is then closed.
 fn transport(said: &[Said<'_>]) -> Transport {
     let (own, mut peer) = UnixStream::pair().unwrap();
     peer.set_nonblocking(true).unwrap();

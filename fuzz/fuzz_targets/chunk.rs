@@ -1,5 +1,6 @@
-//! A chunk of any schema with any head and payload, its checksum being right: an error or rows, and the same whether they
-//! are decoded to a batch or to columns; rows go out and come back as they are.
+//! Decodes a chunk of any schema with any head and payload and a right checksum. The result is an
+//! error or rows, and the same whether they are decoded to a batch or to columns. Rows are the same
+//! after a round trip.
 #![no_main]
 
 use arrow_array::Array;
@@ -13,10 +14,10 @@ use hypostyle_wire::{
 use libfuzzer_sys::fuzz_target;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Bytes in memory that a chunk may have; well below libFuzzer's limit.
+/// The bytes of memory that a chunk may have; well below libFuzzer's limit.
 const LIMIT: usize = 64 << 20;
 
-/// Seeds are written by the tests of `wire`.
+/// An input; the tests of `wire` write the seeds.
 struct Input<'a> {
     schema: SchemaRef,
     rows: u16,
@@ -61,7 +62,7 @@ fuzz_target!(|bytes: &[u8]| {
     let (batch, columns) = match (batch, appended) {
         (Ok(batch), Ok(columns)) => (batch, columns),
         (Err(_), Err(_)) => return,
-        // The two ways take memory differently.
+        // The two ways allocate memory differently.
         (Err(error), _) | (_, Err(error)) => {
             assert!(error.message().contains("more than a chunk may have"), "{error}");
             return;

@@ -1,6 +1,6 @@
-//! A database of somebody hostile: bytes of its column files are overwritten, and sealed again with
-//! right checksums. It came from elsewhere, so whatever of it is handed out, in whatever way, is
-//! what its type says; all else is refused.
+//! Opens a hostile database: bytes of its column files are overwritten, and sealed again with right
+//! checksums. It comes from elsewhere, so columns that are handed out, in whatever way, are valid
+//! for their types; everything else is refused.
 #![no_main]
 
 #[path = "../../crates/storage/tests/common/hostile.rs"]
@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden/format-v1");
 
-/// The golden database with all rows in column files, and their names.
+/// The golden database with all rows in column files, and the names of these files.
 static SOUND: LazyLock<(tempfile::TempDir, Vec<PathBuf>)> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     copy(Path::new(GOLDEN), directory.path());
@@ -47,7 +47,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A file, a place in it, how many bytes, and the bytes that go there.
+/// A file, an offset in it, a number of bytes, and the bytes that are written there.
 type Overwritten = (u8, u32, u8, [u8; 8]);
 
 fuzz_target!(|input: (Vec<Overwritten>, bool, bool)| {

@@ -1,6 +1,6 @@
-//! A golden database with bytes of one file overwritten: it opens, or says why not; every column is
-//! read, or says why not; and a scrub ends. A log or a catalog may be sealed again with the checksums
-//! of its new bytes, so that what lies behind them is reached, too.
+//! Opens a golden database with bytes of one file overwritten. It opens or gives an error, every
+//! column is read or gives an error, and a check ends. A log or a catalog may be sealed again with
+//! the checksums of its new bytes, so that the code behind them is reached, too.
 #![no_main]
 
 use hypostyle_format::{FRAME_HEADER_BYTES, FrameKind, encode_frame};
@@ -20,7 +20,7 @@ fn files(directory: &Path, found: &mut Vec<PathBuf>) {
     found.sort();
 }
 
-/// The payloads of `changed` in frames with right checksums; where they lie is told by `sound`.
+/// Puts the payloads of `changed` into frames with right checksums; `sound` tells where they lie.
 fn seal(sound: &[u8], changed: &[u8]) -> Vec<u8> {
     let word = |at: usize| u64::from_le_bytes(sound[at..at + 8].try_into().unwrap());
     let (mut sealed, mut start) = (Vec::new(), 0);
@@ -66,7 +66,7 @@ fuzz_target!(|input: (u8, u16, bool, bool, &[u8])| {
             if column.verify_rows(0..table.rows_in_files()).is_ok()
                 && let Ok(array) = column.array()
             {
-                // Offsets and codes that point outside their heaps would be felt here.
+                // Offsets and codes that point outside their heaps would fail here.
                 let _text = format!("{array:?}");
             }
         }

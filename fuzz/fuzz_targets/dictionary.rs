@@ -1,4 +1,4 @@
-//! A dictionary of any values and a chunk of any codes, their checksums being right.
+//! Decodes a dictionary of any values and a chunk of any codes, with right checksums.
 #![no_main]
 
 use arrow_array::Array;
@@ -14,7 +14,7 @@ const LIMIT: usize = 64 << 20;
 struct Input<'a> {
     code_bytes: u8,
     is_text: bool,
-    /// Head, payload, and how many values or rows there are said to be.
+    /// The head, the payload, and the announced number of values or rows.
     dictionaries: [(&'a [u8], &'a [u8], u16); 2],
     chunks: [(&'a [u8], &'a [u8], u16); 2],
 }

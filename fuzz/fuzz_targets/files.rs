@@ -1,4 +1,5 @@
-//! Heads of chunks in files that say anything of them: an error, or columns that are within the files.
+//! Decodes arbitrary heads of chunks in files. The result is an error, or columns that are within
+//! the files.
 #![no_main]
 
 use arrow_array::Array;
@@ -7,13 +8,15 @@ use hypostyle_io::File;
 use hypostyle_wire::{ChunkHeader, Place, Reader, read_schema};
 use libfuzzer_sys::fuzz_target;
 
-// Schema, rows, how many to skip, lengths of the files, head; a seed is written by the tests of `wire`.
+// The input is: schema, rows, how many to skip, lengths of the files, head. The tests of `wire`
+// write a seed.
 fuzz_target!(|bytes: &[u8]| {
     let mut reader = Reader::new(bytes);
     let Ok(schema) = read_schema(&mut reader) else { return };
     let (Ok(rows), Ok(skip)) = (reader.u64(), reader.u64()) else { return };
     let Ok(lengths) = reader.list(2, 16, |reader| reader.u16()) else { return };
-    // All zeros: as offsets they ascend, and what is behind them is the server's to answer for.
+    // The files are all zeros: as offsets they ascend, and the server is responsible for their
+    // contents.
     let zeros = vec![0; usize::from(u16::MAX)];
     let sealed = |length| File::sealed(File::unsealed().unwrap(), &[&zeros[..usize::from(length)]]).unwrap();
     let files = lengths.into_iter().map(sealed).collect();

@@ -1,4 +1,4 @@
-//! Any bytes as a preface and as a frame's header.
+//! Reads arbitrary bytes as a preface and as a frame's header.
 #![no_main]
 
 use hypostyle_wire::{FrameHeader, Preface};

@@ -1,4 +1,4 @@
-//! Any bytes as a log and as a checkpoint, bare and in frames whose checksums are right.
+//! Reads arbitrary bytes as a log and as a checkpoint, bare and in frames with right checksums.
 #![no_main]
 
 use hypostyle_format::{Catalog, FrameKind, LogReader, encode_frame};

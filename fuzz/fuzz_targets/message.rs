@@ -1,4 +1,5 @@
-//! Any bytes as the body of each message: an error, or a message that is the same after a round trip.
+//! Reads arbitrary bytes as the body of each message. The result is an error, or a message that is
+//! the same after a round trip.
 #![no_main]
 
 use hypostyle_wire::{

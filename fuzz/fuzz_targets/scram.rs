@@ -1,4 +1,5 @@
-//! Any messages to both sides of SCRAM: an error, and never somebody let in who has another password.
+//! Sends arbitrary messages to both sides of SCRAM. The result is an error, and a client with
+//! another password is never accepted.
 #![no_main]
 
 use hypostyle_wire::scram::{Client, ITERATIONS, MECHANISM, Server, Verifier, end_point};
@@ -17,7 +18,7 @@ struct Input<'a> {
     binding: Option<Vec<u8>>,
 }
 
-/// Iterations cost time, and many of them find nothing more.
+/// Says whether there are few iterations: they cost time, and many of them find nothing more.
 fn is_cheap(challenge: &[u8]) -> bool {
     let Some(at) = challenge.windows(2).position(|pair| pair == b"i=") else { return true };
     challenge[at + 2..].iter().take_while(|byte| byte.is_ascii_digit()).count() < 5
@@ -27,20 +28,20 @@ fuzz_target!(|input: Input<'_>| {
     let verifier = Verifier::new(input.password, vec![1, 2, 3], ITERATIONS);
     let binding = input.binding.as_deref();
     let _hash = end_point(input.first);
-    // One who does not know it, against any client.
+    // A server that does not know the password talks to any client.
     if let Ok(server) =
         Server::new(input.user, verifier.clone(), (input.mechanism, input.first), "server", binding)
     {
         assert!(server.check(input.proof).is_err());
     }
-    // One who knows nothing, against any server.
+    // A client that knows nothing talks to any server.
     let client = Client::new(input.user, input.password, "client", input.binding.clone());
     if is_cheap(input.challenge)
         && let Ok((_, signature)) = client.proof(input.challenge)
     {
         assert!(signature.check(input.last).is_err());
     }
-    // Both against each other.
+    // Both talk to each other.
     let first = (client.mechanism(), client.first());
     assert_eq!(first.0 == MECHANISM, binding.is_none());
     let server = Server::new(input.user, verifier, (first.0, &first.1), "server", binding).unwrap();

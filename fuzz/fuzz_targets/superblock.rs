@@ -1,4 +1,5 @@
-//! Any bytes in the place of a superblock: an error or a superblock, and the same after a round trip.
+//! Reads arbitrary bytes as a superblock. The result is an error or a superblock that is the same
+//! after a round trip.
 #![no_main]
 
 use hypostyle_format::Superblock;

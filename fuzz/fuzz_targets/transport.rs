@@ -1,4 +1,5 @@
-//! Any bytes and descriptors in pieces of any length over a socket: frames, or an error, and no descriptor that stays.
+//! Receives arbitrary bytes and descriptors over a socket, in pieces of any length. The result is
+//! frames or an error, and no descriptor stays open.
 #![no_main]
 
 use hypostyle_transport::{Socket, Transport};
@@ -15,7 +16,7 @@ use std::os::unix::net::UnixStream;
 struct Input<'a> {
     takes_descriptors: bool,
     preface: bool,
-    /// Bytes, and how many descriptors with the first of them.
+    /// Bytes, and the number of descriptors with the first of them.
     pieces: Vec<(&'a [u8], u8)>,
 }
 
@@ -39,7 +40,7 @@ fuzz_target!(|input: Input<'_>| {
         if !descriptors.is_empty() {
             assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
         }
-        // What does not fit is not sent.
+        // Bytes that do not fit are not sent.
         let _full = sendmsg(&peer, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL);
     }
     drop((peer, writer));

@@ -1,5 +1,4 @@
-"""pg_catalog and information_schema beside PostgreSQL's: the columns of every relation with their types,
-and every type.
+"""Compares pg_catalog and information_schema with PostgreSQL's: all columns, and every type.
 
 PG_REFERENCE is the address of a PostgreSQL 15.
 """
@@ -9,7 +8,7 @@ import os
 import psycopg
 from check import DATABASE, HOST, PORT, USER, done, same
 
-# Columns behind those of the standard.
+# The columns behind those of the standard.
 ADDED = {
     "tables": ["table_comment"],
     "columns": ["column_type", "column_comment"],
@@ -18,7 +17,7 @@ ADDED = {
     "parameters": ["is_variadic", "rid"],
 }
 
-# What PostgreSQL keeps of statistics has types of its own, which are texts here: there is none of it.
+# PostgreSQL's statistics have types of their own, which are texts here; they are empty.
 COLUMNS = """
     SELECT n.nspname || '.' || c.relname AS relation, a.attname,
            CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, NULL)
@@ -31,7 +30,7 @@ COLUMNS = """
       AND substr(c.relname, 1, 4) <> '_pg_'
     ORDER BY n.nspname, c.relname, a.attnum"""
 
-# What a client may read a type by; owners and access lists are the database's own.
+# The columns by which a client may read a type; owners and access lists are the database's own.
 TYPES = """
     SELECT oid, typname, typlen, typbyval, typtype, typcategory, typispreferred, typisdefined, typdelim,
            typrelid, typsubscript::text, typelem, typarray, typinput::text, typoutput::text, typreceive::text,
@@ -44,7 +43,7 @@ server = psycopg.connect(host=HOST, port=PORT, user=USER, dbname=DATABASE, autoc
 
 
 def relations(connection: psycopg.Connection) -> dict[str, list[tuple[str, str]]]:
-    """The columns and types of each relation."""
+    """Return the columns and types of each relation."""
     found: dict[str, list[tuple[str, str]]] = {}
     for relation, column, type_name in connection.execute(COLUMNS):
         found.setdefault(relation, []).append((column, type_name))

@@ -1,4 +1,6 @@
-"""What the checks of Python's clients share: where the server is, and the line that says what was done."""
+"""Common parts of the checks of Python's clients: the server's address, and the line of the
+table.
+"""
 
 import os
 import urllib.parse
@@ -11,11 +13,11 @@ URL = f"postgresql://{USER}@{HOST}:{PORT}/{urllib.parse.quote(DATABASE)}"
 
 
 def same(what: str, found: object, expected: object) -> None:
-    """Ends the check when something is not as expected."""
+    """End the check if a value is not the expected one."""
     if found != expected:
         raise SystemExit(f"{what}: {found!r} in place of {expected!r}")
 
 
 def done(client: str, version: str, what: str) -> None:
-    """The client's line of the table."""
+    """Print the client's line of the table."""
     print(f"CLIENT\t{client}\t{version}\t{what}")

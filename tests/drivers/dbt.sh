@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# dbt: seeds, views, tables and an incremental model twice, tests, and the catalog of its docs. DBT is the program.
+# dbt: seeds, views, tables and an incremental model twice, tests, and the catalog of its docs. DBT
+# names the program.
 set -euo pipefail
 cd "$(dirname "$0")"
 work=$(mktemp -d)

@@ -1,5 +1,5 @@
-"""What tools ask that are no clients of their own here: each statement of metadata/*.sql runs, and has the
-columns that PostgreSQL gives it; what is marked with `same` has PostgreSQL's rows, too.
+"""Runs the statements of tools that are not installed here. Each statement of metadata/*.sql has
+the columns that PostgreSQL gives it; those marked with `same` have PostgreSQL's rows, too.
 
 A tool is the name of its file: `metadata.py metabase`. PG_REFERENCE is the address of a PostgreSQL.
 """
@@ -23,7 +23,7 @@ TITLES = {
 
 
 def statements(path: pathlib.Path) -> list[tuple[str, str, bool]]:
-    """The statements of a file with what is written before them, and whether their rows are PostgreSQL's."""
+    """Return the statements of a file with their setup, and whether their rows are PostgreSQL's."""
     found, name, is_same = [], "", False
     for part in re.split(r"(?<=;)\s*\n", path.read_text()):
         notes = re.findall(r"^-- (.*)$", part, re.MULTILINE)
@@ -36,7 +36,7 @@ def statements(path: pathlib.Path) -> list[tuple[str, str, bool]]:
 
 
 def run(connection: psycopg.Connection, sql: str) -> tuple[list[str], list[tuple]]:
-    """The columns and rows of a statement."""
+    """Return the columns and rows of a statement."""
     cursor = connection.execute(sql)
     if cursor.description is None:
         return [], []
@@ -44,7 +44,7 @@ def run(connection: psycopg.Connection, sql: str) -> tuple[list[str], list[tuple
 
 
 def prepare(connection: psycopg.Connection, is_reference: bool) -> None:
-    """Makes what is asked about, if it is not there."""
+    """Create the objects that the statements are about, if they are missing."""
     connection.autocommit = True
     if is_reference:
         connection.execute("CREATE SCHEMA IF NOT EXISTS main")

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# pg_dump's start: what it asks of the server's relations before it locks them, which there is no way to do here.
+# The start of pg_dump: its queries about the server's relations, up to the locks, which are not
+# supported here.
 set -euo pipefail
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT

@@ -1,4 +1,4 @@
-"""pgcli: what it asks for its completions, and its special commands."""
+"""pgcli: the queries for its completions, and its special commands."""
 
 import pgcli
 from check import DATABASE, HOST, PORT, USER, done, same
@@ -9,7 +9,7 @@ executor = PGExecute(database=DATABASE, user=USER, password="", host=HOST, port=
 
 
 def run(sql: str) -> list:
-    """The rows of the last result, and an error as an error."""
+    """Return the rows of the last result; raise its error."""
     rows = []
     for _, found, _, _, _, is_ok, _ in executor.run(sql, PGSpecial()):
         same(sql, is_ok, True)

@@ -8,7 +8,7 @@ pub(crate) fn rows(connection: &Connection, sql: &str) -> String {
     arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string()
 }
 
-/// A database with something of everything that is exported.
+/// Returns a database with every kind of object that is exported.
 fn filled() -> Connection {
     let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();
     connection
@@ -192,7 +192,7 @@ fn a_backup_tells_how_far_it_is_and_can_be_interrupted() {
     let directory = tempfile::tempdir().unwrap();
     let target = directory.path().join("backup");
     let sql = format!("BACKUP DATABASE TO '{}'", target.display());
-    // Copies two pieces, and not the third.
+    // It copies two pieces, and not the third.
     let interrupt = || -> PollHook {
         Arc::new(|progress: &Progress| match progress.rows_done > 8 << 20 {
             true => Poll::Interrupt,
@@ -217,7 +217,7 @@ fn a_backup_tells_how_far_it_is_and_can_be_interrupted() {
     assert!(told.len() >= 4 && told.is_sorted(), "{told:?}");
     assert_eq!(told.last().unwrap().1, Some(bytes));
 
-    // The old backup stays, and the connection goes on.
+    // The old backup stays, and the connection remains usable.
     connection.execute("INSERT INTO t SELECT a + 1000000, b FROM t").unwrap();
     connection.set_poll(Some(interrupt()));
     assert_eq!(connection.execute(&sql).err().unwrap().kind(), ErrorKind::Interrupted);

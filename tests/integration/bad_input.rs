@@ -1,4 +1,4 @@
-//! Wrong SQL and wrong data: a clear error of the right class, and nothing lost.
+//! Wrong SQL and wrong data give a clear error of the right class, and nothing is lost.
 
 use hypostyle::{Database, ErrorKind, OpenOptions};
 
@@ -120,7 +120,7 @@ fn damaged_values_are_an_error_to_whoever_reads_them() {
         bytes[9] ^= 0x40;
         std::fs::write(&file, bytes).unwrap();
         let connection = open();
-        // Read as it lies, copied, and computed with.
+        // It is read as it lies, copied, and computed with.
         let stored = connection.execute("SELECT * FROM t").unwrap();
         let corrupt = [
             stored.verify_rows(0..1000).map_err(|error| error.kind()).err(),
@@ -139,7 +139,7 @@ fn damaged_values_are_an_error_to_whoever_reads_them() {
     assert_eq!(open().execute("SELECT * FROM t").unwrap().row_count().unwrap(), 1000);
 }
 
-/// A statement that is not long can nest more than the stack of a small thread has room for.
+/// Checks that a short statement cannot nest deeper than the stack of a small thread allows.
 #[test]
 fn statements_find_room_on_small_stacks() {
     let run = || {

@@ -1,4 +1,4 @@
-//! Rows in bulk, from arrays and from files: what they do not give is made for each row.
+//! Appends rows in bulk, from arrays and from files: missing values are computed for each row.
 
 use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::record_batch::{RecordBatch, RecordBatchIterator};
@@ -52,7 +52,7 @@ fn appended_arrays_by_name_and_by_position() {
     let connection = connection();
     append(&connection, vec![("a", numbers(0..2000))], true).unwrap();
     let texts: ArrayRef = Arc::new(StringArray::from(vec!["x"; 3]));
-    // All but the generated column and the identity.
+    // These are all columns but the generated one and the identity.
     let columns = vec![
         ("1", numbers(0..3)),
         ("2", numbers(5000..5003)),
@@ -89,7 +89,7 @@ fn files_are_completed() {
         let error = copy(columns, "rows.csv").unwrap_err();
         assert_eq!(error.sqlstate(), "428C9", "{columns}: {error}");
     }
-    // Without a list: all columns but the generated ones.
+    // Without a list these are all columns but the generated ones.
     connection.execute("CREATE TABLE g (a BIGINT, twice BIGINT AS (a * 2), text VARCHAR)").unwrap();
     connection.execute(&format!("COPY g FROM '{}'", path("rows.csv"))).unwrap();
     assert!(shown(&connection, "SELECT sum(twice) FROM g").contains("8997000"));
@@ -112,7 +112,8 @@ fn sessions_share_the_values_of_an_identity() {
         let database = Database::open(&path, OpenOptions::default()).unwrap();
         let create = "CREATE TABLE t (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, a BIGINT)";
         database.connect().unwrap().execute(create).unwrap();
-        // A primary key makes each commit look at the others: those that conflict are tried again.
+        // A primary key makes each commit compare itself with the others: those that conflict are
+        // tried again.
         std::thread::scope(|scope| {
             for thread in 0..3 {
                 let connection = database.connect().unwrap();

@@ -1,18 +1,20 @@
-//! No statement ends the process or cannot be ended, however often it repeats what the grammar lets it: each answers, and the
-//! session goes on.
+//! No statement ends the process or runs without an end, however often it repeats what the grammar
+//! allows. Each gives an answer, and the session stays usable.
 
 use crate::backup::rows;
 use hypostyle::{Connection, Database, Error, ErrorKind, OpenOptions, Poll};
 use std::time::{Duration, Instant};
 
-/// When a statement is asked to end, and when one that has not ended after that counts as hung.
+/// The time after which a statement is asked to end, and after which one that has not ended then
+/// counts as hung.
 const PATIENCE: Duration = Duration::from_millis(200);
 const HUNG: Duration = Duration::from_secs(30);
 
-/// A statement's text before the repetitions, what is repeated before and after the middle, and what follows.
+/// A statement's text before the repetitions, the texts that are repeated before and after the
+/// middle, the middle, and the text after them.
 type Construct = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-/// What stands around an operand.
+/// The texts around an operand.
 const OPERANDS: &[(&str, &str, &str)] = &[
     ("(", "1", ")"),
     ("(", "1", ""),
@@ -94,7 +96,7 @@ const OPERANDS: &[(&str, &str, &str)] = &[
     ("upper(", "'{}'", " ->> 'a')"),
 ];
 
-/// What follows an operand.
+/// The texts after an operand.
 const OPERATORS: &[(&str, &str)] = &[
     ("1", " + 1"),
     ("1", " - 1"),
@@ -258,7 +260,7 @@ const OTHERS: &[Construct] = &[
 fn constructs() -> Vec<Construct> {
     let operands = OPERANDS.iter().map(|(open, middle, close)| ("SELECT ", *open, *middle, *close, ""));
     let operators = OPERATORS.iter().flat_map(|(operand, operator)| {
-        // With the bracket closed that the operand has opened.
+        // The parenthesis that the operand has opened is closed.
         let end = if operand.contains('(') && !operand.contains(')') || operand.contains("SETS") {
             ")"
         } else {
@@ -274,7 +276,7 @@ fn statement((before, open, middle, close, after): Construct, count: usize) -> S
     format!("{before}{}{middle}{}{after}", open.repeat(count), close.repeat(count))
 }
 
-/// Runs a statement that is asked to end when it takes long.
+/// Runs a statement, which is asked to end when it takes long.
 fn run(connection: &Connection, sql: &str) -> Result<(), Error> {
     connection.set_poll(Some(std::sync::Arc::new(|progress| match progress.elapsed > PATIENCE {
         true => Poll::Interrupt,
@@ -285,7 +287,7 @@ fn run(connection: &Connection, sql: &str) -> Result<(), Error> {
     answer
 }
 
-/// A thread with as little room as any program's has.
+/// Runs a test on a thread with as small a stack as any program's thread has.
 fn on_small_stack(test: impl FnOnce() + Send + 'static) {
     std::thread::Builder::new().stack_size(2 << 20).spawn(test).unwrap().join().unwrap();
 }
@@ -296,7 +298,7 @@ fn connection() -> Connection {
     connection
 }
 
-/// Whatever it answers, it does so while somebody waits, and the session is as it was.
+/// Checks that a statement gives any answer in time, and that the session is as before.
 fn check(connection: &Connection, sql: &str) {
     let shown = || format!("{} bytes of {}", sql.len(), &sql[..sql.floor_char_boundary(60)]);
     let mut tries = 0;
@@ -311,7 +313,7 @@ fn check(connection: &Connection, sql: &str) {
             eprintln!("{:?}\t{}\t{}", started.elapsed(), shown(), &told[..told.floor_char_boundary(100)]);
         }
         match answer {
-            // Plans that were given up before are still being made.
+            // Abandoned plans may still be running.
             Err(error) if error.sqlstate() == "53000" && tries < 600 => {
                 tries += 1;
                 std::thread::sleep(Duration::from_millis(100));

@@ -1,5 +1,5 @@
-//! Transactions on tables with keys and references: those that touch different keys are in no
-//! conflict, however they overlap in time.
+//! Transactions on tables with keys and references do not conflict if they touch different keys,
+//! however they overlap in time.
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
@@ -27,7 +27,7 @@ fn shop() -> Database {
     database
 }
 
-/// Has each writer run statements in transactions that overlap in time; every one must commit.
+/// Lets each writer run statements in transactions that overlap in time; every one must commit.
 fn overlapping(database: &Database, statements: impl Fn(i64, i64) -> Vec<String> + Sync) {
     let barrier = Barrier::new(WRITERS as usize);
     std::thread::scope(|scope| {
@@ -80,7 +80,7 @@ fn different_keys_all_commit() {
     assert_eq!(number(&connection, "SELECT count(DISTINCT code) FROM item"), 64);
 }
 
-/// Whether the second of two transactions that overlap commits.
+/// Says whether the second of two overlapping transactions commits.
 fn both_commit(first: &str, second: &str) -> bool {
     let database = shop();
     let (one, other) = (database.connect().unwrap(), database.connect().unwrap());
@@ -116,7 +116,7 @@ fn what_touches_the_same_key_is_a_conflict() {
         ("INSERT INTO sale VALUES (3, 3, 0)", "DELETE FROM item WHERE id = 3"),
         ("UPDATE item SET id = 99 WHERE id = 3", "INSERT INTO sale VALUES (3, 3, 0)"),
         ("UPDATE sale SET item = 3 WHERE id = 2", "DELETE FROM item WHERE id = 3"),
-        // By ON DELETE CASCADE.
+        // The change is made by ON DELETE CASCADE.
         ("DELETE FROM item WHERE id = 1", "UPDATE sale SET n = 9 WHERE id = 1"),
         ("DELETE FROM item WHERE id = 1", "INSERT INTO sale VALUES (9, 1, 0)"),
         ("TRUNCATE item CASCADE", "INSERT INTO sale VALUES (9, 5, 0)"),

@@ -1,4 +1,4 @@
-//! The Rust program in examples/ runs; the Python ones are run by the Python package's tests.
+//! Runs the Rust program in examples/. The tests of the Python package run the Python ones.
 
 #[path = "../../examples/embedded.rs"]
 mod embedded;

@@ -1,6 +1,7 @@
-//! No statement of any user takes more memory than the server may have: it fails, and the others' go on.
+//! No statement of any user takes more memory than the server may have. It fails, and the
+//! statements of others continue.
 //!
-//! Each group runs in a process of its own, so that what it takes is what is measured.
+//! Each group runs in a process of its own, so that its own memory is measured.
 
 use hypostyle::{Connection, Database, Error, Identity, OpenOptions, Poll, Privileges};
 use std::process::Command;
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 
 const LIMIT: u64 = 512_000_000;
 
-/// What a process of this binary may take beside twice the limit (docs/decisions/0012): its code, threads and a database.
+/// The memory that a process of this binary may take beyond twice the limit (docs/decisions/0012):
+/// its code, threads and a database.
 const FIXED: u64 = 256 << 20;
 
-/// Statements that would go on for long are ended after this time.
+/// Statements that would run long are ended after this time.
 const TIME: Duration = Duration::from_secs(4);
 
 /// Runs an ignored test in a process of its own, which must not fail or be killed.
@@ -28,14 +30,15 @@ fn in_a_process_of_its_own(test: &str) {
     assert!(text.contains("1 passed"), "{text}");
 }
 
-/// The most that the process has had in memory, in bytes.
+/// Returns the peak resident memory of the process, in bytes.
 fn most_resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap() * 1024
 }
 
-/// A database with a memory limit, a user who may only read, and somebody else who asks all the time.
+/// A database with a memory limit, a user who may only read, and another client that runs queries
+/// all the time.
 struct Exhausted {
     reader: Connection,
     database: Database,
@@ -69,7 +72,7 @@ impl Exhausted {
         Self { reader, database, others: Some(others), is_done }
     }
 
-    /// What becomes of a statement whose rows are read as they come.
+    /// Runs a statement and reads its rows as they come.
     fn run(&self, sql: &str) -> Result<u64, Error> {
         let begun = Instant::now();
         self.reader.set_poll(Some(Arc::new(move |_| match begun.elapsed() > TIME {
@@ -87,7 +90,7 @@ impl Exhausted {
         counted
     }
 
-    /// Each statement is refused for what it would take.
+    /// Checks that each statement is refused because of its memory.
     fn refuses(&self, statements: &[&str]) {
         for sql in statements {
             let error = self.run(sql).err().unwrap_or_else(|| panic!("there was memory for {sql}"));
@@ -96,7 +99,7 @@ impl Exhausted {
         self.still_answers();
     }
 
-    /// Each statement is done, refused or ended, whichever comes first.
+    /// Checks that each statement succeeds, is refused or is ended, whichever comes first.
     fn bears(&self, statements: &[&str]) {
         for sql in statements {
             if let Err(error) = self.run(sql) {
@@ -110,7 +113,7 @@ impl Exhausted {
         self.still_answers();
     }
 
-    /// The same session and new ones go on, and nothing has been taken that was not there.
+    /// Checks that the same session and new ones are usable, and that no memory stays taken.
     fn still_answers(&self) {
         self.reader.set_poll(None);
         for connection in [&self.reader, &self.database.connect().unwrap()] {
@@ -247,7 +250,7 @@ fn texts_that_are_long_to_plan() {
 fn planned() {
     let exhausted = Exhausted::new();
     exhausted.refuses(&[&format!("VALUES {}(1)", "(1),".repeat(2_500_000))]);
-    // As many as there is room for.
+    // There are as many as fit.
     exhausted.bears(&[&format!("VALUES {}(1)", "(1),".repeat(20_000))]);
     exhausted.bears(&[&format!("SELECT {}1", "1,".repeat(2_000))]);
     exhausted.bears(&[&format!("SELECT i IN ({}1) FROM t", "i + 1,".repeat(5_000))]);

@@ -1,4 +1,4 @@
-//! Every function that there is, called with whatever comes to hand, gives a value or an error of who called it.
+//! Calls every function with various arguments: it gives a value, or an error about the arguments.
 
 use arrow::array::AsArray;
 use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
@@ -38,13 +38,13 @@ const SAMPLES: [&str; 30] = [
     "'{\"a\": [1, 2]}'::JSON",
 ];
 
-/// Calls of each function with so many arguments, chosen among all.
+/// The number of calls of each function with a given number of arguments.
 const CALLS: usize = 6;
 
-/// What is no function of its arguments alone: this one waits.
+/// Functions that do not only depend on their arguments: this one waits.
 const LEFT_OUT: [&str; 1] = ["pg_sleep"];
 
-/// Numbers that look random, and are the same each time.
+/// Returns numbers that look random, and are the same each time.
 fn numbers() -> impl FnMut(usize) -> usize {
     let mut number = 1_u64;
     move |below| {
@@ -69,7 +69,7 @@ fn functions(connection: &Connection) -> BTreeMap<String, String> {
     functions
 }
 
-/// Samples as they are written, and columns of them, whose second row is NULL.
+/// Returns the samples as literals, and as columns whose second row is NULL.
 fn arguments(connection: &Connection) -> Vec<String> {
     let mut arguments: Vec<String> = SAMPLES.map(String::from).to_vec();
     let columns: Vec<String> =

@@ -1,4 +1,4 @@
-//! Interrupts and the poll hook.
+//! Tests interrupts and the poll hook.
 
 use crate::backup::rows;
 use hypostyle::{Database, ErrorKind, OpenOptions, Poll};
@@ -37,7 +37,8 @@ fn the_poll_hook_runs_while_waiting_and_may_interrupt() {
     assert!(polls.load(Ordering::Relaxed) >= 4);
 }
 
-/// Each is stopped on its way, changes nothing, and can be run afterwards.
+/// Checks that each statement can be stopped while it runs, changes nothing then, and can be run
+/// again.
 #[test]
 fn maintenance_can_be_interrupted() {
     let directory = tempfile::tempdir().unwrap();
@@ -55,7 +56,7 @@ fn maintenance_can_be_interrupted() {
     };
     let found = || rows(&connection, "SELECT count(*), sum(a), max(b) FROM t");
     let (all, before) = (found(), size());
-    // Those that write have written some rows by the third time.
+    // The statements that write have written some rows by the third call.
     for (sql, polls) in [
         ("CHECK DATABASE", 1),
         ("VACUUM t", 3),

@@ -1,4 +1,5 @@
-//! Statements that wait for the locks of other processes: for how long, and what ends that before.
+//! Statements that wait for the locks of other processes: how long they wait, and what ends the
+//! wait earlier.
 
 use crate::backup::rows;
 use hypostyle::{Connection, Database, Error, ErrorKind, OpenOptions, Patience, Poll};
@@ -7,14 +8,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A lock as another process has it.
+/// Takes a lock as another process would.
 fn lock(database: &Path, name: &str) -> File {
     let file = File::open(database.join(name)).unwrap();
     file.lock().unwrap();
     file
 }
 
-/// The only value of a result.
+/// Returns the only value of a result.
 fn number(connection: &Connection, sql: &str) -> String {
     let shown = rows(connection, sql);
     shown.lines().nth(3).unwrap().trim_matches(['|', ' ']).to_string()
@@ -26,7 +27,7 @@ fn refused(connection: &Connection, sql: &str, kind: ErrorKind) -> Error {
     error
 }
 
-/// What waits for the lock of who commits.
+/// The statements that wait for the commit lock.
 const WRITING: [&str; 4] =
     ["INSERT INTO t VALUES (2)", "SELECT nextval('s')", "CREATE TABLE u (a INT)", "CHECKPOINT"];
 

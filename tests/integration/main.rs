@@ -1,6 +1,6 @@
 //! The one test binary that links the engine.
 
-/// As in the programs: statements are held to what the process has allocated.
+/// Limits statements by the memory that the process has allocated, as in the programs.
 #[global_allocator]
 static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 

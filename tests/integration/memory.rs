@@ -1,4 +1,4 @@
-//! What a session keeps beside its plans is a part of the memory that it may have.
+//! Data that a session keeps beside its plans counts towards its memory limit.
 
 use crate::served::Served;
 use arrow::array::{AsArray, Int64Array, RecordBatch};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const LIMIT: u64 = 32_000_000;
 
-/// The error of a statement that needs more memory than there is.
+/// Returns the error of a statement that needs more memory than there is.
 fn refused(connection: &Connection, sql: &str) -> Error {
     let error = connection.execute(sql).and_then(|result| result.row_count()).err();
     let error = error.unwrap_or_else(|| panic!("there was memory for {sql}"));
@@ -26,12 +26,12 @@ fn temporary_tables_take_no_more_memory_than_there_is() {
     let options = OpenOptions { memory_limit: Some(LIMIT), ..OpenOptions::default() };
     let database = Database::in_memory(options).unwrap();
     let connection = database.connect().unwrap();
-    // The database's own tables are what it is for.
+    // The database's own tables do not count.
     connection.execute("CREATE TABLE own AS SELECT i FROM generate_series(1, 8000000) AS s(i)").unwrap();
     let large = "CREATE TEMPORARY TABLE large AS SELECT i FROM generate_series(1, 8000000) AS s(i)";
     let error = refused(&connection, large);
     assert!(error.message().contains("temporary tables"), "{error}");
-    // What was refused has left nothing, and what is dropped gives its memory back.
+    // A refused statement leaves nothing, and dropping a table frees its memory.
     for round in 0..20 {
         connection.execute("CREATE TEMPORARY TABLE small AS SELECT i FROM own LIMIT 2000000").unwrap();
         assert_eq!(number(&connection, "SELECT count(*) FROM small"), 2_000_000, "round {round}");
@@ -41,7 +41,7 @@ fn temporary_tables_take_no_more_memory_than_there_is() {
     refused(&connection, "INSERT INTO small SELECT i FROM own");
     connection.execute("ROLLBACK").unwrap();
     connection.execute("CREATE TEMPORARY TABLE small AS SELECT i FROM own LIMIT 2000000").unwrap();
-    // One limit is of all sessions.
+    // One limit is for all sessions together.
     refused(&database.connect().unwrap(), "CREATE TEMPORARY TABLE other AS SELECT i FROM own LIMIT 3000000");
     drop(connection);
     database
@@ -56,7 +56,7 @@ fn rows_that_a_client_sends_for_a_query_take_no_more_memory_than_there_is() {
     let served = Served::in_memory();
     let tcp = served.connect(&format!("hypostyle://{}/?variables=on", served.tcp), true).unwrap();
     for connection in [tcp, served.connect_unix().unwrap()] {
-        // Of each batch a few bytes cross the wire.
+        // Only a few bytes of each batch cross the wire.
         let resolver: TableResolver = Arc::new(|name, _| {
             let batches = match name {
                 "large" => 64,

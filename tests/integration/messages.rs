@@ -1,9 +1,10 @@
-//! What errors say: of hundreds of wrong statements none shows a syntax tree, a type by the name that it has in the engine's libraries,
-//! or the libraries themselves; and they know where in the statement the error is.
+//! Tests the texts of errors. Among hundreds of wrong statements, none shows a syntax tree, a type
+//! by its name in the engine's libraries, or the libraries themselves. The errors know their place
+//! in the statement.
 
 use hypostyle::{Connection, Database, ErrorKind, OpenOptions};
 
-/// What only the programmers of the libraries know.
+/// Words that only the libraries' programmers know.
 const FOREIGN: [&str; 33] = [
     "{ value:",
     "Ident {",
@@ -40,7 +41,7 @@ const FOREIGN: [&str; 33] = [
     "LogicalPlan",
 ];
 
-/// Values of all kinds of types.
+/// Values of many types.
 const VALUES: [&str; 14] = [
     "1",
     "'a'",

@@ -1,4 +1,4 @@
-//! A test file without its `mod` line would silently never run.
+//! Finds test files without a `mod` line, which would silently never run.
 
 #[test]
 fn every_file_has_its_mod_line() {

@@ -1,4 +1,5 @@
-//! PostgreSQL's protocol against a server in this process, spoken by hand: what a client may say, and what it must not.
+//! Tests PostgreSQL's protocol against a server in this process, with handwritten messages: those
+//! that a client may send, and those that it must not.
 
 use crate::served::{STOP_TIME, Served, Setup};
 use crate::server::users;
@@ -34,7 +35,7 @@ fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Texts, each with its zero.
+/// Returns texts, each with its terminating zero.
 fn texts(parts: &[&str]) -> Vec<u8> {
     parts.iter().flat_map(|part| part.bytes().chain([0])).collect()
 }
@@ -91,13 +92,13 @@ impl Client {
         self.until_ready()
     }
 
-    /// Sends a query and waits for nothing.
+    /// Sends a query without waiting.
     pub fn begin(&mut self, sql: &str) {
         self.send(&message(b'Q', &texts(&[sql])));
     }
 }
 
-/// The answer in short: kinds, with tags, SQLSTATEs, rows and states.
+/// Returns a short form of the answer: kinds, with tags, SQLSTATEs, rows and states.
 pub fn shown(messages: &[Message]) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim_end_matches('\0').to_string();
     let parts = messages.iter().map(|(kind, body)| match kind {
@@ -157,7 +158,7 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
     client.send(&message(b'S', &[]));
     let described = client.until_ready();
     assert_eq!(shown(&described), "1 t T I");
-    // INT8, which the column is compared with.
+    // It is INT8, the type of the column that it is compared with.
     assert_eq!(described[1].1, [0, 1, 0, 0, 0, 20]);
     client.query("BEGIN");
     for part in [message(b'B', &bind), execute(2), execute(2), execute(2), message(b'S', &[])] {
@@ -165,7 +166,7 @@ fn prepared_statements_take_values_and_give_rows_in_parts() {
     }
     assert_eq!(shown(&client.until_ready()), "2 (2) (3) s (4) (5) s SELECT 0 T");
     client.query("COMMIT");
-    // After an error, everything up to Sync is passed over.
+    // After an error, everything up to Sync is skipped.
     client.send(&message(b'P', &[texts(&["", "SELECT 1 +"]), vec![0, 0]].concat()));
     client.send(&message(b'D', &texts(&["S"])));
     client.send(&message(b'B', &bind));
@@ -217,7 +218,7 @@ fn copy_goes_both_ways() {
     let lines: Vec<u8> =
         copied.iter().filter(|(kind, _)| *kind == b'd').flat_map(|(_, line)| line.clone()).collect();
     assert_eq!(String::from_utf8(lines).unwrap(), "1\tx\\ty\t1.5\n2\t\\N\t\\N\n");
-    // What one COPY writes in the binary format, another reads.
+    // The bytes that one COPY writes in the binary format can be read by another.
     let binary = client.query("COPY t TO STDOUT (FORMAT binary)");
     client.query("CREATE TABLE u (a INT, b VARCHAR, c DOUBLE)");
     client.send(&message(b'Q', &texts(&["COPY u FROM STDIN (FORMAT binary)"])));
@@ -298,7 +299,7 @@ fn garbage_ends_a_connection_and_nothing_else() {
         assert!(body.windows(5).any(|part| part == b"08P01"), "{bytes:?}");
         assert!(client.next().is_none(), "{bytes:?}");
     }
-    // No encryption is offered; what follows the refusal is understood.
+    // No encryption is offered; the server understands what follows the refusal.
     let mut socket = connect(running.postgres);
     socket.write_all(&packet(&80_877_103_u32.to_be_bytes())).unwrap();
     let mut answer = [0];
@@ -337,7 +338,7 @@ fn one_address_may_have_so_many_clients() {
     let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
     let first = Client::new(&served);
     assert_eq!(served.connect_tcp().err().unwrap().sqlstate(), "53300");
-    // Another peer.
+    // This is another peer.
     let local = served.connect_unix().unwrap();
     assert_eq!(served.connect_unix().err().unwrap().sqlstate(), "53300");
     assert_eq!(local.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
@@ -355,7 +356,7 @@ fn a_session_that_is_killed_ends_whatever_it_does() {
     idle.query("BEGIN");
     idle.query("INSERT INTO t VALUES (1)");
     let mut deaf = Client::new(&served);
-    // Far more than the sockets hold, and nobody reads.
+    // It is far more than the sockets hold, and nobody reads.
     deaf.send(&message(b'Q', &texts(&["SELECT repeat('x', 100000) FROM generate_series(1, 2000)"])));
     std::thread::sleep(Duration::from_millis(500));
     let own = other.id();

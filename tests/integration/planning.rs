@@ -1,5 +1,5 @@
-//! One client's statements that take long to plan are no other's matter: each ends within a second of being asked to, by whatever
-//! way, and others' queries go on meanwhile.
+//! Statements of one client that take long to plan do not affect others. Each ends within a second
+//! of being asked to, by any means, and queries of others run meanwhile.
 
 use crate::backup::rows;
 use crate::pgwire::{Client, shown};
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 const TABLES: &str = "CREATE TABLE t (i INT NOT NULL, a INT, ts TIMESTAMP); INSERT INTO t VALUES (1, 1, '2020-01-01'), (2, 2, NULL);
     CREATE TABLE nn (k INT, wh INT NOT NULL); CREATE TABLE ids (id INT NOT NULL); CREATE TABLE ev (id INT NOT NULL, wh INT NOT NULL)";
 
-/// Too large to be planned by its caller.
+/// A query that is too large to be planned by its caller.
 const LARGER: &str = "SELECT count(*) FROM t x JOIN t y ON x.i = y.i";
 
-/// For what is asked to end at once, on a machine that has other things to do.
+/// The limit for operations that end at once, on a machine that has other work.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Statements that take, or once took, long to plan.
+/// Returns statements that take, or once took, long to plan.
 fn statements() -> Vec<String> {
     let nested = |open: &str, close: &str, count: usize| {
         format!("SELECT {}1{}", open.repeat(count), close.repeat(count))
@@ -48,7 +48,8 @@ fn statements() -> Vec<String> {
     ]
 }
 
-/// Other queries go on until a client has run its statements, each of which is asked to end by `ask`.
+/// Checks that other queries run while a client runs its statements, each of which is asked to end
+/// by `ask`.
 fn others_go_on(served: &Served, run: impl FnOnce()) {
     let ended = Arc::new(AtomicBool::new(false));
     let others: Vec<_> = (0..2)
@@ -70,7 +71,7 @@ fn others_go_on(served: &Served, run: impl FnOnce()) {
     others.into_iter().for_each(|other| other.join().unwrap());
 }
 
-/// What was given up ends: there is room for more of the same user's.
+/// Checks that abandoned plans end: there is room for more plans of the same user.
 fn is_free(connection: &Connection) {
     until("plans that were given up do not end", || match connection.execute(LARGER) {
         Ok(_) => true,
@@ -144,7 +145,7 @@ fn what_takes_long_to_plan_ends_with_its_client_and_by_kill() {
                 started.elapsed()
             });
             std::thread::sleep(Duration::from_millis(100));
-            // Who has answered by then, and is gone, cannot be killed.
+            // A client that has its answer by then, and is gone, cannot be killed.
             let _gone = own.execute(&format!("KILL {id}"));
             assert!(running.join().unwrap() < SOON);
         }

@@ -1,4 +1,4 @@
-//! Blocks that scans leave out: the right ones, and never a row that passes.
+//! Scans leave out the right blocks, and never a row that passes.
 
 use hypostyle::{Connection, Database, OpenOptions};
 
@@ -17,7 +17,7 @@ fn connection() -> Connection {
     connection
 }
 
-/// The rows of the blocks that a query reads, as its plan tells them.
+/// Returns the rows of the blocks that a query reads, according to its plan.
 fn rows_read(connection: &Connection, condition: &str) -> i64 {
     let explained = connection.execute(&format!("EXPLAIN SELECT i FROM t WHERE {condition}")).unwrap();
     let plan = format!("{:?}", explained.record_batches().unwrap());
@@ -48,7 +48,7 @@ fn comparisons_find_what_they_find_without_bounds() {
             ] {
                 let condition = format!("{column} {operator} {constant}");
                 let found = rows_found(&connection, &condition);
-                // Of this no bounds can tell anything.
+                // Bounds say nothing about this condition.
                 let all = format!("CASE WHEN {condition} THEN i + 1 ELSE 0 END % 1000000 > 0");
                 assert_eq!(found, rows_found(&connection, &all), "{condition}");
             }
@@ -70,12 +70,12 @@ fn blocks_without_a_row_that_passes_are_not_read() {
         ("m = 1.25", BLOCK_ROWS),
         ("d < DATE '2000-02-01'", BLOCK_ROWS),
         ("f = 0.0", BLOCK_ROWS),
-        // A block of NULLs alone.
+        // This is a block of only NULLs.
         ("n > 50000", ROWS - BLOCK_ROWS),
         ("n = 5", BLOCK_ROWS),
     ] {
         assert_eq!(rows_read(&connection, condition), rows, "{condition}");
     }
-    // No block is left, and the plan says nothing of blocks or of none of their rows.
+    // No block is left, and the plan does not mention blocks, or mentions none of their rows.
     assert_eq!(rows_found(&connection, "i > 1000000"), 0);
 }

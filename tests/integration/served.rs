@@ -1,4 +1,4 @@
-//! A server of this process, for the tests that go through sockets.
+//! A server in this process, for the tests that use sockets.
 
 use hypostyle::client::{Address, Options};
 use hypostyle::{Connection, Database, OpenOptions, Result};
@@ -10,10 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// What runs when a server stops has so long to end.
+/// The time that running statements have to end when a server stops.
 pub const STOP_TIME: Duration = Duration::from_secs(1);
 
-/// For what takes milliseconds on a machine that has nothing else to do.
+/// The limit for operations that take milliseconds on an idle machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 pub struct Served {
@@ -24,18 +24,18 @@ pub struct Served {
     pub http: SocketAddr,
     pub postgres: SocketAddr,
     pub unix: PathBuf,
-    /// Goes last.
+    /// The directory, which is dropped last.
     pub directory: TempDir,
 }
 
-/// What makes a server another one than the usual.
+/// The options that differ from those of the usual server.
 #[derive(Default)]
 pub struct Setup {
     pub on_disk: bool,
     pub users: Option<Users>,
     pub limits: Option<Limits>,
     pub certificate: Option<(String, String)>,
-    /// Of who signs the clients' certificates.
+    /// The authority that signs the clients' certificates.
     pub client_authority: Option<String>,
 }
 
@@ -90,19 +90,19 @@ impl Served {
         }
     }
 
-    /// Sessions that are open now.
+    /// Returns the number of open sessions.
     pub fn sessions(&self) -> usize {
         self.server.upgrade().map_or(0, |server| server.sessions())
     }
 
-    /// Connections that the server has not given back; TCP only.
+    /// Returns the number of connections that the server has not closed; TCP only.
     pub fn sockets(&self) -> usize {
         let ports = [self.tcp, self.postgres, self.http].map(|address| address.port());
         let text = std::fs::read_to_string("/proc/self/net/tcp").unwrap();
         let of_server = |line: &&str| {
             let fields: Vec<&str> = line.split_whitespace().collect();
             let port = fields[1].rsplit(':').next().and_then(|port| u16::from_str_radix(port, 16).ok());
-            // Not those that listen, or that are nobody's any more.
+            // Listening and orphaned sockets are not counted.
             port.is_some_and(|port| ports.contains(&port)) && fields[3] != "0A" && fields[9] != "0"
         };
         text.lines().skip(1).filter(of_server).count()
@@ -121,7 +121,7 @@ impl Served {
         self.connect(&format!("hypostyle+unix://{}", self.unix.display()), true)
     }
 
-    /// On the Unix socket, without descriptors.
+    /// Connects to the Unix socket, without descriptors.
     pub fn connect_unix_for_chunks(&self) -> Result<Connection> {
         self.connect(&format!("hypostyle+unix://{}", self.unix.display()), false)
     }
@@ -140,7 +140,8 @@ pub fn until(otherwise: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// After every test that has a server: all threads and tasks that serve somebody have the server, and end with what they have open.
+/// Checks after every test with a server that no thread or task of it is left: each of them has the
+/// server, and ends with what it has open.
 impl Drop for Served {
     fn drop(&mut self) {
         self.stop();

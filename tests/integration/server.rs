@@ -1,4 +1,4 @@
-//! The server and the client of our own protocol, over real sockets.
+//! Tests the server and the client of our own protocol, over real sockets.
 
 use crate::served::{STOP_TIME, Served, Setup};
 use arrow::array::{
@@ -27,7 +27,7 @@ const TYPES: &str = "CREATE TABLE types AS SELECT
     CAST('b' || i AS BLOB) AS bytes, [i, i + 1] AS list, NULL AS nothing
     FROM generate_series(1, 50000) AS s(i)";
 
-/// One batch with the types that cross the wire.
+/// Returns one batch with the types that cross the wire.
 fn rows(result: &QueryResult) -> RecordBatch {
     let batches = result.record_batches().unwrap();
     let schema = batches.first().map_or(result.schema(), |batch| batch.schema());
@@ -93,7 +93,7 @@ fn batches_stream_and_an_unread_result_does_not_block_the_next_statement() {
             count += batch.num_rows();
         }
         assert_eq!(count, 50_000);
-        // Dropped unread.
+        // It is dropped unread.
         drop(connection.execute("SELECT * FROM types WHERE i > 0").unwrap());
         assert_eq!(connection.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
     }
@@ -303,7 +303,7 @@ fn the_server_asks_for_tables_that_the_client_has() {
     assert_eq!(result.column(1).unwrap().as_primitive::<Int64Type>().value(0), 29_999);
     assert!(connection.execute("SELECT * FROM broken").err().unwrap().message().contains("it is broken"));
     assert_eq!(connection.execute("SELECT * FROM nothing").err().unwrap().kind(), ErrorKind::UnknownName);
-    // Not for a definition, and not where nobody has allowed it.
+    // The server may not ask for a definition, nor if nobody has allowed it.
     connection.execute("CREATE TABLE mine (id BIGINT)").unwrap();
     connection.execute("CREATE VIEW v AS SELECT id FROM mine").unwrap();
     connection.execute("DROP TABLE mine").unwrap();
@@ -400,7 +400,7 @@ fn roles_say_what_a_user_may_do() {
     );
     let error = reader.append("t", batches(1, None), AppendOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
-    // What is the session's own is no change of the database.
+    // The session's own objects are no change of the database.
     reader.execute("CREATE TEMPORARY TABLE mine AS SELECT * FROM t").unwrap();
     assert_eq!(reader.table("mine").unwrap().row_count().unwrap(), 1);
 
@@ -415,7 +415,8 @@ fn roles_say_what_a_user_may_do() {
     assert!(matches!(error.kind(), ErrorKind::Closed | ErrorKind::Connection), "{error:?}");
 }
 
-/// Whoever makes a view may not read files of the server: neither may those for him who can.
+/// Checks that a user who creates a view cannot read files of the server by it, nor let a user who
+/// may read files do so.
 #[test]
 fn a_view_never_reads_a_file() {
     let served = Served::new(Setup { users: Some(users()), ..Setup::default() });
@@ -484,7 +485,7 @@ fn who_guesses_passwords_waits_and_nobody_else_does() {
     let answered = guesses.iter().filter(|error| error.sqlstate() == "28P01").count();
     assert!(guesses.iter().all(|error| ["28P01", "53300"].contains(&error.sqlstate())), "{guesses:?}");
     assert!(answered < 32, "{answered} guesses in {:?}", begin.elapsed());
-    // As another user, and from elsewhere.
+    // Another user tries it, and from another address.
     served.connect(&format!("hypostyle://ada:a@{}/", served.tcp), true).unwrap();
     served.connect(&format!("hypostyle+unix://rita:r@{}", served.unix.display()), true).unwrap();
 }
@@ -506,7 +507,7 @@ fn nobody_gets_in_without_the_password() {
     assert_eq!(listen(&open, &network).err().unwrap().kind(), ErrorKind::Denied);
 }
 
-/// An authority, and the certificate and key of a client that it has signed.
+/// Returns an authority, and the certificate and key of a client that it has signed.
 fn client_certificate() -> (String, String, String) {
     let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
@@ -541,11 +542,11 @@ fn clients_show_certificates_where_a_server_wants_to_see_them() {
     };
     assert_eq!(connect(&format!("&tls_cert={}&tls_key={}", path("own.crt"), path("own.key"))).unwrap(), 1);
     assert!(connect("").is_err());
-    // The server's own is signed by another.
+    // The server's own certificate is signed by another authority.
     assert!(connect(&format!("&tls_cert={}&tls_key={}", path("server.crt"), path("server.key"))).is_err());
 }
 
-/// A certificate for this machine, and its key.
+/// Returns a certificate for this machine, and its key.
 fn certificate() -> (String, String) {
     let certified = rcgen::generate_simple_self_signed(vec!["localhost".into(), "127.0.0.1".into()]).unwrap();
     (certified.cert.pem(), certified.signing_key.serialize_pem())
@@ -580,7 +581,7 @@ fn tls_is_spoken_and_demanded_where_there_is_a_certificate() {
     assert!(error.message().contains("TLS"), "{error}");
     let error = served.connect(&address("tls=off"), true).err().unwrap();
     assert!(error.message().contains("wants TLS"), "{error}");
-    // A server without a certificate.
+    // This is a server without a certificate.
     let plain = Served::in_memory();
     assert!(plain.connect(&format!("hypostyle://{}/?tls=on", plain.tcp), true).is_err());
     assert!(plain.connect_tcp().is_ok());
@@ -594,7 +595,7 @@ fn http_get(server: SocketAddr, path: &str) -> String {
     text
 }
 
-/// Bytes that a relay passes on before it cuts a connection.
+/// The bytes that a relay passes on before it cuts a connection.
 #[derive(Clone, Copy)]
 struct Cut {
     to_client: usize,
@@ -603,7 +604,7 @@ struct Cut {
 
 const WHOLE: Cut = Cut { to_client: usize::MAX, to_server: usize::MAX };
 
-/// Passes connections on, each of `cuts` so far, and those that follow to their end.
+/// Passes connections on, up to the limits of `cuts`, and later ones to their end.
 fn relay(server: SocketAddr, cuts: Vec<Cut>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -661,7 +662,7 @@ fn a_connection_cut_anywhere_is_an_error_and_never_a_short_result() {
     assert_eq!(run(served.tcp).unwrap(), 300);
 }
 
-/// A session's work, every part of which would show if something came twice or not at all.
+/// Runs a session's work. Every part of it would show if something came twice or not at all.
 fn work(connection: &Connection) -> hypostyle::Result<()> {
     connection.execute("SET result_codec = 'none'")?;
     connection.execute("BEGIN")?;
@@ -691,7 +692,8 @@ fn a_session_of_a_user_goes_on_over_tls_wherever_it_is_cut() {
     check_cut_sessions(&served, &address, (3000..12_000).step_by(457), 5);
 }
 
-/// Cuts connections after so many bytes once the handshake is over; those to the server after `to_server` times as many.
+/// Cuts connections after some bytes once the handshake is over; those to the server after
+/// `to_server` times as many.
 fn check_cut_sessions(
     served: &Served,
     address: &dyn Fn(SocketAddr) -> String,
@@ -707,7 +709,7 @@ fn check_cut_sessions(
         .flat_map(|bytes| {
             let to_client = Cut { to_client: bytes, ..WHOLE };
             let to_server = Cut { to_server: bytes * to_server, ..WHOLE };
-            // Cut again while it is being resumed, and soon after.
+            // It is cut again while it is being resumed, and soon after.
             [
                 vec![to_client],
                 vec![to_server],
@@ -753,7 +755,7 @@ fn a_result_comes_over_several_connections_wherever_one_of_them_is_cut() {
     assert_eq!((metric(&served, "streams_total"), metric(&served, "sessions_resumed_total")), (3, 0));
     for bytes in [600, 100_000, 1_000_000, 3_000_000] {
         let before = metric(&served, "sessions_resumed_total");
-        // The first connection stays whole: what is resumed was on another.
+        // The first connection stays whole: the resumed ones were others.
         let cut = Cut { to_client: bytes, ..WHOLE };
         check(relay(served.tcp, vec![WHOLE, cut, cut, cut, WHOLE, cut, WHOLE, WHOLE, cut]));
         assert!(metric(&served, "sessions_resumed_total") > before, "{bytes}");
@@ -765,7 +767,7 @@ fn nobody_takes_up_a_session_without_its_key_or_after_its_time() {
     let limits = Limits { resume_time: Duration::from_millis(300), ..Limits::default() };
     let served = Served::new(Setup { limits: Some(limits), ..Setup::default() });
     let other = served.connect_tcp().unwrap();
-    // In the place of the session's connection, and beside it.
+    // They come in the place of the session's connection, and beside it.
     for stream in [0, 1] {
         let wrong = hypostyle_wire::Hello {
             capabilities: hypostyle_wire::Capabilities::RESUME,
@@ -789,7 +791,7 @@ fn nobody_takes_up_a_session_without_its_key_or_after_its_time() {
     assert_eq!(other.execute("SELECT 1").unwrap().row_count().unwrap(), 1);
     assert_eq!(metric(&served, "streams_total"), 0);
 
-    // Cut, and unreachable for longer than the session is kept.
+    // It is cut, and unreachable for longer than the session is kept.
     let nothing = Cut { to_client: 0, to_server: 0 };
     let cuts = [vec![Cut { to_client: 2000, ..WHOLE }], vec![nothing; 8]].concat();
     let connection = served.connect(&format!("hypostyle://{}/", relay(served.tcp, cuts)), true).unwrap();
@@ -841,7 +843,7 @@ fn sixty_four_clients_some_of_them_stalled() {
             if number % 2 == 0 { served.connect_tcp() } else { served.connect_unix_for_chunks() }.unwrap()
         })
         .collect();
-    // Every fourth asks and does not read.
+    // Every fourth client asks and does not read.
     let stalled: Vec<QueryResult> = connections
         .iter()
         .step_by(4)
@@ -932,7 +934,7 @@ fn kill_ends_a_session_that_is_idle_or_sends() {
     ] {
         assert!([ErrorKind::Closed, ErrorKind::Connection].contains(&error.kind()), "{error}");
     }
-    // Far more than is granted: the session waits for its client.
+    // It is far more than is granted: the session waits for its client.
     let deaf = served.connect_unix_for_chunks().unwrap();
     let unread = deaf.execute("SELECT a.i, b.i FROM t a JOIN range(20) AS b(i) ON a.i > b.i").unwrap();
     thread::sleep(Duration::from_millis(500));
@@ -1022,7 +1024,7 @@ fn a_server_that_stops_ends_what_runs_and_says_so() {
     assert!(error.message().contains("stopping"), "{error}");
 }
 
-/// Of two databases in one process, each behind its own server.
+/// Checks two databases in one process, each behind its own server.
 #[test]
 fn a_server_serves_what_other_connections_have_committed() {
     let served = Served::on_disk();

@@ -1,4 +1,4 @@
-//! Runs `tests/sql/*.slt`, each file over a database in memory, over one on disk, and over a server's sockets.
+//! Runs `tests/sql/*.slt`, each file in memory, on disk, and over a server's sockets.
 
 use crate::served::Served;
 use arrow::array::{ArrayRef, AsArray, StringArray};
@@ -52,7 +52,7 @@ impl DB for Session {
     }
 }
 
-/// UUIDs as their text: Arrow's own has no hyphens.
+/// Returns UUIDs as text: Arrow's own text has no hyphens.
 fn shown(array: &ArrayRef, column: &ColumnDescription) -> ArrayRef {
     if column.logical_type != LogicalType::Uuid {
         return array.clone();
@@ -74,7 +74,8 @@ fn scripts() -> Vec<PathBuf> {
     files
 }
 
-/// Runs all files, each with connections of its own, and fails with the first difference of each that has one.
+/// Runs all files, each with connections of its own, and fails with the first difference of each
+/// file.
 fn run_all<C: Fn() -> hypostyle::Result<Connection>>(connections: impl Fn() -> C) {
     let differences: Vec<String> = scripts()
         .iter()

@@ -1,4 +1,4 @@
-//! Results that are mappings: what qualifies, and that writing to one is private.
+//! Results that are mappings: which results qualify, and that a write to one is private.
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;

@@ -1,4 +1,5 @@
-//! TPC-H through SQL: sizes of the tables and answers of all queries that the specification fixes.
+//! TPC-H through SQL: the sizes of the tables and the answers of all queries, as the specification
+//! fixes them.
 
 use hypostyle::{Database, OpenOptions, tpch};
 
@@ -11,14 +12,15 @@ fn all_queries_run_over_generated_tables() {
     assert_eq!(rows("SELECT * FROM lineitem"), 60_175);
     assert_eq!(rows("SELECT * FROM orders"), 15_000);
     let results: Vec<u64> = (1..=22).map(|number| rows(tpch::query(number).unwrap())).collect();
-    // Row counts that follow from the data's fixed domains, whatever the scale.
+    // These row counts follow from the data's fixed domains, whatever the scale.
     for (query, expected) in [(1, 4), (4, 5), (6, 1), (12, 2), (14, 1), (17, 1), (19, 1)] {
         assert_eq!(results[query - 1], expected, "query {query}");
     }
     assert!(results.iter().all(|rows| *rows <= 2_000), "{results:?}");
 }
 
-/// Their subqueries are correlated by keys: DataFusion makes joins of all of them, faster ones than ours.
+/// Checks the plans of correlated subqueries. They are correlated by keys, and DataFusion makes
+/// joins of all of them, which are faster than ours.
 #[test]
 fn no_query_joins_all_with_all() {
     let connection = Database::in_memory(OpenOptions::default()).unwrap().connect().unwrap();

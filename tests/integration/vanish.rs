@@ -1,4 +1,5 @@
-//! Clients that vanish at any moment, in any way, leave nothing behind; and those that say what nobody has asked for get nothing.
+//! Clients that vanish at any moment, in any way, leave nothing behind, and unrequested frames have
+//! no effect.
 
 use crate::served::{Served, Setup, until};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -13,36 +14,36 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// The first repeats a run, the second makes it longer.
+/// The seed repeats a run; the number of rounds makes it longer.
 const SEED: &str = "HYPOSTYLE_TEST_SEED";
 const ROUNDS: &str = "HYPOSTYLE_TEST_ROUNDS";
 
-/// Ends when somebody ends it.
+/// A statement that runs until it is ended.
 const ENDLESS: &str =
     "WITH RECURSIVE n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n WHERE x > 0) SELECT count(*) FROM n";
 
-/// Far more than all buffers hold.
+/// A result that is far larger than all buffers.
 const BIG: &str = "SELECT random() AS x FROM generate_series(1, 100000000)";
 
-/// How a client goes.
+/// The way in which a client goes.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// As the system closes what a process leaves that was killed.
+    /// The socket is closed, as the system does for a killed process.
     Closed,
     Reset,
-    /// It says no more, takes nothing, and stays.
+    /// The client sends no more and receives nothing, but stays.
     HalfClosed,
 }
 
 const WAYS: [Way; 3] = [Way::Closed, Way::Reset, Way::HalfClosed];
 
-/// Lets a socket go; what is given back is still open.
+/// Drops a socket. A returned socket is still open.
 fn leave(socket: TcpStream, way: Way) -> Option<TcpStream> {
     match way {
         Way::Closed => {}
         Way::Reset => SockRef::from(&socket).set_linger(Some(Duration::ZERO)).unwrap(),
         Way::HalfClosed => {
-            // One that has been cut off already cannot end its side.
+            // A socket that has been disconnected already cannot be shut down.
             let _cut = socket.shutdown(Shutdown::Write);
             return Some(socket);
         }
@@ -51,7 +52,7 @@ fn leave(socket: TcpStream, way: Way) -> Option<TcpStream> {
     None
 }
 
-/// Sends as much as is taken within a moment.
+/// Sends as much as the socket takes within a moment.
 fn send(socket: &mut TcpStream, bytes: &[u8]) {
     socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let _full_or_cut = socket.write_all(bytes);
@@ -97,7 +98,8 @@ fn hello() -> Vec<u8> {
     [b"HYPO\x01\x00\x01\x00".as_slice(), &hello.frame()].concat()
 }
 
-/// What a client of our own protocol has said when it goes; each behind what is said at first.
+/// Returns the bytes that a client of our own protocol has sent when it goes, each behind the first
+/// bytes.
 fn own_moments() -> Vec<(&'static str, Vec<u8>)> {
     let all = |parts: &[Vec<u8>]| [&[hello()], parts].concat().concat();
     vec![
@@ -145,7 +147,7 @@ fn startup() -> Vec<u8> {
     packet(&[&196_608_u32.to_be_bytes()[..], b"user\0ada\0\0"].concat())
 }
 
-/// The same of PostgreSQL's.
+/// Returns the same for PostgreSQL's protocol.
 fn postgres_moments() -> Vec<(&'static str, Vec<u8>)> {
     let all = |parts: &[Vec<u8>]| [&[startup()], parts].concat().concat();
     vec![
@@ -172,7 +174,7 @@ fn serve() -> Served {
     served
 }
 
-/// Nobody is there, no statement runs, nothing was written, and the server serves.
+/// Checks that no client is there, no statement runs, nothing was written, and the server serves.
 fn assert_clean(served: &Served, what: &str) {
     until(&format!("something is left of a client that has gone: {what}"), || {
         served.sessions() == 0 && served.sockets() == 0
@@ -198,14 +200,15 @@ fn a_client_that_vanishes_leaves_nothing_behind() {
             thread::sleep(Duration::from_millis(100));
             open.extend(leave(socket, way));
         }
-        // Those that have ended their side only are gone, too.
+        // Clients that have only ended their side are gone, too.
         until(&format!("a session is left: {what}, {address}"), || served.sessions() == 0);
         drop(open);
         assert_clean(&served, what);
     }
 }
 
-/// Numbers that look random (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators").
+/// Gives numbers that look random (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number
+/// generators").
 struct Random(u64);
 
 impl Random {
@@ -234,7 +237,7 @@ fn clients_that_vanish_at_random_leave_nothing_behind() {
                 _ => (served.postgres, postgres_moments()),
             };
             let (_, mut said) = moments[random.below(moments.len())].clone();
-            // Cut anywhere.
+            // The bytes are cut at any place.
             if random.below(2) == 0 {
                 said.truncate(random.below(said.len().min(4096) + 1));
             }
@@ -251,7 +254,7 @@ fn clients_that_vanish_at_random_leave_nothing_behind() {
     }
 }
 
-/// What a client gets that sends a frame while its statement runs.
+/// Returns the answer to a client that sends a frame while its statement runs.
 fn answer_to(served: &Served, said: &[u8]) -> String {
     let mut socket = TcpStream::connect(served.tcp).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -259,7 +262,7 @@ fn answer_to(served: &Served, said: &[u8]) -> String {
     thread::sleep(Duration::from_millis(100));
     send(&mut socket, said);
     let mut answer = Vec::new();
-    // One that is reset has been ended, too.
+    // A connection that is reset has been ended, too.
     let _ended = socket.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -306,7 +309,7 @@ fn silent_clients_keep_nobody_out() {
     for address in [served.tcp, served.postgres] {
         let silent: Vec<_> = (0..300).map(|_| TcpStream::connect(address).unwrap()).collect();
         let begin = Instant::now();
-        // From the same address.
+        // They come from the same address.
         assert_eq!(served.connect_tcp().unwrap().execute("SELECT 1").unwrap().row_count().unwrap(), 1);
         let mut socket = TcpStream::connect(served.postgres).unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -314,7 +317,7 @@ fn silent_clients_keep_nobody_out() {
         socket.read_exact(&mut [0; 9]).unwrap();
         assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
         drop(socket);
-        // They are let go although they stay.
+        // The server closes them although they stay.
         until("silent clients are waited for", || served.sockets() == 0);
         drop(silent);
     }
@@ -340,7 +343,7 @@ fn an_idle_transaction_is_ended_and_rolled_back() {
     socket.read_to_end(&mut answer).unwrap();
     assert!(String::from_utf8_lossy(&answer).contains("25P03"));
     assert_eq!(own.table("t").unwrap().row_count().unwrap(), 0);
-    // A session may ask for it itself, and one without a transaction is not meant.
+    // A session may set the timeout itself, and one without a transaction is not affected.
     let served = serve();
     let idle = served.connect_tcp().unwrap();
     let mut socket = TcpStream::connect(served.postgres).unwrap();

@@ -1,4 +1,4 @@
-"""What is compared of a lineitem that came over a connection: quick to compute, hard to get by mistake."""
+"""A checksum of a received lineitem: quick to compute, and unlikely to match by mistake."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 
 def checksum(table: pa.Table) -> dict[str, int]:
-    """The number of rows, and sums over a column of integers, of decimals, and of text."""
+    """Return the number of rows, and sums over a column of integers, of decimals, and of text."""
     prices = table.column("l_extendedprice").cast(pa.decimal128(15, 2))
     lines = table.column("l_linenumber").cast(pa.int64())
     return {

@@ -1,7 +1,7 @@
 """Many clients in one process, a thread and a connection each, that take a table at the same time.
 
-`take` has each take the whole table and tells what all of them got. `begin` has each take one batch and
-leave the rest where it is; `finish` then takes the rest.
+`take` lets each take the whole table and returns what all of them received. `begin` lets each take
+one batch and leave the rest; `finish` then takes the rest.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ def handle(address: str, ticket: str) -> dict[str, Any]:
 
 
 def fetch(address: str, ticket: str) -> pa.Table:
-    # The messages are larger than gRPC takes unless told.
+    # The messages are larger than gRPC accepts by default.
     options = [("grpc.max_receive_message_length", -1)]
     with flight.connect(address, generic_options=options) as connection:
         return connection.do_get(flight.Ticket(ticket.encode())).read_all()

@@ -1,7 +1,8 @@
 """An Arrow Flight server (C++, by pyarrow) of Arrow files, on TCP and on a Unix socket.
 
-A ticket is JSON: the table; its types, the usual ones or those that our client returns; the compression of
-the record batches; and whether the half of lineitem is wanted, which the server computes for each request.
+A ticket is JSON: the table; its types, either the usual ones or those that our client returns; the
+compression of the record batches; and whether only half of lineitem is wanted, which the server
+computes for each request.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def in_batches(table: pa.Table) -> pa.Table:
 
 
 def with_our_types(table: pa.Table) -> pa.Table:
-    """Narrow decimals, and dictionaries for strings of which there are few."""
+    """Return the table with narrow decimals, and dictionaries for strings with few distinct
+    values.
+    """
     for index, field in enumerate(table.schema):
         column = table.column(index)
         if pa.types.is_decimal(field.type):

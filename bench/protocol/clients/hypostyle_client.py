@@ -14,7 +14,9 @@ from consumers import touch_arrow
 def handle(
     address: str, sql: str, codec: str | None = None, touch: bool = False, equals: str | None = None
 ) -> dict[str, Any]:
-    """`codec`: set before the time begins, as a session would; `equals`: an Arrow file with the same rows."""
+    """Handle a request; `codec` is set before the time begins, `equals` is an Arrow file with the
+    same rows.
+    """
     if codec is not None:
         with hypostyle.connect(address) as connection:
             connection.execute(f"SET result_codec = '{codec}'")

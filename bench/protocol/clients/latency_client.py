@@ -1,6 +1,6 @@
-"""Asks two servers for one row in turns; tells the median time of each.
+"""Asks two servers for one row in turns; returns the median time of each.
 
-`SELECT 1` is one whose result ours remembers; the same with a parameter is planned each time.
+Ours remembers the result of `SELECT 1`; the same query with a parameter is planned each time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What all client processes have in common: a request a line comes in, an answer a line goes out.
+"""The common part of all client processes: each request is a line in, each answer a line out.
 
-The clients run under interpreters of several environments, so this imports nothing but the standard library.
+The clients run under interpreters of several environments, so this imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 
 def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
-    """Seconds that `work` took, and what it returned."""
+    """Return the seconds of `work`, and its result."""
     gc.collect()
     start = time.perf_counter()
     result = work(*inputs)
@@ -24,8 +25,8 @@ def timed(work: Callable[..., Any], *inputs: Any) -> tuple[float, Any]:
 
 
 def give_back_memory() -> None:
-    """Returns what libraries keep of freed memory, gigabytes after a large result: others need it, and who
-    still has it is ahead of who must ask the system for pages.
+    """Return freed memory that libraries keep, gigabytes after a large result. Other processes need
+    it, and a process that still has it would be ahead of one that must ask the system for pages.
     """
     if "pyarrow" in sys.modules:
         sys.modules["pyarrow"].default_memory_pool().release_unused()
@@ -33,8 +34,8 @@ def give_back_memory() -> None:
 
 
 def serve(handle: Callable[..., dict[str, Any]]) -> None:
-    """Answers every request with what `handle` returns for it, until the bench closes its end."""
-    # Libraries that print do not print into an answer.
+    """Answer every request with the result of `handle`, until the bench closes its end."""
+    # Output of libraries must not get into an answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 

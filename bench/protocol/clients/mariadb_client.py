@@ -1,4 +1,6 @@
-"""Takes a result from MariaDB into its C library's own memory, as text; no value becomes a Python object."""
+"""Takes a result from MariaDB into its C library's own memory, as text; no value becomes a
+Python object.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class MariaDBLibrary:
         self._library.mysql_num_rows.restype = ctypes.c_uint64
 
     def fetch(self, host: str, port: int, database: str, sql: str, compressed: bool) -> ctypes.c_void_p:
-        """All rows, in the library's memory."""
+        """Return all rows, in the library's memory."""
         library = self._library
         connection = ctypes.c_void_p(library.mysql_init(None))
         flags = ctypes.c_ulong(CLIENT_COMPRESS if compressed else 0)

@@ -1,5 +1,5 @@
-"""DuckDB as a Quack server: `load DATABASE FILE…` makes its database from Arrow files, `serve DATABASE PORT
-TOKEN` serves it until standard input ends.
+"""DuckDB as a Quack server: `load DATABASE FILE…` creates its database from Arrow files, and `serve
+DATABASE PORT TOKEN` serves it until standard input ends.
 """
 
 from __future__ import annotations

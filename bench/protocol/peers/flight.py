@@ -13,7 +13,7 @@ from protocol.networks import Path as NetworkPath
 from protocol.peers.peer import Peer, Transfer, Way, transfer
 from protocol.processes import CLIENTS, accepts, free_port, running, wait_until
 
-# Of SF-independent selectivity: l_quantity is uniform from 1 to 50.
+# The selectivity does not depend on SF: l_quantity is uniform from 1 to 50.
 HALF = "l_quantity <= 25"
 
 

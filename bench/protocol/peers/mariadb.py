@@ -1,4 +1,4 @@
-"""MariaDB: its text protocol, as it is and compressed (zlib)."""
+"""MariaDB: its text protocol, plain and compressed (zlib)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from protocol.processes import PeerError, accepts, free_port, run, running, unpr
 
 SERVER = Path("/usr/sbin/mariadbd")
 DATABASE = "bench"
-# Enough to keep all of the data in memory; loading need not be safe.
+# This is enough to keep all data in memory; loading need not be safe.
 SETTINGS = (
     "--bind-address=127.0.0.1",
     "--innodb-buffer-pool-size=2G",
@@ -83,7 +83,7 @@ class MariaDB(Peer):
 
 
 def load_statement(table: Table) -> str:
-    """LOAD DATA, with NULL where the CSV has nothing."""
+    """Return a LOAD DATA statement, with NULL for empty values of the CSV."""
     targets, settings = [], []
     for field in table.schema:
         targets.append(f"@{field.name}" if field.nullable else field.name)

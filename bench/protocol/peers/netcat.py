@@ -1,7 +1,7 @@
-"""The papers' baseline: CSV through netcat, as it is or compressed while it is sent.
+"""The papers' baseline: CSV through netcat, plain or compressed while it is sent.
 
-The file comes from the page cache, and what arrives goes to /dev/null, decompressed. The time is that of
-the client: from the start of its netcat until the last byte has gone.
+The file comes from the page cache, and the output goes to /dev/null, decompressed. The time is that
+of the client: from the start of its netcat until the last byte has gone.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Hypostyle(Peer):
         return {"hypostyle": hypostyle.__version__}
 
     def address(self, path: NetworkPath | None) -> str:
-        """Through a network, or without one on the Unix socket."""
+        """Return the address through a network, or without one on the Unix socket."""
         return f"hypostyle+unix://{self.socket}" if path is None else f"hypostyle://{path.host}:{path.port}/"
 
     def take(
@@ -57,7 +57,7 @@ def everything(table: Table) -> str:
 
 
 def _build() -> str:
-    """Names the program; a database is made anew for a new one."""
+    """Return the name of the program's build; a new build gets a new database."""
     with program("hypostyle").open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""What every party is to the bench: a server with data, and one or more ways to get a table from it."""
+"""The interface of a party: a server with data, and one or more ways to get a table from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Way:
 
 
 class Peer:
-    """A party. `start` has it serving all the data, `stop` leaves nothing of it running."""
+    """A party. `start` serves all its data, `stop` leaves nothing running."""
 
     name: str
     port: int
@@ -48,14 +48,14 @@ class Peer:
         raise NotImplementedError
 
     def versions(self) -> dict[str, str]:
-        """What was measured, for the record."""
+        """Return the measured versions, for the record."""
         return {}
 
     def stop(self) -> None:
         self.cleanup.close()
 
     def client(self, script: str, python: Path | None = None) -> Client:
-        """A client process of this party, which ends with it."""
+        """Start a client process of this party, which ends with it."""
         return self.cleanup.enter_context(contextlib.closing(Client(script, python)))
 
 

@@ -1,5 +1,5 @@
-"""PostgreSQL: libpq with text, as nearly all its clients; COPY with the binary format; ADBC, which makes
-Arrow of that.
+"""PostgreSQL: libpq with text, as nearly all its clients; COPY with the binary format; ADBC, which
+converts that to Arrow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = 15
 PROGRAMS = Path(f"/usr/lib/postgresql/{VERSION}/bin")
 USER = "bench"
 DATABASE = "postgres"
-# Enough to keep all of the data in memory; loading need not be safe.
+# This is enough to keep all data in memory; loading need not be safe.
 SETTINGS = {"shared_buffers": "2GB", "max_wal_size": "4GB", "fsync": "off", "listen_addresses": "127.0.0.1"}
 
 
@@ -57,7 +57,7 @@ class PostgreSQL(Peer):
         return {"PostgreSQL": run([PROGRAMS / "postgres", "--version"]).split()[2]}
 
     def address(self, path: NetworkPath | None) -> str:
-        """Through a network, or without one on the Unix socket."""
+        """Return the address through a network, or without one on the Unix socket."""
         host, port = (self.scratch, self.port) if path is None else (path.host, path.port)
         return f"host={host} port={port} user={USER} dbname={DATABASE} sslmode=disable gssencmode=disable"
 
@@ -69,7 +69,7 @@ class PostgreSQL(Peer):
         return transfer(self.adbc.ask(address=address, sql=f"SELECT * FROM {table.name}"))
 
     def _copy(self, path: NetworkPath, table: Table) -> Transfer:
-        """The bytes alone: psql writes them to /dev/null. Its own start is among the time."""
+        """Transfer only the bytes: psql writes them to /dev/null. Its start is part of the time."""
         start = time.perf_counter()
         self._psql(
             self.address(path), f"COPY {table.name} TO STDOUT (FORMAT binary)", output=subprocess.DEVNULL

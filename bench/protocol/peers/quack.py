@@ -1,4 +1,4 @@
-"""DuckDB's Quack: a DuckDB that serves its database by HTTP, and a DuckDB that asks it."""
+"""DuckDB's Quack: a DuckDB that serves its database by HTTP, and a DuckDB that queries it."""
 
 from __future__ import annotations
 
@@ -36,6 +36,6 @@ class Quack(Peer):
         return {"DuckDB Quack": VERSION}
 
     def _fetch(self, path: NetworkPath, table: Table) -> Transfer:
-        # The extension speaks to no other name without TLS.
+        # The extension accepts no other name without TLS.
         address = f"quack:localhost:{path.port}"
         return transfer(self.asker.ask(address=address, token=TOKEN, sql=f"FROM {table.name}"))

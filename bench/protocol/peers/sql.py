@@ -1,4 +1,4 @@
-"""What the SQL databases among the peers have in common: tables made from an Arrow schema."""
+"""Common parts of the SQL databases among the peers: tables from an Arrow schema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from protocol.data import Table
 
 
 def create_table(table: Table) -> str:
-    """The statement that makes this table; each string column is as wide as its longest string."""
+    """Return the statement that creates this table; a string column is as wide as its longest
+    string.
+    """
     rows = table.read()
     columns = []
     for field in table.schema:

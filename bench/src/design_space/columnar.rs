@@ -1,6 +1,7 @@
-//! Column after column within a chunk, as the chapter proposes, with a choice of how integers and strings are written.
+//! A format with column after column within a chunk, as the chapter proposes, and a choice of
+//! codecs for integers and strings.
 //!
-//! A message is the number of rows, and for each column its length in bytes and its bytes.
+//! A message has the number of rows, and for each column its length in bytes and its bytes.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
@@ -19,7 +20,7 @@ pub struct ColumnWise {
 }
 
 impl ColumnWise {
-    /// The chapter's own choice for columns that are not all of one character.
+    /// The chapter's own choice for columns of mixed kinds.
     pub const CHAPTER: Self = Self { integers: Integers::Plain, strings: Strings::NulTerminated };
 }
 
@@ -59,14 +60,14 @@ impl Serializer for ColumnWise {
     fn chunk_rows(&self, batch: &RecordBatch, start: usize, chunk_bytes: usize) -> usize {
         let rows = rows_that_fit(batch, start, chunk_bytes);
         match self.strings {
-            // Padding is part of a message, whatever becomes of it later.
+            // Padding is part of a message, even if it is compressed later.
             Strings::Fixed(width) => rows.min(chunk_bytes / fixed_row_bytes(batch, width).max(1)).max(1),
             _ => rows,
         }
     }
 }
 
-/// Bytes of a row whose strings all have one width.
+/// Returns the bytes of a row whose strings all have one width.
 fn fixed_row_bytes(batch: &RecordBatch, width: usize) -> usize {
     let schema = batch.schema();
     let bytes = schema.fields().iter().map(|field| match field.data_type() {

@@ -15,10 +15,10 @@ pub enum Column {
     Text(LargeStringArray),
 }
 
-/// The columns of a batch.
+/// Returns the columns of a batch.
 ///
 /// # Errors
-/// When there are NULLs, which the alternatives have no place for, or types that lineitem has not.
+/// An error for NULLs, which the alternatives cannot express, and for types that lineitem lacks.
 pub fn columns(batch: &RecordBatch) -> Result<Vec<Column>> {
     batch.columns().iter().map(Column::new).collect()
 }
@@ -50,7 +50,7 @@ pub enum ColumnBuilder {
     Text(TextBuilder),
 }
 
-/// Strings one behind the other.
+/// Strings, one after the other.
 pub struct TextBuilder {
     offsets: Vec<i64>,
     bytes: Vec<u8>,
@@ -95,12 +95,12 @@ impl ColumnBuilder {
     }
 }
 
-/// Empty columns of a schema, with room for so many rows.
+/// Returns empty columns of a schema, with capacity for some rows.
 pub fn builders(schema: &SchemaRef, rows: usize) -> Result<Vec<ColumnBuilder>> {
     schema.fields().iter().map(|field| ColumnBuilder::new(field.data_type(), rows)).collect()
 }
 
-/// The batch of received columns.
+/// Returns the batch of received columns.
 pub fn to_batch(schema: &SchemaRef, builders: Vec<ColumnBuilder>) -> Result<RecordBatch> {
     let columns = builders.into_iter().zip(schema.fields());
     let columns = columns.map(|(builder, field)| builder.finish(field.data_type()));

@@ -1,4 +1,4 @@
-//! What a protocol does to rows: the two ends that a transfer needs of it.
+//! The serialization of rows by a protocol: the two ends that a transfer needs.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -13,7 +13,7 @@ pub trait Format: Sync {
     fn sender(&self, schema: &SchemaRef, link: &Link) -> Result<Box<dyn ChunkSender + '_>>;
     fn receiver(&self, schema: &SchemaRef) -> Result<Box<dyn ChunkReceiver + '_>>;
 
-    /// Rows from `start` on that make a chunk of so many bytes before compression.
+    /// Returns how many rows from `start` on make a chunk of `chunk_bytes` before compression.
     fn chunk_rows(&self, batch: &RecordBatch, start: usize, chunk_bytes: usize) -> usize {
         rows_that_fit(batch, start, chunk_bytes)
     }
@@ -24,11 +24,11 @@ pub trait ChunkSender {
 }
 
 pub trait ChunkReceiver {
-    /// Takes a frame's body; rows come with most.
+    /// Takes a frame's body, which in most cases gives rows.
     fn receive(&mut self, frame_type: FrameType, body: Vec<u8>) -> Result<Option<RecordBatch>>;
 }
 
-/// Makes one message of the rows of a chunk, and the rows of a message.
+/// Serializes the rows of a chunk to one message, and reads them back.
 pub trait Serializer: Sync {
     fn write(&self, chunk: &RecordBatch, message: &mut Vec<u8>) -> Result<()>;
     fn read(&self, message: &[u8], schema: &SchemaRef) -> Result<RecordBatch>;
@@ -38,7 +38,7 @@ pub trait Serializer: Sync {
     }
 }
 
-/// Chunks that are serialized, and then compressed as a whole, as the chapter's are.
+/// Chunks that are serialized, and then compressed as a whole, as in the chapter.
 pub struct Messages<S> {
     pub serializer: S,
     pub general: General,
@@ -60,7 +60,7 @@ impl<S: Serializer> Format for Messages<S> {
 
 struct MessageSender<'a, S> {
     format: &'a Messages<S>,
-    /// The longest message so far, for which room is made.
+    /// The longest message until now, for which memory is reserved.
     bytes_max: usize,
 }
 

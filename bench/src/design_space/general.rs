@@ -1,7 +1,7 @@
-//! Compressions that know nothing of what they compress (the chapter's Tables 3.4 and 3.5).
+//! Compressions that know nothing of the data (the chapter's Tables 3.4 and 3.5).
 //!
-//! LZ4 and Zstandard are the product's own: a message is the one BLOB of a chunk of one row. GZIP and XZ are those that
-//! DataFusion reads files with, at their default levels.
+//! LZ4 and Zstandard are the product's own: a message is the one BLOB of a chunk of one row. GZIP
+//! and XZ are those with which DataFusion reads files, at their default levels.
 
 use std::io::{Cursor, Read};
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub enum General {
 }
 
 impl General {
-    /// The chapter's, with a light and a heavy Zstandard.
+    /// The chapter's compressions, with a light and a heavy Zstandard.
     pub const ALL: [Self; 7] =
         [Self::None, Self::Snappy, Self::Lz4, Self::Zstd(1), Self::Zstd(9), Self::Gzip, Self::Xz];
 
-    /// As the chapter's tables call it.
+    /// Returns the name in the chapter's tables.
     pub fn name(self) -> String {
         match self {
             Self::None => "None".to_owned(),

@@ -1,7 +1,8 @@
-//! Loopback TCP, as it is and held back to the speed of a network.
+//! Loopback TCP, at full speed or limited to the speed of a network.
 //!
-//! A link's bytes leave a send buffer at its rate, as they leave the kernel's: whoever writes goes on until the buffer is full,
-//! so that encoding and sending overlap as on a real link. All tables are one query and its answer, so latency counts once.
+//! A link's bytes leave a send buffer at the link's rate, as they leave the kernel's. A writer
+//! continues until the buffer is full, so that encoding and sending overlap as on a real link. All
+//! tables are one query and its answer, so latency counts once.
 
 use std::io::{IoSlice, Result, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,21 +11,22 @@ use std::time::{Duration, Instant};
 
 use hypostyle_wire::{FrameHeader, FrameType};
 
-/// Bytes that a sender may be ahead of its link, beyond those that are under way: what the product's sockets allow.
+/// The bytes that a sender may be ahead of its link, beyond those that are on the way: the limit of
+/// the product's sockets.
 const UNSENT_BYTES: f64 = (256 << 10) as f64;
 
-/// Bytes that are handed to the socket at once where the link sets the pace.
+/// The bytes that are given to the socket at once if the link limits the rate.
 const SLICE_BYTES: usize = 64 << 10;
 
-/// A network, by the chapter's names for it.
+/// A network, by the chapter's names.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
     pub name: &'static str,
     bytes_per_second: Option<f64>,
     round_trip: Duration,
-    /// Only the first of so many rows are sent where all would take minutes.
+    /// The divisor of the rows: only the first part of them is sent if all would take minutes.
     pub share: usize,
-    /// Counted runs, at most: where the link sets the pace they hardly differ, and take long.
+    /// The largest number of counted runs: on a slow link they hardly differ, and take long.
     pub runs_max: usize,
 }
 
@@ -44,17 +46,18 @@ pub const WAN: Link = Link {
     runs_max: 3,
     ..LOCAL
 };
-/// The slowest of the chapter's Table 3.5.
+/// The slowest network of the chapter's Table 3.5.
 pub const SLOW: Link =
     Link { name: "10 Mbit/s, a tenth", bytes_per_second: Some(1.25e6), share: 10, runs_max: 1, ..WAN };
 
 impl Link {
-    /// Whether the receiver shares the sender's machine, and nothing is in between.
+    /// Says whether the receiver shares the sender's machine, with nothing in between.
     pub fn is_local(&self) -> bool {
         self.bytes_per_second.is_none()
     }
 
-    /// The sending end, after the time that the query and the first byte of its answer are on the way.
+    /// Returns the sending end, after the time that the query and the first byte of its answer are
+    /// on the way.
     pub fn open(&self, stream: TcpStream) -> Outgoing {
         sleep(self.round_trip);
         let pace = self.bytes_per_second.map(|rate| Pace {
@@ -71,13 +74,13 @@ impl Link {
 struct Pace {
     rate: f64,
     backlog_max: f64,
-    /// Bytes that have not left the buffer.
+    /// The bytes that have not left the buffer.
     backlog: f64,
     seen: Instant,
 }
 
 impl Pace {
-    /// Waits until the buffer has no more than so many bytes.
+    /// Waits until the buffer has no more bytes than a limit.
     fn wait_for(&mut self, backlog_max: f64) {
         self.drain();
         if self.backlog > backlog_max {
@@ -102,7 +105,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Sends a frame whose body is in pieces, and tells how long that took.
+    /// Sends a frame whose body is in pieces, and returns the time that this took.
     pub fn send(&mut self, frame_type: FrameType, body: &[&[u8]]) -> Result<Duration> {
         let start = Instant::now();
         let length: usize = body.iter().map(|piece| piece.len()).sum();
@@ -136,7 +139,7 @@ impl Outgoing {
     }
 }
 
-/// What went through the socket, headers of frames included.
+/// The bytes and times of a transfer, headers of frames included.
 pub struct Sent {
     pub bytes: u64,
     pub frame_bytes_max: usize,

@@ -1,9 +1,10 @@
-//! `hypostyle-bench design-space`: the design space of the chapter (its Tables 3.3 to 3.9), measured from our own code.
+//! `hypostyle-bench design-space` measures the design space of the chapter (its Tables 3.3 to 3.9)
+//! with our own code.
 //!
-//! Each knob of a protocol is a value here: the product's chunks are called through `hypostyle-wire`, and what the
-//! product does not use lives only in these modules. A [`format::Format`] turns rows into frames and back;
-//! [`transfer`] sends them through a socket, over a [`link`] that may be slower than loopback; [`tables`] says which formats are held
-//! against each other.
+//! Each parameter of a protocol is a value here. The product's chunks are called through
+//! `hypostyle-wire`, and code that the product does not use is only in these modules. A
+//! [`format::Format`] turns rows into frames and back. [`transfer`] sends them through a socket,
+//! over a [`link`] that may be slower than loopback. [`tables`] says which formats are compared.
 
 mod columnar;
 mod columns;
@@ -28,7 +29,7 @@ use clap::Args;
 use hypostyle::tpch;
 use serde_json::json;
 
-/// Any failure, from any thread.
+/// The result of any function, with an error from any thread.
 type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 
 #[derive(Args)]
@@ -60,7 +61,8 @@ fn record(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// lineitem as one batch: integers of 4 and 8 bytes, and strings; no NULLs, no dictionaries.
+/// Returns lineitem as one batch: integers of 4 and 8 bytes, and strings; no NULLs, no
+/// dictionaries.
 fn lineitem(scale_factor: f64) -> Result<RecordBatch> {
     let tables = tpch::tables(scale_factor)?;
     let table = tables.iter().find(|table| table.name == "lineitem").ok_or("TPC-H has no lineitem")?;

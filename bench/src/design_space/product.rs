@@ -14,7 +14,7 @@ use super::link::{Link, Outgoing};
 
 const QUERY: u32 = 1;
 
-/// Chunks that are encoded by one thread and decoded by one, as all alternatives are.
+/// Chunks that one thread encodes and one decodes, as for all alternatives.
 pub struct Chunks(pub Codec);
 
 impl Format for Chunks {

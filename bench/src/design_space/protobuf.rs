@@ -1,7 +1,8 @@
-//! lineitem as Protocol Buffers (the chapter's Table 3.7): as a list of rows, and as a repeated field for each column.
+//! lineitem as Protocol Buffers (the chapter's Table 3.7): as a list of rows, and as a repeated
+//! field for each column.
 //!
-//! Decimals and dates are the integers that they are stored as. The messages are what generated code has, with an owned
-//! `String` for each value.
+//! Decimals and dates are the integers that store them. The messages are as in generated code, with
+//! an owned `String` for each value.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -53,7 +54,7 @@ struct Row {
     comment: String,
 }
 
-/// Numbers are packed: one tag for all of a chunk.
+/// A message of columns. Numbers are packed: one tag for all of a chunk.
 #[derive(Clone, PartialEq, Message)]
 struct Columns {
     #[prost(int64, repeated, tag = "1")]
@@ -137,7 +138,7 @@ impl Value for String {
     }
 }
 
-/// Both messages from columns and back; the fields stand in the columns' order.
+/// Converts both messages from columns and back; the fields are in the columns' order.
 macro_rules! conversions {
     ($($field:ident)*) => {
         const COLUMNS: usize = [$(stringify!($field)),*].len();
@@ -179,7 +180,7 @@ fn lineitem_builders(schema: &SchemaRef, rows: usize) -> Result<[ColumnBuilder; 
     builders(schema, rows)?.try_into().map_err(|_| WRONG_TYPE.into())
 }
 
-/// A message for each row.
+/// A format with a message for each row.
 pub struct ProtobufRows;
 
 impl Serializer for ProtobufRows {
@@ -197,7 +198,7 @@ impl Serializer for ProtobufRows {
     }
 }
 
-/// A repeated field for each column.
+/// A format with a repeated field for each column.
 pub struct ProtobufColumns;
 
 impl Serializer for ProtobufColumns {

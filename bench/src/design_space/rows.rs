@@ -1,5 +1,5 @@
-//! Row after row, as most protocols send them (the chapter's Tables 3.4 and 3.5): integers at their width, strings with a
-//! NUL behind each.
+//! A format with row after row, as in most protocols (the chapter's Tables 3.4 and 3.5): integers
+//! at their width, strings with a NUL behind each.
 
 use std::ffi::CStr;
 

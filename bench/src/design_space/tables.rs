@@ -1,4 +1,4 @@
-//! Which alternatives each table of the chapter holds against each other.
+//! The alternatives that each table of the chapter compares.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -22,7 +22,7 @@ use super::rows::RowWise;
 use super::text::Strings;
 use super::transfer::{transfer, verify};
 
-/// By the chapter's numbers.
+/// A table, by the chapter's numbers.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Table {
     #[value(name = "3.3")]
@@ -52,10 +52,11 @@ const CHUNK_SIZES: [(&str, usize); 7] = [
     ("100 MB", 100 << 20),
 ];
 
-/// Rows of the files of Table 3.4.
+/// The rows of the files of Table 3.4.
 const FILE_ROWS: usize = 1_000_000;
 
-/// l_orderkey to l_tax: keys, numbers and decimals, as the chapter's eight integer columns.
+/// The columns l_orderkey to l_tax: keys, numbers and decimals, as the chapter's eight integer
+/// columns.
 const INTEGER_COLUMNS: [usize; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 const RETURNFLAG: usize = 8;
 const COMMENT: usize = 15;
@@ -76,7 +77,8 @@ impl Case {
         Self::new(format!("Hypostyle {codec}"), Chunks(codec))
     }
 
-    /// Named after the serializer and, unless there is none, the compression.
+    /// Returns a case that is named after the serializer and, unless there is none, the
+    /// compression.
     fn message(name: &str, serializer: impl Serializer + 'static, general: General) -> Self {
         let name = match general {
             General::None => name.to_owned(),
@@ -163,7 +165,7 @@ fn serializations() -> Vec<Case> {
     cases
 }
 
-/// Fixed widths stand beside the two that need none.
+/// Returns fixed widths beside the two alternatives that need none.
 fn strings(widths: &[usize]) -> Vec<Case> {
     let mut layouts = vec![
         ("NUL-terminated".to_owned(), Strings::NulTerminated),
@@ -181,7 +183,7 @@ fn strings(widths: &[usize]) -> Vec<Case> {
     cases
 }
 
-/// A column of strings as one is stored that has few of them.
+/// Returns a column of strings in the stored form of a column with few distinct ones.
 fn as_dictionary(column: &RecordBatch) -> Result<RecordBatch> {
     let data_type = DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::LargeUtf8));
     let field = Field::new(column.schema().field(0).name(), data_type.clone(), false);
@@ -189,7 +191,8 @@ fn as_dictionary(column: &RecordBatch) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![array])?)
 }
 
-/// Sends the rows by each alternative over each link. The alternatives take turns; before, each is checked, which also warms it up.
+/// Sends the rows by each alternative over each link. The alternatives take turns. Before that each
+/// is checked, which also warms it up.
 fn measure(cases: &[Case], rows: &RecordBatch, links: &[Link], runs: usize) -> Result<Vec<Value>> {
     let explained = |case: &Case, error| format!("{}: {error}", case.name);
     let mut records = Vec::with_capacity(cases.len());
@@ -226,7 +229,7 @@ fn measure(cases: &[Case], rows: &RecordBatch, links: &[Link], runs: usize) -> R
     Ok(records)
 }
 
-/// Table 3.4: all rows as one message, by row and by column, and what compressions make of it.
+/// Measures Table 3.4: all rows as one message, by row and by column, and with each compression.
 fn files(rows: &RecordBatch, runs: usize) -> Result<Vec<Value>> {
     let mut records = Vec::new();
     let layouts: [(&str, &dyn Serializer); 2] = [("rows", &RowWise), ("columns", &ColumnWise::CHAPTER)];
@@ -234,7 +237,7 @@ fn files(rows: &RecordBatch, runs: usize) -> Result<Vec<Value>> {
         let mut message = Vec::new();
         serializer.write(rows, &mut message)?;
         for general in General::ALL {
-            // XZ takes a minute, and is here for its size.
+            // XZ takes a minute, and is included for its size.
             let runs = if general == General::Xz { 1 } else { runs };
             records.push(file(layout, &message, general, runs)?);
         }

@@ -1,4 +1,4 @@
-//! Where a string ends (the chapter's Tables 3.8 and 3.9).
+//! Codecs for the end of a string (the chapter's Tables 3.8 and 3.9).
 
 use std::ffi::CStr;
 
@@ -10,11 +10,11 @@ use super::integers::varint;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Strings {
-    /// A NUL behind each.
+    /// A NUL stands behind each string.
     NulTerminated,
-    /// Its length before each, 7 bits to a byte.
+    /// The length stands before each string, with 7 bits in each byte.
     VarintPrefix,
-    /// All as long as their type allows, filled up with NULs.
+    /// All strings are as long as their type allows, filled up with NULs.
     Fixed(usize),
 }
 

@@ -1,4 +1,5 @@
-//! A result on its way: one thread makes and sends chunks, another receives and undoes them, through a socket.
+//! The transfer of a result through a socket: one thread creates and sends chunks, another receives
+//! and decodes them.
 
 use std::io::{BufReader, Read};
 use std::net::{TcpListener, TcpStream};
@@ -16,15 +17,15 @@ use super::link::{LOCAL, Link, Sent};
 
 const READ_BYTES: usize = 64 << 10;
 
-/// What a transfer took.
+/// The cost of a transfer.
 pub struct Transfer {
-    /// From the query until the last row is there.
+    /// The seconds from the query until the last row is there.
     pub seconds: f64,
-    /// Through the socket.
+    /// The bytes that went through the socket.
     pub bytes: u64,
     pub chunks: usize,
-    /// What both ends hold at once, at most: a frame that is sent, a frame that has come, and its columns. Columns that
-    /// are read where they lie in the frame count twice.
+    /// The bytes that both ends hold at once, at most: a frame that is sent, a received frame, and
+    /// its columns. Columns that are read where they lie in the frame count twice.
     pub buffer_bytes: usize,
 }
 
@@ -43,7 +44,7 @@ pub fn transfer(
     Ok(transfer)
 }
 
-/// The same over loopback, and whether what came is what was sent.
+/// Does the same over loopback, and checks that the received rows are those that were sent.
 pub fn verify(format: &dyn Format, rows: &RecordBatch, chunk_bytes: usize) -> Result<Transfer> {
     let (transfer, received) =
         run(format, rows, chunk_bytes, &LOCAL, |received: &mut Vec<RecordBatch>, batch| {
@@ -56,7 +57,7 @@ pub fn verify(format: &dyn Format, rows: &RecordBatch, chunk_bytes: usize) -> Re
     Ok(transfer)
 }
 
-/// Gives each batch that comes to `take`.
+/// Gives each received batch to `take`.
 fn run<T: Default>(
     format: &dyn Format,
     rows: &RecordBatch,
@@ -74,7 +75,8 @@ fn run<T: Default>(
         let received = receive(format, &rows.schema(), receiving, take);
         let seconds = start.elapsed().as_secs_f64();
         let sent = sender.join().map_err(|_| "the sender panicked")?;
-        // A receiver that fails makes its sender fail, too; a sender that fails only ends the stream.
+        // A receiver that fails makes its sender fail, too. A sender that fails only ends the
+        // stream.
         let (result, held_max) = received?;
         let (sent, chunks) = sent?;
         let buffer_bytes = sent.frame_bytes_max + held_max;
@@ -101,7 +103,8 @@ fn send(
     Ok((outgoing.finish()?, chunks))
 }
 
-/// What `take` made of the batches, and the most bytes that a frame and its columns had.
+/// Returns the result of `take` for the batches, and the most bytes that a frame and its columns
+/// had.
 fn receive<T: Default>(
     format: &dyn Format,
     schema: &SchemaRef,
@@ -121,7 +124,7 @@ fn receive<T: Default>(
     Ok((result, held_max))
 }
 
-/// The next frame, unless the stream has ended.
+/// Returns the next frame, unless the stream has ended.
 fn read_frame(stream: &mut impl Read) -> Result<Option<(FrameType, Vec<u8>)>> {
     let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
     stream.take(FRAME_HEADER_BYTES as u64).read_to_end(&mut header)?;
@@ -171,7 +174,7 @@ mod tests {
         }
     }
 
-    /// Sends as another format, but the receiver loses a frame.
+    /// A format that sends as another one does, but whose receiver loses a frame.
     struct Lossy(Chunks);
 
     impl Format for Lossy {

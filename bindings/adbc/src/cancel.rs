@@ -1,7 +1,7 @@
-//! Cancelling: a mark that the database's poll hook looks at, on the thread that waits.
+//! Cancelling: sets a mark that the database's poll hook checks, on the thread that waits.
 //!
-//! A thread may be in several calls at once, when the rows that a statement takes are another statement's result. Cancelling
-//! any of them ends the innermost, and so all.
+//! A thread may be in several calls at once, if the rows that a statement takes are another
+//! statement's result. Cancelling any of them ends the innermost, and so all of them.
 
 use crate::error::{Result, cancelled};
 use adbc_core::CancelHandle;
@@ -15,12 +15,12 @@ thread_local! {
     static CALLS: RefCell<Vec<Mark>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Whether what a statement does is to end.
+/// Says whether a statement has to end.
 #[derive(Clone, Default)]
 pub struct Mark(Arc<AtomicBool>);
 
 impl Mark {
-    /// Another execution begins, which nobody has cancelled.
+    /// Clears the mark, because another execution begins, which nobody has cancelled.
     pub fn clear(&self) {
         self.0.store(false, Ordering::Release);
     }
@@ -41,7 +41,7 @@ impl CancelHandle for Mark {
     }
 }
 
-/// The calls that a connection is in, on whatever threads.
+/// The running calls of a connection, on any thread.
 #[derive(Clone, Default)]
 pub struct Calls(Arc<Mutex<Vec<Mark>>>);
 
@@ -54,14 +54,14 @@ impl Calls {
 }
 
 impl CancelHandle for Calls {
-    /// Cancels what runs now, and nothing that comes later.
+    /// Cancels the calls that run now, and none that come later.
     fn try_cancel(&self) -> Result<()> {
         locked(&self.0).iter().for_each(Mark::set);
         Ok(())
     }
 }
 
-/// A call that is running, until this is dropped.
+/// A running call; it ends when this value is dropped.
 pub struct Call<'a> {
     calls: &'a Calls,
     mark: Mark,
@@ -77,7 +77,7 @@ impl Drop for Call<'_> {
     }
 }
 
-/// Has the database look at the marks of the thread that waits for it.
+/// Returns a hook that checks the marks of the thread that waits for the database.
 pub fn poll_hook() -> PollHook {
     Arc::new(|_| {
         let cancelled = CALLS.with_borrow(|calls| calls.iter().any(|mark| mark.check().is_err()));
@@ -85,7 +85,8 @@ pub fn poll_hook() -> PollHook {
     })
 }
 
-/// Locks; a thread that panicked meanwhile has left nothing half done, as no lock is held over a call of the database.
+/// Locks a mutex. A thread that panicked meanwhile has left nothing half done, because no lock is
+/// held over a call of the database.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Columns of tables, with what ODBC and JDBC want to know of them.
+//! Columns of tables, with the properties that ODBC and JDBC ask for.
 
 use crate::error::Result;
 use crate::nested;
@@ -14,11 +14,11 @@ pub struct Column {
     position: Option<i32>,
     comment: Option<String>,
     type_name: String,
-    /// Digits, or bits, of a number.
+    /// The digits, or bits, of a number.
     precision: Option<i32>,
     scale: Option<i16>,
     radix: Option<i16>,
-    /// Digits of a second.
+    /// The digits of a second.
     second_digits: Option<i16>,
     nullable: bool,
     default: Option<String>,
@@ -30,7 +30,7 @@ const QUERY: &str = "SELECT table_catalog, table_schema, table_name, column_name
     numeric_precision, numeric_scale, numeric_precision_radix, datetime_precision, column_default, column_comment, \
     is_nullable, is_identity, is_generated FROM information_schema.columns ORDER BY ordinal_position";
 
-/// Those of all tables and views, in order.
+/// Returns the columns of all tables and views, in order.
 pub fn columns(session: &Session) -> Result<Vec<(Place, Column)>> {
     let rows = texts(session, QUERY, Parameters::None)?;
     Ok(rows.into_iter().filter_map(|row| column(&mut row.into_iter())).collect())
@@ -67,11 +67,11 @@ fn number<N: std::str::FromStr>(text: Option<String>) -> Option<N> {
     text.and_then(|text| text.parse().ok())
 }
 
-/// A type as ODBC numbers them.
+/// The numbers of a type in ODBC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Code {
     data_type: i16,
-    /// Times have a type of their own below that of all times.
+    /// The type, in which dates and times share one number; `datetime_sub` tells them apart.
     sql_data_type: i16,
     datetime_sub: Option<i16>,
 }
@@ -81,7 +81,7 @@ const DATETIME: i16 = 9;
 fn code(type_name: &str) -> Code {
     let plain = |data_type| Code { data_type, sql_data_type: data_type, datetime_sub: None };
     let time = |data_type, sub| Code { data_type, sql_data_type: DATETIME, datetime_sub: Some(sub) };
-    // A list or an array ends so, whatever its elements are.
+    // The name of a list or array ends so, whatever its elements are.
     if type_name.ends_with(']') {
         return plain(0);
     }
@@ -104,12 +104,12 @@ fn code(type_name: &str) -> Code {
         "BLOB" => plain(-3),
         "BINARY" => plain(-2),
         "UUID" => plain(-11),
-        // Durations, structs and maps, which ODBC has no number for.
+        // These are durations, structs and maps, for which ODBC has no number.
         _ => plain(0),
     }
 }
 
-/// The members of ADBC's struct of a column.
+/// Returns the members of ADBC's struct of a column.
 pub fn members(columns: &[Column]) -> Vec<ArrayRef> {
     let small = |value: &dyn Fn(&Column) -> Option<i16>| -> ArrayRef {
         Arc::new(columns.iter().map(value).collect::<Int16Array>())

@@ -1,4 +1,4 @@
-//! Connections: options, transactions, statements, and what the database says about itself.
+//! Connections: options, transactions, statements, and the database's description of itself.
 
 use crate::cancel::Mark;
 use crate::error::{Result, invalid_argument, not_implemented};
@@ -22,7 +22,7 @@ const KNOWN: [&str; 5] = [
     adbc::ADBC_CONNECTION_OPTION_ISOLATION_LEVEL,
 ];
 
-/// What snapshot isolation promises, or less.
+/// The isolation levels that snapshot isolation satisfies.
 const ISOLATION: [&str; 5] = [
     adbc::ADBC_OPTION_ISOLATION_LEVEL_DEFAULT,
     adbc::ADBC_OPTION_ISOLATION_LEVEL_READ_UNCOMMITTED,
@@ -31,7 +31,7 @@ const ISOLATION: [&str; 5] = [
     adbc::ADBC_OPTION_ISOLATION_LEVEL_SNAPSHOT,
 ];
 
-/// One session with a database. What was not committed when it is dropped is rolled back.
+/// One session with a database. Changes that are not committed when it is dropped are rolled back.
 pub struct Connection {
     session: Arc<Session>,
 }

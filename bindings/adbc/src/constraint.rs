@@ -1,6 +1,7 @@
 //! Keys, foreign keys and checks of tables.
 //!
-//! `pg_catalog` has them, of the current catalog and of temporary tables; of other attached databases they are not known.
+//! `pg_catalog` has those of the current catalog and of temporary tables. Those of other attached
+//! databases are not known.
 
 use crate::error::Result;
 use crate::nested::{self, lists, member, structs};
@@ -19,7 +20,7 @@ pub struct Constraint {
     name: String,
     kind: &'static str,
     columns: Vec<String>,
-    /// What a foreign key refers to.
+    /// The columns that a foreign key refers to.
     usage: Option<Vec<Usage>>,
 }
 
@@ -29,14 +30,14 @@ struct Usage {
     column: String,
 }
 
-/// The constraints of the catalogs of which they can be told.
+/// The constraints of the catalogs in which they are known.
 pub struct Constraints {
     catalogs: [String; 2],
     tables: HashMap<Place, Vec<Constraint>>,
 }
 
 impl Constraints {
-    /// Those of a table or a view; `None` where nothing tells.
+    /// Returns the constraints of a table or a view. Returns `None` if they are not known.
     pub fn of(&self, place: &Place, is_table: bool) -> Option<Vec<Constraint>> {
         if !is_table {
             return Some(Vec::new());
@@ -92,7 +93,7 @@ pub fn constraints(session: &Session) -> Result<Constraints> {
     Ok(Constraints { catalogs: [catalog, TEMPORARY.into()], tables })
 }
 
-/// The members of ADBC's struct of a constraint.
+/// Returns the members of ADBC's struct of a constraint.
 pub fn members(constraints: Vec<Constraint>) -> Result<Vec<ArrayRef>> {
     let names = nested::texts(&constraints, |constraint| Some(&constraint.name));
     let kinds = nested::texts(&constraints, |constraint| Some(constraint.kind));

@@ -33,7 +33,7 @@ const KNOWN: [&str; 9] = [
 /// A database; its connections keep it open.
 pub struct Database {
     target: Target,
-    /// As they were given, but for the password.
+    /// The options as they were given, without the password.
     options: Vec<(String, String)>,
 }
 

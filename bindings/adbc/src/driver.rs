@@ -1,4 +1,4 @@
-//! The driver: what databases come from.
+//! The driver, which creates databases.
 
 use crate::database::Database;
 use crate::error::Result;

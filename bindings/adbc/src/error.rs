@@ -1,4 +1,5 @@
-//! Errors of the database as ADBC's: a status for the kind, the SQLSTATE and the message as they are.
+//! Turns errors of the database into those of ADBC: a status for the kind, with the same SQLSTATE
+//! and message.
 
 use adbc_core::error::{Error, Status};
 use hypostyle::ErrorKind;
@@ -6,7 +7,7 @@ use std::ffi::c_char;
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Wrong passwords and the like; other refusals are of a user that is known.
+/// The SQLSTATE class of wrong passwords and the like. Other refusals are of an authenticated user.
 const NOT_WHO_IT_SAYS: &str = "28";
 
 fn status(error: &hypostyle::Error) -> Status {
@@ -16,7 +17,8 @@ fn status(error: &hypostyle::Error) -> Status {
         ErrorKind::InvalidInput => Status::InvalidData,
         ErrorKind::Constraint => Status::Integrity,
         ErrorKind::AlreadyExists => Status::AlreadyExists,
-        // ADBC has no status for either; in Python it is an OperationalError, as with other drivers.
+        // ADBC has no status for either. In Python it becomes an OperationalError, as with other
+        // drivers.
         ErrorKind::Conflict | ErrorKind::OutOfMemory => Status::Unknown,
         ErrorKind::Busy | ErrorKind::ReadOnly | ErrorKind::Closed | ErrorKind::TransactionState => {
             Status::InvalidState
@@ -35,9 +37,9 @@ pub fn from_database(error: hypostyle::Error) -> Error {
     with_sqlstate(error.message(), status, error.sqlstate())
 }
 
-/// An error of the driver itself, with the SQLSTATE that fits.
+/// Returns an error of the driver itself, with an SQLSTATE.
 pub fn with_sqlstate(message: impl AsRef<str>, status: Status, sqlstate: &str) -> Error {
-    // A C string ends at NUL, and a message that quotes a value may have one.
+    // A C string ends at NUL, and a message that quotes a value may contain one.
     let message = message.as_ref().replace('\0', "\\0");
     let mut error = Error::with_message_and_status(message, status);
     for (place, byte) in error.sqlstate.iter_mut().zip(sqlstate.bytes()) {

@@ -1,8 +1,10 @@
-//! The entry points that C sees: those of `adbc_ffi`, with three of them in a coat.
+//! The entry points for C: those of `adbc_ffi`, three of which are wrapped.
 //!
-//! * What is bound is checked here: `adbc_ffi` panics at a struct that is NULL, and after a panic refuses every call.
-//! * The number of rows is told although the program takes a stream, as it does when it cannot know what a statement is.
-//! * A stream that fails tells its status and SQLSTATE, for which Arrow's streams have no room.
+//! * Bound data is checked here: `adbc_ffi` panics at a struct that is NULL, and after a panic
+//!   refuses every call.
+//! * The number of rows is reported although the program takes a stream. A program takes a stream
+//!   if it cannot know what kind a statement is.
+//! * A stream that fails reports its status and SQLSTATE, for which Arrow's streams have no field.
 
 use crate::driver::Driver;
 use crate::error::{Result, internal, invalid_argument};
@@ -20,12 +22,12 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
-/// What a driver manager loads.
+/// The driver that a driver manager loads.
 pub struct Exported;
 
 export_driver!(AdbcDriverHypostyleInit, Exported);
 
-/// What is inside of the coat.
+/// The driver that is wrapped.
 static INNER: LazyLock<FFI_AdbcDriver> = LazyLock::new(Driver::ffi_driver);
 
 impl FFIDriver for Exported {
@@ -38,7 +40,7 @@ impl FFIDriver for Exported {
     }
 }
 
-/// What an execution has to tell besides its stream.
+/// The results of an execution besides its stream.
 struct Told {
     rows: Option<i64>,
     failure: Failure,
@@ -48,7 +50,7 @@ thread_local! {
     static TOLD: RefCell<Option<Told>> = const { RefCell::new(None) };
 }
 
-/// Called by an execution when it has come to its end, on the thread that C called.
+/// Keeps the results of an execution at its end, on the thread that C called.
 pub fn hand_over(rows: Option<i64>, failure: Failure) {
     TOLD.set(Some(Told { rows, failure }));
 }
@@ -63,14 +65,14 @@ unsafe extern "C" fn statement_bind(
     if values.is_null() || schema.is_null() {
         check_err!(Err(invalid_argument("nothing was given to bind")), error);
     }
-    // SAFETY: neither is null, and the caller gives the array away and lends the schema, as ADBC says.
+    // SAFETY: neither is null. The caller gives the array away and lends the schema, as ADBC says.
     let batch =
         catch_unwind(AssertUnwindSafe(|| unsafe { imported(FFI_ArrowArray::from_raw(values), &*schema) }));
     let batch = check_err!(batch.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))), error);
     let schema = batch.schema();
     let mut stream = FFI_ArrowArrayStream::new(Box::new(RecordBatchIterator::new([Ok(batch)], schema)));
     match INNER.StatementBindStream {
-        // SAFETY: the stream is whole, and the function takes it over.
+        // SAFETY: the stream is valid, and the function takes ownership of it.
         Some(bind) => unsafe { bind(statement, &raw mut stream, error) },
         None => check_err!(Err(internal("nothing binds streams")), error),
     }
@@ -79,7 +81,7 @@ unsafe extern "C" fn statement_bind(
 /// # Safety
 /// The two belong together, and come from a producer that follows Arrow's C data interface.
 unsafe fn imported(values: FFI_ArrowArray, schema: &FFI_ArrowSchema) -> Result<RecordBatch> {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises this.
     let data = unsafe { from_ffi(values, schema) }.map_err(|error| invalid_argument(error.to_string()))?;
     if !matches!(data.data_type(), DataType::Struct(_)) {
         return Err(invalid_argument(format!(
@@ -103,7 +105,7 @@ unsafe extern "C" fn statement_execute_query(
 ) -> AdbcStatusCode {
     TOLD.set(None);
     let status = match INNER.StatementExecuteQuery {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises this.
         Some(execute) => unsafe { execute(statement, out, rows_affected, error) },
         None => check_err!(Err(internal("nothing executes")), error),
     };
@@ -112,20 +114,21 @@ unsafe extern "C" fn statement_execute_query(
         && let Some(told) = TOLD.take()
     {
         if !rows_affected.is_null() {
-            // SAFETY: it is not null, and the caller's to be written to.
+            // SAFETY: it is not null, and the caller lets it be written to.
             unsafe { rows_affected.write_unaligned(told.rows.unwrap_or(-1)) };
         }
-        // SAFETY: `out` has just been filled; the stream in it moves into the new one.
+        // SAFETY: `out` has just been filled; its stream moves into the new one.
         unsafe { out.write_unaligned(Coat::around(out.read_unaligned(), told.failure)) };
     }
     status
 }
 
-/// A stream that keeps its error. It is called by one thread at a time, as all streams of Arrow are.
+/// A wrapper of a stream that keeps the stream's error. Only one thread at a time calls it, as is
+/// true of all Arrow streams.
 struct Coat {
     inner: FFI_ArrowArrayStream,
     failure: Failure,
-    /// The error that was told, which lives as long as the stream.
+    /// The reported error, which lives as long as the stream.
     told: Option<(CString, FFI_AdbcError, AdbcStatusCode)>,
 }
 
@@ -142,18 +145,18 @@ impl Coat {
     }
 
     /// # Safety
-    /// `stream` is null or points to a stream, which stays while the result is used.
+    /// `stream` is null or points to a stream, which stays valid while the result is used.
     unsafe fn of<'a>(stream: *mut FFI_ArrowArrayStream) -> Option<&'a mut Self> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller promises this.
         let stream = unsafe { stream.as_ref() }?;
-        // Others' streams have other functions, and released ones have none.
+        // Other streams have other functions, and released ones have none.
         let is_ours =
             stream.release.is_some_and(|release| release as usize == coat_release as *const () as usize);
-        // SAFETY: it was made by `around`, and nobody else has it.
+        // SAFETY: `around` created it, and nobody else has it.
         if is_ours { unsafe { stream.private_data.cast::<Self>().as_mut() } } else { None }
     }
 
-    /// Takes over why the inner stream has failed.
+    /// Keeps the reason why the inner stream has failed.
     fn fail(&mut self, code: c_int) -> c_int {
         let Some(error) = self.failure.get() else { return code };
         let code = errno(error.status);
@@ -164,7 +167,7 @@ impl Coat {
     }
 }
 
-/// The number of an operating system's error, which is what Arrow's streams give.
+/// Returns the number of an operating system's error, which is what Arrow's streams give.
 fn errno(status: Status) -> c_int {
     match status {
         Status::NotFound => 2,
@@ -181,28 +184,28 @@ const EINVAL: c_int = 22;
 
 /// SAFETY: `stream` is a stream that is not released, or null; `out` is writable.
 unsafe extern "C" fn coat_schema(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_ArrowSchema) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises this.
     let Some(coat) = (unsafe { Coat::of(stream) }) else { return EINVAL };
     let Some(get_schema) = coat.inner.get_schema else { return EINVAL };
-    // SAFETY: the inner stream is alive, and `out` the caller's.
+    // SAFETY: the inner stream is alive, and the caller lets `out` be written to.
     unsafe { get_schema(&raw mut coat.inner, out) }
 }
 
-/// SAFETY: as of `coat_schema`.
+/// SAFETY: as for `coat_schema`.
 unsafe extern "C" fn coat_next(stream: *mut FFI_ArrowArrayStream, out: *mut FFI_ArrowArray) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises this.
     let Some(coat) = (unsafe { Coat::of(stream) }) else { return EINVAL };
     let Some(get_next) = coat.inner.get_next else { return EINVAL };
-    // SAFETY: the inner stream is alive, and `out` the caller's.
+    // SAFETY: the inner stream is alive, and the caller lets `out` be written to.
     match unsafe { get_next(&raw mut coat.inner, out) } {
         0 => 0,
         code => coat.fail(code),
     }
 }
 
-/// SAFETY: as of `coat_schema`; the text is valid until the next call of the stream.
+/// SAFETY: as for `coat_schema`. The text is valid until the next call of the stream.
 unsafe extern "C" fn coat_last_error(stream: *mut FFI_ArrowArrayStream) -> *const c_char {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises this.
     let Some(coat) = (unsafe { Coat::of(stream) }) else { return std::ptr::null() };
     match (&coat.told, coat.inner.get_last_error) {
         (Some((message, ..)), _) => message.as_ptr(),
@@ -214,15 +217,16 @@ unsafe extern "C" fn coat_last_error(stream: *mut FFI_ArrowArrayStream) -> *cons
 
 /// SAFETY: `stream` is null or a stream that is not used any more.
 unsafe extern "C" fn coat_release(stream: *mut FFI_ArrowArrayStream) {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises this.
     let Some(coat) = (unsafe { Coat::of(stream) }) else { return };
     let coat: *mut Coat = coat;
-    // SAFETY: `of` has seen that the stream is there.
+    // SAFETY: `of` has checked that the stream is there.
     let stream = unsafe { &mut *stream };
     (stream.get_schema, stream.get_next, stream.get_last_error, stream.release) = (None, None, None, None);
     stream.private_data = std::ptr::null_mut();
-    // SAFETY: `around` made it with `Box::into_raw`, and the stream was the only one to have it. The inner stream goes with it,
-    // and what runs for it ends; a panic there is one of the database's that has nobody to go to.
+    // SAFETY: `around` created it with `Box::into_raw`, and only the stream had it. The inner
+    // stream is dropped with it, and its work ends. A panic there is one of the database that
+    // nobody can receive.
     let _gone = catch_unwind(|| drop(unsafe { Box::from_raw(coat) }));
 }
 
@@ -231,11 +235,11 @@ unsafe extern "C" fn error_from_array_stream(
     stream: *mut FFI_ArrowArrayStream,
     status: *mut AdbcStatusCode,
 ) -> *const FFI_AdbcError {
-    // SAFETY: the caller's.
+    // SAFETY: the caller promises this.
     let told = unsafe { Coat::of(stream) }.and_then(|coat| coat.told.as_ref());
     let Some((_, error, code)) = told else { return std::ptr::null() };
     if !status.is_null() {
-        // SAFETY: it is not null, and the caller's to be written to.
+        // SAFETY: it is not null, and the caller lets it be written to.
         unsafe { status.write_unaligned(*code) };
     }
     error

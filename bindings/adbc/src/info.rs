@@ -1,4 +1,4 @@
-//! What the driver and the database are.
+//! Information about the driver and the database.
 
 use crate::error::Result;
 use adbc_core::constants::ADBC_VERSION_1_1_0;
@@ -35,7 +35,7 @@ fn values() -> [(InfoCode, Value); 9] {
     ]
 }
 
-/// The codes that are asked for and known; all without a question.
+/// Returns the requested codes that are known, or all of them.
 pub fn info(codes: Option<&HashSet<InfoCode>>) -> Result<RecordBatch> {
     let schema = GET_INFO_SCHEMA.clone();
     let DataType::Union(members, _) = schema.field(1).data_type() else {

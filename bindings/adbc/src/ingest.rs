@@ -1,4 +1,4 @@
-//! Bulk ingestion: the rows that are bound become rows of a table, all of them or none.
+//! Bulk ingestion: the bound rows become rows of a table, all of them or none.
 
 use crate::cancel::Mark;
 use crate::error::{Result, from_database, invalid_argument, not_implemented, with_sqlstate};
@@ -16,7 +16,7 @@ use hypostyle::{AppendOptions, LogicalType, Parameters, ScalarValue};
 const TEMPORARY: &str = "temp";
 const MAIN: &str = "main";
 
-/// Where the rows go, and how.
+/// The table that takes the rows, and the way in which it takes them.
 #[derive(Clone, Debug)]
 pub struct Ingest {
     pub table: Option<String>,
@@ -44,7 +44,7 @@ impl Target {
         [&self.catalog, &self.schema, &self.table].map(|part| quoted(part)).join(".")
     }
 
-    /// As the program has it.
+    /// Returns the name as the program has written it.
     fn shown(&self) -> String {
         format!("\"{}\" of {}.{}", self.table, self.catalog, self.schema)
     }
@@ -59,11 +59,11 @@ impl Target {
 }
 
 impl Ingest {
-    /// Sets one of its options; `None` when it has no such option.
+    /// Sets one of its options. Returns `None` for other options.
     pub fn set(&mut self, key: &OptionStatement, value: &OptionValue) -> Option<Result<()>> {
         let name = key.as_ref();
         let text = || option::text(name, value.clone());
-        // An empty name is no name, so that an option can be taken back.
+        // An empty name is no name, so that a program can unset an option.
         let optional = || text().map(|text| Some(text).filter(|text| !text.is_empty()));
         let set = match key {
             OptionStatement::TargetTable => text().map(|table| self.table = Some(table)),
@@ -120,7 +120,7 @@ impl Ingest {
         Ok(Target { catalog, schema, table })
     }
 
-    /// Appends all rows, and gives their number.
+    /// Appends all rows, and returns their number.
     pub fn run(
         &self,
         table: &str,
@@ -128,7 +128,8 @@ impl Ingest {
         mark: &Mark,
         data: Box<dyn RecordBatchReader + Send>,
     ) -> Result<u64> {
-        // Before anything is sent: a server's connection would wait for an answer to what it could not say.
+        // This is checked before anything is sent. A server's connection would wait for an answer
+        // to rows that could not be sent.
         for field in data.schema().fields() {
             LogicalType::from_arrow(field).map_err(from_database)?;
         }
@@ -146,7 +147,8 @@ impl Ingest {
                 _ => {}
             }
             if !exists && self.temporary {
-                // An append makes tables in databases that are there, and that of temporary tables comes with the first.
+                // An append creates tables only in existing databases, and that of temporary tables
+                // comes with the first one.
                 session.execute(mark, &create_temporary(&target, &data.schema())?, Parameters::None)?;
             }
             let options = AppendOptions { create: !exists, by_name: true };
@@ -157,7 +159,7 @@ impl Ingest {
                         return cancelled;
                     }
                     if exists && error.status == Status::NotFound {
-                        // ADBC's status for columns that are not those of the table.
+                        // This is ADBC's status for columns that the table does not have.
                         error.status = Status::AlreadyExists;
                     }
                     error
@@ -167,7 +169,7 @@ impl Ingest {
     }
 }
 
-/// Rows that end when the statement is cancelled: whoever waits for them does not look.
+/// Rows that end when the statement is cancelled; the code that waits for them does not check.
 struct Cancellable {
     data: Box<dyn RecordBatchReader + Send>,
     mark: Mark,

@@ -1,8 +1,9 @@
-//! The ADBC driver: databases in this process and on a server for everything that speaks ADBC.
+//! The ADBC driver: databases in this process and on a server, for all programs that use ADBC.
 //!
-//! A thin layer over the façade crate `hypostyle`: what ADBC calls a database, a connection and a statement is kept in the file of that
-//! name, in terms of the traits of `adbc_core`; `export` is the C side, and has all that is unsafe. Results are the database's own
-//! Arrow arrays, handed on as they come.
+//! It is a thin layer over the façade crate `hypostyle`. The files `database`, `connection` and
+//! `statement` have what ADBC calls so, in terms of the traits of `adbc_core`. `export` is the C
+//! side, and has all unsafe code. Results are the database's own Arrow arrays, passed on as they
+//! come.
 
 mod cancel;
 mod column;
@@ -25,7 +26,7 @@ mod session;
 mod statement;
 mod statistics;
 
-/// Statements are held to what this driver has allocated.
+/// Limits statements by the memory that this driver has allocated.
 #[global_allocator]
 static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 

@@ -1,4 +1,4 @@
-//! Lists of structs, in the schemas that ADBC prescribes.
+//! Builds lists of structs in the schemas that ADBC prescribes.
 
 use crate::error::{Result, internal};
 use adbc_core::error::Error;
@@ -7,14 +7,14 @@ use arrow_buffer::{NullBuffer, OffsetBuffer};
 use arrow_schema::DataType;
 use std::sync::Arc;
 
-/// The type of a member of a struct.
+/// Returns the type of a member of a struct.
 pub fn member<'a>(of: &'a DataType, name: &str) -> Result<&'a DataType> {
     let DataType::Struct(fields) = of else { return Err(internal(format!("{of} is no struct"))) };
     let found = fields.iter().find(|field| field.name() == name);
     found.map(|field| field.data_type()).ok_or_else(|| internal(format!("no member \"{name}\" in {of}")))
 }
 
-/// Lists of what `build` makes of all their elements, one after the other.
+/// Builds lists. `build` makes one array of all their elements, one after the other.
 pub fn lists<T>(
     data_type: &DataType,
     lists: Vec<Option<Vec<T>>>,
@@ -35,7 +35,7 @@ pub fn structs(data_type: &DataType, members: Vec<ArrayRef>) -> Result<ArrayRef>
     Ok(Arc::new(StructArray::try_new(fields.clone(), members, None).map_err(Error::from)?))
 }
 
-/// A member that is text.
+/// Builds a member that is text.
 pub fn texts<T>(rows: &[T], value: impl Fn(&T) -> Option<&str>) -> ArrayRef {
     Arc::new(rows.iter().map(value).collect::<StringArray>())
 }

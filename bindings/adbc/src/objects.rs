@@ -1,7 +1,7 @@
-//! Catalogs, schemas, tables, columns and constraints, as `get_objects` shows them.
+//! Shows catalogs, schemas, tables, columns and constraints, as `get_objects` does.
 //!
-//! All that there is is read, from one state of the database, and filtered here: it is little, and ADBC's patterns are not
-//! quite LIKE's.
+//! Everything is read from one state of the database, and filtered here. There is not much of it,
+//! and ADBC's patterns differ from those of LIKE.
 
 use crate::column::{self, Column};
 use crate::constraint::{self, Constraint};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const TABLE: &str = "table";
 const VIEW: &str = "view";
 
-/// What is asked for.
+/// The objects that are asked for.
 pub struct Filter<'a> {
     pub depth: ObjectDepth,
     pub catalog: Option<&'a str>,

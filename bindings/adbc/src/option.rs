@@ -1,4 +1,4 @@
-//! Values of options, which come as text or, from programs that bother, as numbers.
+//! Values of options, which are text or, from some programs, numbers.
 
 use crate::error::{Result, invalid_argument, not_implemented, with_sqlstate};
 use adbc_core::constants::{ADBC_OPTION_VALUE_DISABLED, ADBC_OPTION_VALUE_ENABLED};
@@ -30,7 +30,7 @@ pub fn number(key: &str, value: OptionValue) -> Result<usize> {
     value.parse().map_err(|_| invalid_argument(format!("\"{key}\" is a whole number, not \"{value}\"")))
 }
 
-/// Bytes, as a number or like `4GB`.
+/// Reads a number of bytes, from a number or a text such as `4GB`.
 pub fn size(key: &str, value: OptionValue) -> Result<u64> {
     let value = text(key, value)?;
     hypostyle::parse_bytes(&value)
@@ -41,17 +41,17 @@ pub fn flag(value: bool) -> String {
     if value { ADBC_OPTION_VALUE_ENABLED } else { ADBC_OPTION_VALUE_DISABLED }.into()
 }
 
-/// An option that the driver does not have.
+/// Returns the error for an option that the driver does not have.
 pub fn unknown(of: &str, key: &str, known: &[&str]) -> Error {
     not_implemented(format!("a {of} has no option \"{key}\"; it has {}", known.join(", ")))
 }
 
-/// An option that has no value to give.
+/// Returns the error for an option that has no value.
 pub fn unset(of: &str, key: &str) -> Error {
     with_sqlstate(format!("the {of} has no value for the option \"{key}\""), Status::NotFound, "HY024")
 }
 
-/// What a whole number is read from.
+/// Reads a whole number.
 pub fn to_number(of: &str, key: &str, value: &str) -> Result<i64> {
     match value {
         ADBC_OPTION_VALUE_ENABLED => Ok(1),

@@ -1,4 +1,4 @@
-//! Placeholders of a statement, and the rows of values that are bound to them.
+//! The placeholders of a statement, and the rows of values that are bound to them.
 
 use crate::error::{Result, from_database, invalid_argument};
 use adbc_core::error::Error;
@@ -8,23 +8,24 @@ use arrow_schema::SchemaRef;
 use hypostyle::{LogicalType, Parameters, ScalarValue};
 use std::ops::Range;
 
-/// What a statement's text tells without being parsed.
+/// The parts of a statement's text that are found without parsing it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scanned {
-    /// Where the placeholders are: `?` without a name, `$1`, `$name`.
+    /// The ranges of the placeholders: `?` without a name, `$1`, `$name`.
     marks: Vec<(Range<usize>, Option<String>)>,
-    /// Words outside of quotes and comments, in upper case, and where they end.
+    /// The words outside of quotes and comments, in upper case, with their ends.
     words: Vec<(String, usize)>,
 }
 
-/// An INSERT of one row of parameters, which can be written as one of several rows: that is some hundred times faster.
+/// An INSERT of one row of parameters. It can be written as an INSERT of several rows, which is
+/// some hundred times faster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RowInsert<'a> {
-    /// Up to the row.
+    /// The text before the row.
     head: &'a str,
     /// The numbers of its parameters, from 1.
     row: Vec<usize>,
-    /// How many there are.
+    /// The number of parameters.
     pub parameters: usize,
 }
 
@@ -38,7 +39,7 @@ impl RowInsert<'_> {
         format!("{} {}", self.head, (0..rows).map(row).collect::<Vec<_>>().join(","))
     }
 
-    /// As many rows as make a text that the database remembers.
+    /// Returns the number of rows for which the database remembers the text.
     pub fn rows_at_once(&self) -> usize {
         let mark_bytes = 6;
         ((4096 - self.head.len().min(4096)) / (self.row.len() * mark_bytes + 3)).clamp(1, 100)
@@ -74,7 +75,7 @@ impl Scanned {
                     }
                 }
                 first if first.is_alphanumeric() || first == '_' => {
-                    // A `$` inside of a word is part of it.
+                    // A `$` inside a word is part of the word.
                     let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
                     let word = &rest[..end.unwrap_or(rest.len())];
                     scanned.words.push((word.to_uppercase(), at + word.len()));
@@ -87,7 +88,8 @@ impl Scanned {
         scanned
     }
 
-    /// The names of the placeholders, each once and in order; those of `?` are their numbers.
+    /// Returns the names of the placeholders, each once and in order. The names of `?` are their
+    /// numbers.
     pub fn names(&self) -> Vec<String> {
         let unnamed = self.marks.iter().all(|(_, name)| name.is_none());
         if unnamed {
@@ -108,12 +110,12 @@ impl Scanned {
         names
     }
 
-    /// Whether the placeholders have names that are not numbers.
+    /// Says whether the placeholders have names that are not numbers.
     pub fn has_names(&self) -> bool {
         self.marks.iter().any(|(_, name)| name.as_ref().is_some_and(|name| name.parse::<usize>().is_err()))
     }
 
-    /// The text with `$1` and so on for its placeholders.
+    /// Returns the text with `$1` and so on for its placeholders.
     pub fn numbered(&self, sql: &str) -> String {
         let names = self.names();
         let (mut text, mut copied) = (String::with_capacity(sql.len() + 8), 0);
@@ -138,7 +140,8 @@ impl Scanned {
         self.words.iter().any(|(word, _)| words.contains(&word.as_str()))
     }
 
-    /// The statement, if it is `INSERT … VALUES` with one row that has all the parameters and nothing else.
+    /// Returns the statement if it is `INSERT … VALUES` with one row that has all the parameters
+    /// and nothing else.
     pub fn row_insert<'a>(&self, sql: &'a str) -> Option<RowInsert<'a>> {
         let (last, end) = self.words.last()?;
         let is_insert = self.first_word() == "INSERT" && last == "VALUES" && !self.has_names();
@@ -154,7 +157,7 @@ impl Scanned {
         (uniform && row.len() == self.marks.len()).then(|| RowInsert { head: &sql[..*end], row, parameters })
     }
 
-    /// Whether it changes nothing, so that rows of it which nobody takes need not be computed.
+    /// Says whether it changes nothing, so that rows which nobody takes need not be computed.
     pub fn only_reads(&self) -> bool {
         match self.first_word() {
             "SELECT" | "VALUES" | "TABLE" | "FROM" => true,
@@ -164,7 +167,7 @@ impl Scanned {
     }
 }
 
-/// Bytes of a quoted text at the beginning, the quotes included.
+/// Returns the length of a quoted text at the beginning, including the quotes.
 fn quote_length(text: &str, quote: char, backslash: bool) -> usize {
     let mut characters = text.char_indices().skip(1).peekable();
     while let Some((at, character)) = characters.next() {
@@ -177,7 +180,7 @@ fn quote_length(text: &str, quote: char, backslash: bool) -> usize {
     text.len()
 }
 
-/// Comments nest.
+/// Returns the length of a comment. Comments nest.
 fn comment_length(text: &str) -> usize {
     let (mut depth, mut at) = (0_usize, 0);
     while at < text.len() {
@@ -201,10 +204,10 @@ fn name_length(text: &str) -> usize {
     text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len())
 }
 
-/// Bound values, a row for each execution.
+/// Bound values, with a row for each execution.
 pub struct Rows {
     reader: Box<dyn RecordBatchReader + Send>,
-    /// The place of each parameter's column, and its name where it goes by name.
+    /// The index of each parameter's column, and its name if it is bound by name.
     places: Vec<(usize, Option<String>)>,
     batch: Option<RecordBatch>,
     row: usize,
@@ -236,7 +239,7 @@ impl Rows {
             }
             names.iter().map(name).enumerate().collect()
         } else {
-            // The database counts, and says what is wrong.
+            // The database counts them, and reports what is wrong.
             (0..schema.fields().len()).map(|place| (place, None)).collect()
         };
         Ok(Self { reader, places, batch: None, row: 0 })
@@ -246,15 +249,15 @@ impl Rows {
         self.reader.schema()
     }
 
-    /// How many values a row has.
+    /// Returns the number of values in a row.
     pub fn width(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there is another row.
+    /// Says whether there is another row.
     ///
     /// # Errors
-    /// Those of the stream that is bound.
+    /// The errors of the stream that is bound.
     pub fn more(&mut self) -> Result<bool> {
         loop {
             if self.batch.as_ref().is_some_and(|batch| self.row < batch.num_rows()) {
@@ -268,7 +271,7 @@ impl Rows {
     }
 
     /// # Errors
-    /// As [`Self::more`].
+    /// The errors of [`Self::more`].
     pub fn next(&mut self) -> Result<Option<Parameters>> {
         let more = self.more()?;
         let Some(batch) = self.batch.as_ref().filter(|_| more) else { return Ok(None) };
@@ -276,7 +279,7 @@ impl Rows {
         parameters(batch, self.row - 1, &self.places).map(Some)
     }
 
-    /// Values for no row: NULLs of the right types, for what only the types matter to.
+    /// Returns NULLs of the right types, for a use to which only the types matter.
     pub fn nulls(&self) -> Result<Parameters> {
         let nulls = RecordBatch::try_new(
             self.schema(),
@@ -288,7 +291,7 @@ impl Rows {
         );
         match nulls {
             Ok(batch) => parameters(&batch, 0, &self.places),
-            // Columns that are not nullable.
+            // These are columns that are not nullable.
             Err(_) => Ok(Parameters::None),
         }
     }
@@ -309,7 +312,7 @@ fn parameters(batch: &RecordBatch, row: usize, places: &[(usize, Option<String>)
             from_database(hypostyle::Error::invalid_input(format!("parameter {}: {error}", place + 1)))
         })?;
         Ok(match value {
-            // How the values lie in the program's memory is no matter of the statement.
+            // The layout of the values in the program's memory does not concern the statement.
             ScalarValue::Dictionary(_, value) => *value,
             other => other,
         })

@@ -1,16 +1,18 @@
-//! Search patterns of ADBC: `%` is any text, `_` any one character, and everything else itself.
+//! Search patterns of ADBC: `%` is any text, `_` any one character, and every other character is
+//! itself.
 
-/// Whether a name is one that the filter lets through; no filter lets all through.
+/// Says whether the filter accepts a name. No filter accepts all names.
 pub fn passes(filter: Option<&str>, name: &str) -> bool {
     filter.is_none_or(|pattern| matches(pattern, name))
 }
 
-/// In time proportional to the product of the lengths at worst: after a mismatch only the last `%` takes one more.
+/// Says whether a text matches a pattern. The time is at worst proportional to the product of the
+/// lengths: after a mismatch only the last `%` takes one more character.
 pub fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut at, mut place) = (0, 0);
-    // The place behind the last `%`, and where in the text what it takes ends.
+    // The place behind the last `%`, and the end of the text that it takes.
     let mut retry: Option<(usize, usize)> = None;
     while at < text.len() {
         match pattern.get(place) {

@@ -1,4 +1,4 @@
-//! Results as streams of record batches, which are computed or fetched as they are asked for.
+//! Results as streams of record batches, which are computed or fetched on request.
 
 use crate::cancel::{Mark, locked};
 use crate::error::{Result, from_database, internal};
@@ -11,7 +11,8 @@ use arrow_schema::{ArrowError, Schema, SchemaRef};
 use hypostyle::QueryResult;
 use std::sync::{Arc, Mutex};
 
-/// Why a stream has ended before its end: Arrow's streams have no room for a status and an SQLSTATE.
+/// The reason why a stream has ended early: Arrow's streams have no field for a status and an
+/// SQLSTATE.
 #[derive(Clone, Default)]
 pub struct Failure(Arc<Mutex<Option<Error>>>);
 
@@ -31,7 +32,7 @@ pub struct Results {
 
 enum Source {
     One(QueryResult),
-    /// A query for each row of parameters, one after the other.
+    /// Runs a query for each row of parameters, one after the other.
     Many {
         sql: String,
         rows: Box<Rows>,
@@ -47,14 +48,14 @@ impl Results {
         Self { session, mark, failure: Failure::default(), schema, source: Source::One(result) }
     }
 
-    /// The first result, and those of the other rows.
+    /// Returns the first result and those of the other rows.
     pub fn of_many(session: Arc<Session>, mark: Mark, current: QueryResult, sql: String, rows: Rows) -> Self {
         let schema = current.schema();
         let source = Source::Many { sql, rows: Box::new(rows), current };
         Self { session, mark, failure: Failure::default(), schema, source }
     }
 
-    /// Batches of this schema.
+    /// Returns batches of this schema.
     pub fn kept(session: Arc<Session>, mark: Mark, schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
         let source = Source::Kept(batches.into_iter());
         Self { session, mark, failure: Failure::default(), schema, source }
@@ -68,7 +69,7 @@ impl Results {
         self.failure.clone()
     }
 
-    /// Reads to the end, and gives the number of rows.
+    /// Reads to the end, and returns the number of rows.
     pub fn drain(mut self) -> Result<i64> {
         let mut rows = 0;
         while let Some(batch) = self.advance()? {
@@ -119,7 +120,7 @@ impl RecordBatchReader for Results {
     }
 }
 
-/// The same rows in the types of the stream that they are to be in.
+/// Returns the same rows in the types of the stream.
 pub fn conform(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch.clone());

@@ -1,7 +1,8 @@
-//! What the handles of one ADBC connection share: the database's connection, and ADBC's rules for transactions.
+//! The state that the handles of one ADBC connection share: the database's connection, and ADBC's
+//! rules for transactions.
 //!
-//! With autocommit off a transaction begins with the first statement after the last one ended, not before: a program that
-//! waits would else read old data.
+//! With autocommit off, a transaction begins with the first statement after the last one ended, and
+//! not before. Otherwise a program that waits would read old data.
 
 use crate::cancel::{Calls, Mark, locked, poll_hook};
 use crate::error::{Result, from_database, internal, invalid_state};
@@ -11,7 +12,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// How a program wants its transactions.
+/// The transaction options of a program.
 #[derive(Clone, Copy, Debug)]
 struct Modes {
     autocommit: bool,
@@ -35,7 +36,7 @@ impl Session {
         &self.connection
     }
 
-    /// Calls the database, cancellable by `mark`.
+    /// Calls the database; `mark` cancels the call.
     pub fn call<T>(&self, mark: &Mark, work: impl FnOnce(&Connection) -> hypostyle::Result<T>) -> Result<T> {
         mark.check()?;
         let _call = self.calls.enter(mark);
@@ -47,7 +48,7 @@ impl Session {
     }
 
     fn control(&self, sql: &str) -> Result<()> {
-        // What ends a transaction is not cancelled with what was done in it.
+        // The end of a transaction is not cancelled together with its work.
         self.execute(&Mark::default(), sql, Parameters::None).map(drop)
     }
 
@@ -55,8 +56,8 @@ impl Session {
         self.control(if locked(&self.modes).read_only { "BEGIN READ ONLY" } else { "BEGIN" })
     }
 
-    /// Runs what is one step to the program: in its transaction, which begins here if need be, or with autocommit by
-    /// itself.
+    /// Runs one step of the program: in its transaction, which begins here if necessary, or by
+    /// itself with autocommit.
     pub fn step<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if self.connection.is_in_transaction() {
             return work();
@@ -81,7 +82,7 @@ impl Session {
         self.step(|| {
             self.control("SAVEPOINT adbc_statement")?;
             let done = work();
-            // After an error of the database only rolling back is left, and that is the program's to do.
+            // After an error of the database the program can only roll back.
             if !self.connection.is_transaction_failed() && self.connection.is_in_transaction() {
                 if done.is_err() {
                     self.control("ROLLBACK TO SAVEPOINT adbc_statement")?;
@@ -97,12 +98,12 @@ impl Session {
         if self.connection.is_in_transaction() { work() } else { self.whole(work) }
     }
 
-    /// A transaction for `work` and nothing else.
+    /// Runs `work` in a transaction of its own.
     fn whole<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.begin()?;
         let done = work().and_then(|value| self.control("COMMIT").map(|()| value));
         if done.is_err() && self.connection.is_in_transaction() {
-            // The error is the one to tell, and a connection that broke has rolled back.
+            // The error is reported; a broken connection has rolled back.
             let _rolled_back = self.control("ROLLBACK");
         }
         done
@@ -112,7 +113,7 @@ impl Session {
         locked(&self.modes).autocommit
     }
 
-    /// Turning autocommit on commits what is open.
+    /// Sets autocommit. Turning it on commits the open transaction.
     pub fn set_autocommit(&self, autocommit: bool) -> Result<()> {
         if autocommit && !self.autocommit() && self.connection.is_in_transaction() {
             self.control("COMMIT")?;
@@ -152,7 +153,7 @@ impl Session {
         if self.connection.is_in_transaction() { self.control(how) } else { Ok(()) }
     }
 
-    /// Ends the session, and rolls back what was not committed.
+    /// Ends the session, and rolls back uncommitted changes.
     pub fn close(&self) {
         if self.connection.is_in_transaction() {
             let _gone = self.control("ROLLBACK");
@@ -161,13 +162,13 @@ impl Session {
     }
 }
 
-/// Turns a panic into an error: one that reaches the exporter makes every later call of the process fail, and one that
-/// reaches a stream ends the process.
+/// Turns a panic into an error. A panic that reaches the exporter makes every later call of the
+/// process fail, and one that reaches a stream ends the process.
 pub fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
 }
 
-/// The error for a panic of the database or the driver.
+/// Returns the error for a panic of the database or the driver.
 pub fn panicked(panic: &(dyn Any + Send)) -> Error {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -16,7 +16,7 @@ use arrow_schema::{DataType, Field, Schema};
 use hypostyle::{LogicalType, Parameters, QueryResult, ScalarValue, StatementDescription};
 use std::sync::Arc;
 
-/// Whether parameters go by the names of the bound columns, and not by their order.
+/// The option that says whether parameters are matched with columns by name, and not by order.
 const BIND_BY_NAME: &str = "adbc.statement.bind_by_name";
 
 const KNOWN: [&str; 6] = [
@@ -28,7 +28,7 @@ const KNOWN: [&str; 6] = [
     BIND_BY_NAME,
 ];
 
-/// A statement. What is bound is for one execution.
+/// A statement. Bound data is for one execution.
 pub struct Statement {
     session: Arc<Session>,
     mark: Mark,
@@ -38,10 +38,10 @@ pub struct Statement {
     bound: Option<Box<dyn RecordBatchReader + Send>>,
 }
 
-/// What an execution gives.
+/// The result of an execution.
 enum Ran {
     Rows(Box<Results>),
-    /// The number of rows that were written, where it is known.
+    /// The number of rows that were written, if it is known.
     Written(Option<i64>),
 }
 
@@ -98,7 +98,7 @@ impl Statement {
         })
     }
 
-    /// [`Self::for_each_row`] of an INSERT that can take several rows at once.
+    /// Runs [`Self::for_each_row`] for an INSERT that can take several rows at once.
     fn insert_rows(&self, insert: &RowInsert<'_>, first: Parameters, mut rows: Rows) -> Result<Ran> {
         let at_once = insert.rows_at_once();
         let of_many = insert.of_rows(at_once);
@@ -123,7 +123,7 @@ impl Statement {
         })
     }
 
-    /// Executes what writes for all rows, which takes effect for all of them or none.
+    /// Executes a statement that writes for all rows. It takes effect for all of them or none.
     fn for_each_row(&self, sql: &str, first: Parameters, mut rows: Rows) -> Result<Ran> {
         let (session, mark) = (&self.session, &self.mark);
         session.atomically(|| {
@@ -147,7 +147,7 @@ impl Statement {
         })
     }
 
-    /// Bound rows of which there are none: nothing is executed, but a query tells its columns.
+    /// Handles bound data without rows: nothing is executed, but a query has its columns.
     fn for_no_row(&self, sql: &str, scanned: &Scanned, rows: &Rows) -> Result<Ran> {
         if !reads_only(sql, scanned) {
             return Ok(Ran::Written(Some(0)));
@@ -157,12 +157,12 @@ impl Statement {
         Ok(Ran::rows(Results::kept(self.session.clone(), self.mark.clone(), result.schema(), Vec::new())))
     }
 
-    /// What the database can tell of the statement.
+    /// Returns the database's description of the statement.
     fn describe(&self, sql: &str) -> Result<StatementDescription> {
         self.session.call(&Mark::default(), |connection| connection.describe(sql))
     }
 
-    /// The parameters of a statement that only its columns are wanted of.
+    /// Returns parameters for a statement of which only the columns are needed.
     fn example(&mut self, sql: &str, scanned: &Scanned) -> Result<Parameters> {
         if let Some(bound) = self.bound.take() {
             let mut rows = Rows::new(bound, scanned, self.by_name)?;
@@ -188,7 +188,7 @@ impl Statement {
     }
 }
 
-/// Whether it is one statement that changes nothing.
+/// Says whether it is one statement that changes nothing.
 fn reads_only(sql: &str, scanned: &Scanned) -> bool {
     scanned.only_reads() && hypostyle::split_statements(sql).len() == 1
 }
@@ -258,7 +258,7 @@ impl adbc_core::Statement for Statement {
         }
     }
 
-    /// A query is planned, and begun at most: its rows are not computed, as nobody takes any.
+    /// Plans the query, and at most begins it. Its rows are not computed, because nobody takes any.
     fn execute_schema(&mut self) -> Result<Schema> {
         check_open(&self.session)?;
         self.mark.clear();
@@ -309,7 +309,8 @@ impl adbc_core::Statement for Statement {
         Ok(Schema::new(fields.collect::<Vec<_>>()))
     }
 
-    /// The database keeps what it has parsed by the text, so that there is nothing to do before the first execution.
+    /// Does nothing: the database keeps parsed statements by their text, so there is no work before
+    /// the first execution.
     fn prepare(&mut self) -> Result<()> {
         check_open(&self.session)?;
         self.sql().map(drop)

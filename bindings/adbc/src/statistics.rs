@@ -1,4 +1,5 @@
-//! Statistics: the number of rows of each table of the current catalog, which is exact and costs nothing.
+//! Statistics: the number of rows of each table of the current catalog, which is exact and costs
+//! nothing.
 
 use crate::cancel::Mark;
 use crate::error::{Result, internal};
@@ -18,7 +19,7 @@ use arrow_array::{
 use arrow_schema::DataType;
 use std::sync::Arc;
 
-/// There are none but ADBC's own.
+/// Returns no names: there are only ADBC's own.
 pub fn names() -> Reader {
     one_batch(RecordBatch::new_empty(GET_STATISTIC_NAMES_SCHEMA.clone()))
 }

@@ -1,4 +1,6 @@
-"""Fixtures: databases in this process, in memory and on disk, and behind a server's two kinds of socket."""
+"""Fixtures: databases in this process, in memory and on disk, and behind a server's two kinds of
+socket.
+"""
 
 import contextlib
 import os
@@ -16,7 +18,7 @@ DRIVER = str(TARGET / "libhypostyle_adbc.so")
 
 @contextlib.contextmanager
 def served(database, *options):
-    """A server's process; gives what it says that it listens on."""
+    """Start a server's process; return the address that it prints."""
     server = subprocess.Popen(
         [str(TARGET / "hypostyle"), "serve", str(database), "--log-level", "info", *options],
         stderr=subprocess.PIPE,
@@ -30,7 +32,7 @@ def served(database, *options):
 
 
 def listening(server, pattern):
-    """Waits for a line of the server's log."""
+    """Wait for a line of the server's log."""
     for line in server.stderr:
         if found := re.search(pattern, line):
             return found
@@ -39,7 +41,7 @@ def listening(server, pattern):
 
 @pytest.fixture(params=["memory", "file", "unix", "tcp"])
 def options(request, tmp_path):
-    """The options of one database, of each kind."""
+    """Return the options of one database, of each kind."""
     kind = request.param
     if kind == "memory":
         yield {"uri": ":memory:"}
@@ -69,7 +71,7 @@ def database(options):
 
 @pytest.fixture
 def connect(options):
-    """Makes connections of the DB-API to one database; autocommit is on, as it is in C."""
+    """Make connections of the DB-API to one database; autocommit is on, as it is in C."""
     with contextlib.ExitStack() as opened:
         first = dbapi.connect(driver=DRIVER, db_kwargs=options, autocommit=True)
         opened.enter_context(first)
@@ -91,7 +93,7 @@ def con(connect):
 
 @pytest.fixture
 def run(con):
-    """Runs a statement and gives its rows."""
+    """Run a statement and return its rows."""
 
     def run(sql, parameters=None, on=con):
         with on.cursor() as cursor:

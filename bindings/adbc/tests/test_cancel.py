@@ -1,4 +1,6 @@
-"""Cancelling from another thread: a statement that executes, a result that is read, a connection."""
+"""Cancelling from another thread: a statement that executes, a result that is read, a
+connection.
+"""
 
 import threading
 import time
@@ -14,7 +16,7 @@ SOON = 5.0
 
 @pytest.fixture
 def cancelled_within():
-    """Runs `work`, cancels it after a moment, and expects that it ends soon with the right error."""
+    """Run `work`, cancel it after a moment, and expect that it ends soon with the right error."""
 
     def check(work, cancel):
         timer = threading.Timer(0.5, cancel)
@@ -38,7 +40,7 @@ def test_a_query(con, run, cancelled_within):
 def test_all_of_a_connection(con, run, cancelled_within):
     with con.cursor() as cursor:
         cancelled_within(lambda: cursor.execute(FOREVER).fetchall(), con.adbc_cancel)
-        # What comes later is not cancelled.
+        # Later work is not cancelled.
         con.adbc_cancel()
         cursor.execute("select 1")
         assert cursor.fetchall() == [(1,)]

@@ -107,7 +107,7 @@ def test_options_are_checked(tmp_path):
 
 @pytest.fixture
 def users(tmp_path):
-    """A server that knows who comes; gives its port."""
+    """Start a server with users; return its port."""
     file = tmp_path / "users"
     line = subprocess.run(
         [str(TARGET / "hypostyle"), "user", "ada", "--role", "read"],
@@ -150,7 +150,7 @@ def test_the_scheme_of_an_address_names_the_driver(tmp_path):
 
 
 def test_programs_end_with_everything_open(tmp_path):
-    """At the end of a process nothing waits for the driver's threads."""
+    """Check that at the end of a process nothing waits for the driver's threads."""
     program = f"""
 from adbc_driver_manager import dbapi
 con = dbapi.connect(driver={DRIVER!r}, db_kwargs={{"uri": {str(tmp_path / "x")!r}}})

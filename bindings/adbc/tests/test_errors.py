@@ -1,4 +1,4 @@
-"""Errors: their status, SQLSTATE and message; handles that are closed; input that means harm."""
+"""Errors: their status, SQLSTATE and message; closed handles; malicious input."""
 
 import ctypes
 
@@ -56,7 +56,7 @@ def test_after_close(connect, run):
     for call in [cursor.fetchall, lambda: run("select 1", on=con), con.adbc_get_info]:
         with pytest.raises(Error):
             call()
-    # Others go on.
+    # Other statements are not affected.
     assert run("select 1") == [(1,)]
 
 
@@ -90,7 +90,7 @@ def test_hostile_text(con, run):
     run("create table t (a varchar)")
     run("insert into t values (?)", ["nul \0 in it"])
     assert run("select a, length(a) from t") == [("nul \0 in it", 11)]
-    # An error that quotes it is still told to its end.
+    # An error that quotes it is still reported completely.
     with pytest.raises(Error, match="in it"):
         run("select cast(a as integer) from t")
     long = "x" * 1_000_000

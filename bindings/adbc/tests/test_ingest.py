@@ -1,4 +1,4 @@
-"""Bulk ingestion: its modes, its targets, and that it is all or nothing."""
+"""Bulk ingestion: its modes, its targets, and that it takes effect as a whole or not at all."""
 
 import pyarrow as pa
 import pytest
@@ -38,7 +38,7 @@ def test_append(ingest, run):
     assert error.sqlstate == "42P01"
     run("create table t (b varchar, a bigint, c integer default 7)")
     assert ingest(mode="append") == 3
-    # By name, and what is missing takes its default.
+    # Columns are matched by name, and missing ones get their default.
     assert run("select a, b, c from t order by a") == [(1, "x", 7), (2, None, 7), (3, "z", 7)]
     fails(AdbcStatusCode.ALREADY_EXISTS, '"d"', ingest, data=pa.table({"d": [1]}), mode="append")
     fails(AdbcStatusCode.INVALID_DATA, '"a"', ingest, data=pa.table({"a": ["no number"]}), mode="append")
@@ -76,7 +76,7 @@ def test_names(ingest, run):
     for name in ["a.b", "UPPER", "per%cent", "ünï", "select", "a" * 255]:
         assert ingest(name) == 3
         assert run(f'select count(*) from "{name}"') == [(3,)]
-    # Refused, because it would be taken for "ab".
+    # It is refused, because it would be read as "ab".
     fails(AdbcStatusCode.NOT_IMPLEMENTED, "quote", ingest, 'a"b')
     assert ingest("ab") == 3
 
@@ -87,7 +87,7 @@ def test_temporary_tables_are_the_connections_own(ingest, run, connect):
     assert run("select count(*) from t") == [(6,)]
     assert ingest(temporary=True, mode="replace") == 3
     fails(AdbcStatusCode.ALREADY_EXISTS, "temp", ingest, temporary=True)
-    # Beside a table of the same name.
+    # There is another table of the same name.
     assert ingest(data=pa.table({"a": [1]})) == 1
     assert run("select count(*) from t") == [(3,)]
     assert run("select count(*) from t", on=connect()) == [(1,)]
@@ -135,7 +135,7 @@ def test_in_a_transaction(ingest, run, connect):
     ingest(on=writer, mode="replace")
     writer.commit()
     assert run("select count(*) from t") == [(3,)]
-    # What is refused before anything is written leaves the transaction open.
+    # A refusal before anything is written leaves the transaction open.
     ingest("other", on=writer)
     fails(AdbcStatusCode.ALREADY_EXISTS, '"t"', ingest, on=writer)
     writer.commit()

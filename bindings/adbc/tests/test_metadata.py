@@ -1,4 +1,6 @@
-"""What the database says of itself: info, objects at every depth and through every filter, statistics."""
+"""The database's description of itself: info, objects at every depth and by every filter,
+statistics.
+"""
 
 import pyarrow as pa
 import pytest
@@ -26,7 +28,7 @@ def shop(run):
 
 
 def objects(con, **filters):
-    """Catalog -> schema -> table -> the table's entry; None where a level is not told."""
+    """Return catalog -> schema -> table -> the table's entry; None for a missing level."""
 
     def by_name(entries, key, inner, deeper):
         if entries is None:
@@ -163,7 +165,7 @@ def test_other_catalogs(con, run, is_remote):
     assert list(objects(con)["temp"]["main"]["mine"]["table_constraints"])
     run("attach ':memory:' as other")
     run("create table other.t (a integer primary key)")
-    # Nothing tells of another database's constraints.
+    # The constraints of another database are not known.
     assert objects(con)["other"]["main"]["t"]["table_constraints"] is None
     assert len(objects(con)["other"]["main"]["t"]["table_columns"]) == 1
     con.adbc_current_catalog = "other"

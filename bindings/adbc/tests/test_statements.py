@@ -1,4 +1,4 @@
-"""Statements: results as streams, parameters, and what a statement tells before it runs."""
+"""Statements: results as streams, parameters, and the description of a statement before it runs."""
 
 import pyarrow as pa
 import pytest
@@ -12,7 +12,7 @@ def schema_of(handle):
 
 def test_results_are_streams(con):
     with con.cursor() as cursor:
-        # More than memory has, if all of it were computed.
+        # The result is larger than memory, if all of it were computed.
         cursor.execute(
             "select value, repeat('x', 1000) as text from generate_series(1, 1000000000) as g (value)"
         )
@@ -46,7 +46,7 @@ def test_positions_and_names(con, run):
     assert run('select \'?\', "?" from (select 1 as "?") where ? -- ?', [True]) == [("?", 1)]
     assert run("select ?", [None]) == [(None,)]
     with con.cursor() as cursor:
-        # By position, where Arrow data does not ask for names.
+        # Parameters are matched by position, unless Arrow data asks for names.
         cursor.execute("select $x, $y, $x", pa.record_batch({"0": [1], "1": [2]}))
         assert cursor.fetchall() == [(1, 2, 1)]
     for parameters, match in [([1, 2], "1 parameters|2 values"), ({"no": 1}, '"1"')]:
@@ -166,7 +166,7 @@ def test_schemas_of_results(con, run):
         assert len(cursor.adbc_execute_schema("delete from t")) == 0
         assert len(cursor.adbc_execute_schema("insert into t values (2, 'y', 1)")) == 0
         assert cursor.adbc_execute_schema("delete from t returning a").names == ["a"]
-        # Of several statements none is run to learn about the last.
+        # Of several statements none is run to describe the last.
         with pytest.raises(Error):
             cursor.adbc_execute_schema("select 1; drop table t")
     assert run("select count(*) from t") == [(1,)]

@@ -37,7 +37,7 @@ def test_commit_and_rollback(connect, run):
     run("update account set balance = 60 where id = 1", on=one)
     one.commit()
     assert balance(run, other) == 60
-    # Nothing to end is no error.
+    # Ending without a transaction is no error.
     one.commit()
     one.rollback()
 
@@ -72,7 +72,7 @@ def test_the_second_committer_of_a_row_gets_a_conflict(connect, run):
     with pytest.raises(Error, match='"account"') as error:
         other.commit()
     assert error.value.sqlstate == "40001"
-    # It is over, and the next one can begin.
+    # The transaction is over, and the next one can begin.
     assert balance(run, other) == 1
     run("update account set balance = 2 where id = 1", on=other)
     other.commit()
@@ -114,7 +114,7 @@ def test_read_only_connections(connect, run, autocommit):
     if not autocommit:
         con.rollback()
     with con.cursor() as cursor:
-        # A result lives on after the transaction that it is read in.
+        # A result outlives the transaction that it is read in.
         cursor.execute("select value from generate_series(1, 100000)")
         assert len(cursor.fetchall()) == 100_000
     if not autocommit:

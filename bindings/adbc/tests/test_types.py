@@ -1,4 +1,4 @@
-"""Values of every type: ingested, queried, bound as parameters, and the same again."""
+"""Values of every type: ingested, queried, bound as parameters, and read back."""
 
 import datetime
 import decimal
@@ -52,7 +52,7 @@ def test_ingested_values_come_back(con, name):
     table = pa.table({"n": pa.array(range(len(column))), "v": column})
     with con.cursor() as cursor:
         assert cursor.adbc_ingest("t", table) == len(column)
-        # Stored columns as they lie, and computed ones.
+        # Stored columns as mappings, and computed ones.
         for sql in ["select * from t", "select * from t where n >= 0 order by n"]:
             cursor.execute(sql)
             found = cursor.fetch_arrow_table()
@@ -102,7 +102,7 @@ def test_sql_types_have_arrow_types(run, con):
 
 
 def test_dictionaries_stay_dictionaries(run, con):
-    """A column of few strings lies in a dictionary, and is handed over so."""
+    """A column with few distinct strings is a dictionary, and is handed out as one."""
     column = pa.array(["red", "green", None] * 5000)
     with con.cursor() as cursor:
         cursor.adbc_ingest("t", pa.table({"c": column}))

@@ -1,4 +1,4 @@
-//! The Arrow PyCapsule interface, both directions.
+//! The Arrow PyCapsule interface, in both directions.
 
 use crate::error;
 use crate::input::stream::{self, Batches, Chunks};
@@ -25,7 +25,7 @@ pub fn export_schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'p
     PyCapsule::new_with_value(py, schema, SCHEMA)
 }
 
-/// The pair of capsules that `__arrow_c_array__` returns.
+/// Returns the pair of capsules of `__arrow_c_array__`.
 pub fn export_array<'py>(py: Python<'py>, array: &ArrayRef, field: &Field) -> PyResult<Bound<'py, PyTuple>> {
     let schema = FFI_ArrowSchema::try_from(field).map_err(|error| error::from_arrow(py, &error))?;
     let schema = PyCapsule::new_with_value(py, schema, SCHEMA)?;
@@ -37,7 +37,8 @@ pub fn export_stream(py: Python<'_>, reader: Reader) -> PyResult<Bound<'_, PyCap
     PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(reader), STREAM)
 }
 
-/// A reader over the batches of anything that speaks the Arrow PyCapsule interface, or `None`.
+/// Returns a reader over the batches of an object that has the Arrow PyCapsule interface, or
+/// `None`.
 pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
     let py = data.py();
     if data.hasattr(intern!(py, "__arrow_c_stream__"))? {
@@ -62,13 +63,13 @@ pub fn import_reader(data: &Bound<'_, PyAny>) -> PyResult<Option<Reader>> {
     Ok(Some(Box::new(RecordBatchIterator::new([Ok(batch)], schema))))
 }
 
-/// The stream that an object offers, with what is left of it to read.
+/// Returns the rest of the stream that an object offers.
 fn import_stream(data: &Bound<'_, PyAny>) -> PyResult<Chunks> {
     let py = data.py();
     let capsule = data.call_method0(intern!(py, "__arrow_c_stream__"))?;
     let pointer = capsule.cast::<PyCapsule>()?.pointer_checked(Some(STREAM))?;
-    // SAFETY: a capsule of this name holds an initialized ArrowArrayStream; moving out of it leaves it
-    // released, as the interface demands.
+    // SAFETY: a capsule of this name holds an initialized ArrowArrayStream. Moving out of it leaves
+    // it released, as the interface requires.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
     Chunks::open(stream).map_err(|error| error::from_arrow(py, &error))
 }
@@ -79,8 +80,8 @@ fn import_array(data: &Bound<'_, PyAny>) -> PyResult<(ArrayRef, FieldRef)> {
     let (schema, array): (Bound<'_, PyCapsule>, Bound<'_, PyCapsule>) = pair.extract()?;
     let schema = schema.pointer_checked(Some(SCHEMA))?;
     let array = array.pointer_checked(Some(ARRAY))?;
-    // SAFETY: capsules of these names hold an initialized ArrowSchema and the ArrowArray that was made for
-    // it; the array is moved out and left released, the schema only read.
+    // SAFETY: capsules of these names hold an initialized ArrowSchema and the ArrowArray that was
+    // created for it. The array is moved out and left released; the schema is only read.
     let imported = unsafe {
         let schema: &FFI_ArrowSchema = schema.cast().as_ref();
         stream::import_pair(FFI_ArrowArray::from_raw(array.cast().as_ptr()), schema)
@@ -89,7 +90,7 @@ fn import_array(data: &Bound<'_, PyAny>) -> PyResult<(ArrayRef, FieldRef)> {
     Ok((array, Arc::new(field)))
 }
 
-/// The chunks of one column: an Arrow array, or a stream whose items are not tables.
+/// Returns the chunks of one column: an Arrow array, or a stream whose items are not tables.
 pub fn import_chunks(data: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, FieldRef)> {
     let py = data.py();
     if data.hasattr(intern!(py, "__arrow_c_array__"))? {
@@ -102,11 +103,11 @@ pub fn import_chunks(data: &Bound<'_, PyAny>) -> PyResult<(Vec<ArrayRef>, FieldR
     Ok((chunks.map_err(|error| error::from_arrow(py, &error))?, field))
 }
 
-/// Lets Python raise a pending signal after a foreign consumer's read was interrupted: that consumer
-/// reports only text, so the exception itself cannot pass through it.
+/// Lets Python raise a pending signal after a foreign consumer's read was interrupted. That
+/// consumer reports only text, so the exception itself cannot pass through it.
 pub fn resignal() {
     if poll::take_raised().is_some() {
-        // SAFETY: only sets a flag; callable without being attached.
+        // SAFETY: this only sets a flag, and may be called without being attached.
         unsafe { pyo3::ffi::PyErr_SetInterrupt() };
     }
 }

@@ -1,4 +1,4 @@
-//! One column on its way between the database and Python: an Arrow array with its field.
+//! One column between the database and Python: an Arrow array with its field.
 
 use crate::capsule;
 use crate::error;
@@ -20,11 +20,11 @@ type NumpyParts = (&'static str, WritableBuffer, Option<WritableBuffer>, usize);
 pub struct Column {
     pub array: ArrayRef,
     pub field: FieldRef,
-    /// The array is a mapping of a stored column, so the slots under NULL hold the consumer's own
-    /// missing value (NaN, NaT, -1); in a computed array they hold anything.
+    /// Says that the array is a mapping of a stored column, so that the elements under NULL have
+    /// the consumer's own missing value (NaN, NaT, -1). In a computed array they have any value.
     pub stored: bool,
     pub threads: usize,
-    /// The result that the array is a column of, and which one, where it is a mapping.
+    /// The result and the index of the column, if the array is a mapping.
     source: Option<(Arc<QueryResult>, usize)>,
 }
 
@@ -33,7 +33,7 @@ impl Column {
         Self { array, field, stored, threads, source: None }
     }
 
-    /// A column of a result, whose rows nobody may have read yet.
+    /// Returns a column of a result whose rows may not have been read yet.
     pub fn of_result(result: &Arc<QueryResult>, index: usize, array: ArrayRef, threads: usize) -> Self {
         let field = result.schema().field(index).clone().with_data_type(array.data_type().clone());
         let stored = result.is_stored();
@@ -41,10 +41,10 @@ impl Column {
         Self { array, field: Arc::new(field), stored, threads, source }
     }
 
-    /// Checks all rows before they are read here: a mapping may be of damaged bytes.
+    /// Checks all rows before they are read here, because a mapping may have damaged bytes.
     ///
     /// # Errors
-    /// `Corrupt`, naming the column and the block.
+    /// `Corrupt` with the column and the block.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         let Some((result, index)) = &self.source else { return Ok(()) };
         py.detach(|| result.verify_column(*index, 0..self.array.len() as u64))
@@ -77,7 +77,7 @@ impl Column {
         self.array.logical_null_count()
     }
 
-    /// What the Python half chooses a conversion by.
+    /// Returns the kind by which the Python half chooses a conversion.
     #[getter]
     fn kind(&self) -> &'static str {
         match self.array.data_type() {
@@ -113,7 +113,7 @@ impl Column {
         }
     }
 
-    /// "s", "ms", "us" or "ns" of a timestamp, time or duration.
+    /// Returns "s", "ms", "us" or "ns" for a timestamp, time or duration.
     #[getter]
     fn unit(&self) -> Option<&'static str> {
         match self.array.data_type() {
@@ -124,7 +124,7 @@ impl Column {
         }
     }
 
-    /// Precision and scale of a decimal of 32 or 64 bits.
+    /// Returns the precision and scale of a decimal of 32 or 64 bits.
     #[getter]
     fn narrow_decimal(&self) -> Option<(u8, i8)> {
         match self.array.data_type() {
@@ -135,7 +135,7 @@ impl Column {
         }
     }
 
-    /// Values as Python objects.
+    /// Returns the values as Python objects.
     fn objects<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         self.verify(py)?;
         let mut converter = Converter::new(py, self.array.clone(), &self.field)?;
@@ -149,10 +149,10 @@ impl Column {
         Ok(list)
     }
 
-    /// `(dtype, values, mask or None, width)`: memory for `np.frombuffer`. `mask` has a byte per row, 1
-    /// where the value is NULL, and is given only for types without a missing value of their own; `width`
-    /// is the number of values per row. `None` for types NumPy has no fixed-width dtype for.
-    /// `scaled` gives a decimal's integers instead of its values.
+    /// Returns `(dtype, values, mask or None, width)`: memory for `np.frombuffer`. `mask` has a
+    /// byte per row, 1 where the value is NULL, and is given only for types without a missing value
+    /// of their own. `width` is the number of values per row. Returns `None` for types that have no
+    /// fixed-width dtype in NumPy. `scaled` gives a decimal's integers instead of its values.
     fn numpy(&self, py: Python<'_>, scaled: bool) -> PyResult<Option<NumpyParts>> {
         let is_converted =
             matches!(self.kind(), "boolean" | "date" | "interval") || self.kind() == "decimal" && !scaled;
@@ -167,14 +167,16 @@ impl Column {
         }))
     }
 
-    /// `(dtype, values)` of the midnights that dates begin with, NaT under NULL; `None` of another type.
+    /// Returns `(dtype, values)` with the midnights at which dates begin, NaT under NULL. Returns
+    /// `None` for other types.
     fn midnights(&self, py: Python<'_>) -> PyResult<Option<(&'static str, WritableBuffer)>> {
         self.verify(py)?;
         let midnights = py.detach(|| numpy::midnights(&self.array, self.threads));
         Ok(midnights.map(|parts| (parts.dtype, WritableBuffer(parts.values))))
     }
 
-    /// `(dtype of the codes, codes, categories)` of a dictionary, -1 where the value is NULL.
+    /// Returns `(dtype of the codes, codes, categories)` of a dictionary; the code is -1 where the
+    /// value is NULL.
     fn dictionary(&self, py: Python<'_>) -> PyResult<(&'static str, WritableBuffer, Self)> {
         self.verify(py)?;
         let (dtype, codes, categories) = py
@@ -183,7 +185,8 @@ impl Column {
         Ok((dtype, WritableBuffer(codes), self.with_array(categories)))
     }
 
-    /// Packs the strings into a new NumPy StringDType array: its memory, item size and dtype object.
+    /// Packs the strings into a new NumPy StringDType array, given by its memory, item size and
+    /// dtype object.
     fn pack_strings(
         &self,
         py: Python<'_>,
@@ -195,7 +198,8 @@ impl Column {
         string_dtype::pack(py, &self.array, address, item_bytes, dtype)
     }
 
-    /// Strings as LargeUtf8, binary as LargeBinary: the layouts pandas takes.
+    /// Returns strings as LargeUtf8 and binary values as LargeBinary, which are the layouts that
+    /// pandas takes.
     fn plain(&self, py: Python<'_>) -> PyResult<Self> {
         let target = match self.array.data_type() {
             DataType::Utf8 | DataType::Utf8View | DataType::Dictionary(..) => DataType::LargeUtf8,
@@ -212,7 +216,7 @@ impl Column {
         Ok(Self::new(array, Arc::new(field), self.stored, self.threads))
     }
 
-    /// The column in a layout that readers of fewer Arrow types understand.
+    /// Returns the column in a layout that readers of fewer Arrow types understand.
     fn widely_readable(&self, py: Python<'_>) -> PyResult<Self> {
         if !self.array.data_type().is_primitive() {
             self.verify(py)?;
@@ -223,7 +227,7 @@ impl Column {
         Ok(Self::new(array, field, false, self.threads))
     }
 
-    /// The rows whose `mask` byte is not 0 become NULL.
+    /// Returns the column with NULL in the rows whose `mask` byte is not 0.
     fn masked(&self, py: Python<'_>, mask: &Bound<'_, PyAny>) -> PyResult<Self> {
         let mask = crate::input::numpy::bytes_of(mask)?;
         if mask.len() != self.array.len() {
@@ -245,7 +249,7 @@ impl Column {
         Ok(Self::new(array, Arc::new(field), false, self.threads))
     }
 
-    /// Groups of `length` values as lists of that fixed length: the rows of a 2-D array.
+    /// Returns groups of `length` values as lists of that fixed length: the rows of a 2-D array.
     fn grouped(&self, py: Python<'_>, length: i32) -> PyResult<Self> {
         let item = Arc::new(Field::new("item", self.array.data_type().clone(), true));
         let array = arrow::array::FixedSizeListArray::try_new(item, length, self.array.clone(), None)
@@ -259,13 +263,13 @@ impl Column {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        // The interface lets a producer that cannot cast ignore what was requested.
+        // The interface allows a producer that cannot cast to ignore the request.
         let _ = requested_schema;
         capsule::export_array(py, &self.array, &self.field)
     }
 }
 
-/// Values turned into objects between two looks at signals.
+/// The number of values that become objects between two checks for signals.
 const OBJECTS_PER_BLOCK: usize = 16_384;
 
 pub fn unit_name(unit: TimeUnit) -> &'static str {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// How long a thread waits for another's statement before it looks for signals again.
+/// How long a thread waits for another's statement before it checks for signals again.
 const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Opens a database directory, a server's address, or a database in memory when `target` is `None`.
@@ -76,7 +76,8 @@ fn memory_limit_bytes(limit: &Bound<'_, PyAny>) -> PyResult<u64> {
     })
 }
 
-/// Rows done and to be done, seconds that it took and is likely to take yet, whether it is a transfer, and whether it goes on.
+/// The rows done and the total, the seconds taken and those that remain, whether it is a transfer,
+/// and whether it still runs.
 type Progress = (u64, Option<u64>, f64, Option<f64>, bool, bool);
 
 /// One session. The lock makes "set the table resolver, plan, clear it" one step among threads.
@@ -85,7 +86,8 @@ pub struct Connection {
     inner: hypostyle::Connection,
     threads: usize,
     statement: Mutex<()>,
-    /// Open connections of the same database; the last one to close closes the database.
+    /// The number of open connections of the same database; the last one to close closes the
+    /// database.
     open: Arc<AtomicUsize>,
     closed: Mutex<bool>,
 }
@@ -97,7 +99,7 @@ impl Connection {
         Self { inner, threads, statement: Mutex::new(()), open, closed: Mutex::new(false) }
     }
 
-    /// Waits for the statement lock without being attached, and with an eye on signals.
+    /// Waits for the statement lock without being attached, and checks for signals.
     fn lock_statement(&self) -> Result<MutexGuard<'_, ()>, Error> {
         self.inner.check_not_appending()?;
         loop {
@@ -126,7 +128,7 @@ impl Connection {
         self.inner.path().map(PathBuf::from)
     }
 
-    /// The server's address, of a connection to one.
+    /// Returns the server's address of a remote connection.
     #[getter]
     fn address(&self) -> Option<String> {
         self.inner.address().map(ToString::to_string)
@@ -137,7 +139,7 @@ impl Connection {
         self.inner.is_in_transaction()
     }
 
-    /// How far the running statement is, or the last one was at its end.
+    /// Returns the progress of the running statement, or of the last one at its end.
     #[getter]
     fn progress(&self) -> Option<Progress> {
         let progress = self.inner.progress()?;
@@ -151,8 +153,8 @@ impl Connection {
         ))
     }
 
-    /// Runs statements; `resolver(name)` is asked for tables that the database does not have and returns
-    /// an object of the Arrow PyCapsule interface or `None`.
+    /// Runs statements. `resolver(name)` is called for tables that the database does not have. It
+    /// returns an object with the Arrow PyCapsule interface, or `None`.
     #[pyo3(signature = (sql, parameters, resolver))]
     fn query(
         &self,
@@ -180,7 +182,8 @@ impl Connection {
         Ok(QueryResult::new(result.map_err(|error| to_exception(py, error))?, self.threads))
     }
 
-    /// `(schema, name, kind, row count, [(column, type, nullable)])` of each table and view.
+    /// Returns `(schema, name, kind, row count, [(column, type, nullable)])` for each table and
+    /// view.
     #[allow(clippy::type_complexity)]
     fn tables(
         &self,
@@ -204,7 +207,7 @@ impl Connection {
             .collect())
     }
 
-    /// Appends an object of the Arrow PyCapsule interface; returns the number of rows.
+    /// Appends an object that has the Arrow PyCapsule interface. Returns the number of rows.
     fn append(
         &self,
         py: Python<'_>,
@@ -241,7 +244,7 @@ impl Connection {
         server::serve(py, database, listen, unix, users)
     }
 
-    /// Another session on the same database.
+    /// Opens another session on the same database.
     fn duplicate(&self, py: Python<'_>) -> PyResult<Self> {
         let inner = py.detach(|| self.inner.duplicate()).map_err(|error| to_exception(py, error))?;
         Ok(Self::new(inner, self.threads, self.open.clone()))
@@ -269,15 +272,15 @@ impl Connection {
     }
 }
 
-/// Takes the resolver off again when planning has ended, so that no Python frame outlives the call.
+/// Removes the resolver when planning has ended, so that no Python frame outlives the call.
 struct ResolverGuard<'a>(&'a hypostyle::Connection);
 
 impl<'a> ResolverGuard<'a> {
     fn install(connection: &'a hypostyle::Connection, resolver: Option<Arc<Py<PyAny>>>) -> Option<Self> {
         let resolver = resolver?;
         connection.set_table_resolver(Some(Arc::new(move |name: &str, _| {
-            // Called on a thread of the engine, which has to go on running tasks meanwhile: the variable
-            // may be a result that is yet to be computed.
+            // This is called on a thread of the engine, which has to continue running tasks
+            // meanwhile: the variable may be a result that is not computed yet.
             tokio::task::block_in_place(|| Python::try_attach(|py| resolve(py, &resolver, name)).flatten())
         })));
         Some(Self(connection))

@@ -1,4 +1,5 @@
-//! Errors of the database as exceptions of the class that `hypostyle.errors` gives their kind.
+//! Turns errors of the database into exceptions of the class that `hypostyle.errors` has for their
+//! kind.
 
 use crate::poll;
 use arrow::error::ArrowError;
@@ -7,13 +8,14 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 
-/// The exception for an error of the database. An interruption that a signal handler asked for becomes
-/// the exception the handler raised (KeyboardInterrupt).
+/// Returns the exception for an error of the database. An interruption that a signal handler has
+/// caused becomes the exception that the handler raised (KeyboardInterrupt).
 pub fn to_exception(py: Python<'_>, error: Error) -> PyErr {
     in_statement(py, error, "")
 }
 
-/// The same for an error of a statement, whose text is shown where the error has a place in it.
+/// Returns the exception for an error of a statement. If the error has a place in the statement's
+/// text, the text is shown.
 pub fn in_statement(py: Python<'_>, error: Error, sql: &str) -> PyErr {
     if error.kind() == ErrorKind::Interrupted
         && let Some(raised) = poll::take_raised()
@@ -34,15 +36,16 @@ fn build(py: Python<'_>, error: &Error, sql: &str) -> PyResult<PyErr> {
     Ok(PyErr::from_value(class.call1((error.message(), error.sqlstate(), error.position(), excerpt))?))
 }
 
-/// `DataError`: a value or shape that does not fit.
+/// Returns a `DataError`: a value or shape that does not fit.
 pub fn invalid_input(py: Python<'_>, message: impl Into<String>) -> PyErr {
     to_exception(py, Error::invalid_input(message))
 }
 
-/// An Arrow kernel's error, which for the conversions here is always about the data.
+/// Returns an Arrow kernel's error, which for the conversions here is always about the data.
 pub fn from_arrow(py: Python<'_>, error: &ArrowError) -> PyErr {
     match error {
-        // What a producer or its schema says, to which the name of the interface adds nothing.
+        // This is the text of a producer or its schema, to which the name of the interface adds
+        // nothing.
         ArrowError::CDataInterface(message) => invalid_input(py, message),
         error => invalid_input(py, error.to_string()),
     }

@@ -1,9 +1,11 @@
 //! The native half of the Python package `hypostyle`.
 //!
-//! Knows how to move values between Arrow arrays and Python: rows of Python objects, NumPy buffers, the
-//! Arrow PyCapsule interface. What users see (classes, names, defaults) is the Python half, beside this.
+//! It moves values between Arrow arrays and Python: rows of Python objects, NumPy buffers, and the
+//! Arrow PyCapsule interface. The classes, names and defaults that users see are in the Python
+//! half, beside this.
 //!
-//! Every call that can take time detaches from the interpreter; conversions of many rows run in parallel.
+//! Every call that can take time detaches from the interpreter. Conversions of many rows run in
+//! parallel.
 
 mod capsule;
 mod column;
@@ -18,7 +20,7 @@ mod table;
 
 use pyo3::prelude::*;
 
-/// Statements are held to what this module has allocated.
+/// Limits statements by the memory that this module has allocated.
 #[global_allocator]
 static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 

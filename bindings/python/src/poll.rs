@@ -1,7 +1,8 @@
-//! Signals while a statement runs.
+//! Handles signals while a statement runs.
 //!
-//! The database calls [`poll`] about every 50 ms on the thread that waits for it. There Python's signal
-//! handlers get their chance; what one raises is kept for that thread until the statement has ended.
+//! The database calls [`poll`] about every 50 ms on the thread that waits for it. Python's signal
+//! handlers run there. An exception that one raises is kept for that thread until the statement has
+//! ended.
 
 use hypostyle::Poll;
 use pyo3::prelude::*;
@@ -11,7 +12,7 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Runs pending signal handlers; on any thread but the main one Python does nothing here.
+/// Runs pending signal handlers. On any thread but the main one Python does nothing here.
 pub fn poll() -> Poll {
     match Python::try_attach(|py| py.check_signals()) {
         Some(Err(raised)) => {
@@ -22,7 +23,7 @@ pub fn poll() -> Poll {
     }
 }
 
-/// What a signal handler raised on this thread, once.
+/// Takes the exception that a signal handler raised on this thread.
 pub fn take_raised() -> Option<PyErr> {
     RAISED.take()
 }

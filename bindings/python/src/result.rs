@@ -1,7 +1,7 @@
 //! Results: columns, rows and Arrow streams of one statement.
 //!
-//! Everything but a stream that is asked not to keep its batches works on the whole, kept result, so
-//! that the calls can be mixed in any order.
+//! All calls work on the whole, kept result, so that they can be mixed in any order. The only
+//! exception is a stream that is asked not to keep its batches.
 
 use crate::capsule;
 use crate::column::Column;
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyList};
 use std::sync::Arc;
 
-/// Rows turned into Python objects between two looks at signals.
+/// The number of rows that become Python objects between two checks for signals.
 const ROWS_PER_BLOCK: usize = 4096;
 
 #[pyclass(frozen, module = "hypostyle._native")]
@@ -26,10 +26,10 @@ pub struct QueryResult {
     position: Mutex<Position>,
 }
 
-/// Where `fetch` stands.
+/// The state of `fetch`.
 #[derive(Default)]
 struct Position {
-    /// Batches that remain of a kept result, last first; `None` before the first fetch.
+    /// The remaining batches of a kept result, last first; `None` before the first fetch.
     kept: Option<Vec<RecordBatch>>,
     batch: Option<RecordBatch>,
     row: usize,
@@ -40,7 +40,7 @@ impl QueryResult {
         Self { inner: Arc::new(inner), threads, position: Mutex::default() }
     }
 
-    /// The batch with the next row, or `None` at the end.
+    /// Returns the batch with the next row, or `None` at the end.
     fn advance(&self, position: &mut Position, keep: bool) -> hypostyle::Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = &position.batch
@@ -66,12 +66,13 @@ impl QueryResult {
     }
 }
 
-/// Rows, bytes before and after codecs, seconds, whether it is a mapping, and `(column, codec, chunks)`.
+/// The rows, the bytes before and after codecs, the seconds, whether it is a mapping, and
+/// `(column, codec, chunks)`.
 type Statistics = (u64, u64, u64, [f64; 5], bool, Vec<(u32, String, u64)>);
 
 #[pymethods]
 impl QueryResult {
-    /// `(name, SQL type, nullable)` of each column.
+    /// Returns `(name, SQL type, nullable)` for each column.
     fn columns(&self) -> Vec<(String, String, bool)> {
         self.inner
             .columns()
@@ -95,7 +96,8 @@ impl QueryResult {
         self.inner.is_stored()
     }
 
-    /// How the result came from its server; the seconds are those of execute, encode, send, wait and decode.
+    /// Returns how the result came from its server. The seconds are those of execute, encode, send,
+    /// wait and decode.
     #[getter]
     fn statistics(&self) -> Option<Statistics> {
         let statistics = self.inner.statistics()?;
@@ -125,8 +127,9 @@ impl QueryResult {
         py.detach(|| self.inner.materialize()).map_err(|error| to_exception(py, error))
     }
 
-    /// The next rows as tuples, all that are left when `limit` is `None`. With `keep` the whole result
-    /// stays in memory for other calls, without it each batch is let go once its rows are fetched.
+    /// Returns the next rows as tuples, or all remaining ones when `limit` is `None`. With `keep`
+    /// the whole result stays in memory for other calls. Without it each batch is dropped once its
+    /// rows are fetched.
     #[pyo3(signature = (limit, keep))]
     fn fetch<'py>(&self, py: Python<'py>, limit: Option<usize>, keep: bool) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
@@ -157,7 +160,7 @@ impl QueryResult {
         Ok(rows)
     }
 
-    /// Rows `start..start + count` of the kept result; does not move `fetch`.
+    /// Returns the rows `start..start + count` of the kept result. Does not move `fetch`.
     fn slice<'py>(&self, py: Python<'py>, start: usize, count: usize) -> PyResult<Bound<'py, PyList>> {
         let batches = py.detach(|| self.inner.unread_batches()).map_err(|error| to_exception(py, error))?;
         let rows = PyList::empty(py);
@@ -175,13 +178,13 @@ impl QueryResult {
         Ok(rows)
     }
 
-    /// A column as one read-only array, shared with the database and other results.
+    /// Returns a column as one read-only array, shared with the database and other results.
     fn column(&self, py: Python<'_>, index: usize) -> PyResult<Column> {
         let array = py.detach(|| self.inner.column(index)).map_err(|error| to_exception(py, error))?;
         Ok(self.wrap(index, array))
     }
 
-    /// A column as one array whose memory the caller may write into.
+    /// Returns a column as one array whose memory the caller may write to.
     fn column_private(&self, py: Python<'_>, index: usize) -> PyResult<Column> {
         let array =
             py.detach(|| self.inner.column_private(index)).map_err(|error| to_exception(py, error))?;
@@ -192,7 +195,8 @@ impl QueryResult {
         capsule::export_schema(py, &self.inner.schema())
     }
 
-    /// An Arrow stream; without `keep` it runs the statement while it is read and can be read once.
+    /// Returns an Arrow stream. Without `keep` it runs the statement while it is read, and can be
+    /// read once.
     fn stream_capsule<'py>(&self, py: Python<'py>, keep: bool) -> PyResult<Bound<'py, PyCapsule>> {
         let kept = if keep {
             let batches =
@@ -206,7 +210,8 @@ impl QueryResult {
 }
 
 impl QueryResult {
-    /// Before rows are read here; a stored result is one batch, so its rows are the batch's.
+    /// Verifies rows before they are read here. A stored result is one batch, so its rows are the
+    /// batch's.
     fn verify(&self, py: Python<'_>, start: usize, count: usize) -> PyResult<()> {
         let rows = start as u64..(start + count) as u64;
         py.detach(|| self.inner.verify_rows(rows)).map_err(|error| to_exception(py, error))

@@ -1,4 +1,4 @@
-//! A server in the Python process: what it has open, for others.
+//! A server in the Python process, which serves an open database to others.
 
 use crate::error::{invalid_input, to_exception};
 use hypostyle::Database;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-/// A database that is being served; stopped when it is dropped.
+/// A served database; the server stops when it is dropped.
 #[pyclass(frozen, module = "hypostyle._native")]
 pub struct Server {
     listening: Mutex<Option<Listening>>,
@@ -47,13 +47,13 @@ fn resolve(py: Python<'_>, address: &str) -> PyResult<SocketAddr> {
 
 #[pymethods]
 impl Server {
-    /// Where clients connect.
+    /// Returns the addresses at which clients connect.
     #[getter]
     fn addresses(&self) -> Vec<String> {
         self.addresses.clone()
     }
 
-    /// Ends all sessions, and waits for that.
+    /// Ends all sessions, and waits for their end.
     fn stop(&self, py: Python<'_>) {
         if let Some(listening) = self.listening.lock().take() {
             py.detach(|| listening.stop());

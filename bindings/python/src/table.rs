@@ -1,4 +1,4 @@
-//! Columns put together to a table that can be read as an Arrow stream.
+//! A table of several columns that can be read as an Arrow stream.
 
 use crate::capsule;
 use crate::column::Column;
@@ -47,7 +47,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface lets a producer that cannot cast ignore what was requested.
+        // The interface allows a producer that cannot cast to ignore the request.
         let _ = requested_schema;
         let reader = RecordBatchIterator::new([Ok(self.batch.clone())], self.batch.schema());
         capsule::export_stream(py, Box::new(reader))

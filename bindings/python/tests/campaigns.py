@@ -1,4 +1,6 @@
-"""What campaigns of random work share: seeds, workers that are threads of several processes, and a reader."""
+"""Common parts of campaigns of random work: seeds, workers in threads of several processes, and a
+reader.
+"""
 
 import ast
 import multiprocessing
@@ -13,7 +15,8 @@ from typing import Any
 import hypostyle
 from test_processes import run
 
-# As in the storage's tests: the first repeats a run, the second makes it longer.
+# These are the variables of the storage's tests: the first repeats a run, the second makes it
+# longer.
 SEED = "HYPOSTYLE_TEST_SEED"
 ROUNDS = "HYPOSTYLE_TEST_ROUNDS"
 
@@ -29,7 +32,7 @@ Task = Callable[[hypostyle.Connection, random.Random, int], Any]
 
 
 def seeds() -> Iterator[int]:
-    """A seed for each round; the one that fails is the last that was printed."""
+    """Yield a seed for each round; a failing one is the last that was printed."""
     first = int(os.environ.get(SEED) or time.time_ns())
     for seed in range(first, first + int(os.environ.get(ROUNDS) or 1)):
         print(f"{SEED}={seed}")
@@ -37,13 +40,17 @@ def seeds() -> Iterator[int]:
 
 
 def fixed_seeds() -> range:
-    """The same in every run, unless more are asked for: what one of them finds is no accident of a change."""
+    """Yield the same seeds in every run, unless more are requested: a new failure comes from a
+    change.
+    """
     first, rounds = int(os.environ.get(SEED) or 0), int(os.environ.get(ROUNDS) or 1)
     return range(first, first + 4 * rounds)
 
 
 def work_and_watch(directory: Path, task: Task, seed: int, question: str, answer: Rows) -> list[Any]:
-    """What `task` returns to each worker; a process that reads meanwhile must always find the same answer."""
+    """Return the results of `task` for each worker; a reader must always find the same answer
+    meanwhile.
+    """
     path = os.fspath(directory)
     with hypostyle.connect(path) as con:
         con.execute("create table ready (worker integer)")
@@ -90,7 +97,7 @@ def _watch(path: str, question: str, answer: Rows) -> int:
 
 
 def _meet(con: hypostyle.Connection, worker: int) -> None:
-    """Waits until all workers, and the reader, are there."""
+    """Wait until all workers, and the reader, have started."""
     con.execute("insert into ready values (?)", [worker])
     deadline = time.monotonic() + DEADLINE
     while con.sql("select count(*) from ready").fetchone() != (WORKERS + 1,):
@@ -99,7 +106,7 @@ def _meet(con: hypostyle.Connection, worker: int) -> None:
 
 
 def in_a_fresh_process(directory: Path, *questions: str) -> list[Rows]:
-    """The answers that a process gets which opens the database anew."""
+    """Return the answers of a process that opens the database anew."""
     program = """
         import sys, hypostyle
         with hypostyle.connect(sys.argv[1]) as con:

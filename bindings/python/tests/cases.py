@@ -1,6 +1,6 @@
-"""One column of every type: the data to append and what each library is to give back.
+"""One column of every type: the data to append, and what each library must give back.
 
-`rows` are the exact Python values without NULL; the tests put NULLs in between.
+`rows` are the exact Python values without NULL; the tests add NULLs between them.
 """
 
 import datetime as dt
@@ -16,9 +16,9 @@ UTC = dt.UTC
 
 @dataclass(frozen=True)
 class Case:
-    """A type: its SQL name, the Arrow type it is appended as, its values, and its NumPy dtype.
+    """A type: its SQL name, the Arrow type of its data, its values, and its NumPy dtype.
 
-    `numpy` is `None` where NumPy gets objects, `pandas` the dtype of an exact frame without NULLs.
+    `numpy` is `None` if NumPy gets objects; `pandas` is the dtype of an exact frame without NULLs.
     """
 
     sql: str
@@ -29,7 +29,7 @@ class Case:
     null: str
 
     def frame_dtype(self, nulls: bool) -> str:
-        """The dtype of an ordinary frame's column; strings may be categories."""
+        """Return the dtype of an ordinary frame's column; strings may be categories."""
         if self.sql.startswith("DECIMAL"):
             return "float64"
         if self.sql == "DATE":
@@ -42,15 +42,15 @@ class Case:
 
     @property
     def pandas_nullable(self) -> str:
-        """`Int64` for int64, `UInt8` for uint8, …"""
+        """Return `Int64` for int64, `UInt8` for uint8, …"""
         return self.pandas.replace("u", "U").replace("i", "I")
 
     def array(self, nulls: bool) -> Any:
-        """The values as an Arrow array, with a NULL behind the first if asked for."""
+        """Return the values as an Arrow array, with a NULL behind the first if requested."""
         return pa.array(self.with_nulls(nulls), self.arrow)
 
     def with_nulls(self, nulls: bool) -> list[Any]:
-        """The values, with a None behind the first if asked for."""
+        """Return the values, with a None behind the first if requested."""
         return [self.rows[0], None, *self.rows[1:]] if nulls else list(self.rows)
 
 

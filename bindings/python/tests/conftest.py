@@ -1,4 +1,6 @@
-"""Fixtures: a database in memory, in this process and behind a server, and a directory for one on disk."""
+"""Fixtures: a database in memory, in this process and behind a server, and a directory for one
+on disk.
+"""
 
 import hypostyle
 import pytest
@@ -6,7 +8,7 @@ import pytest
 
 @pytest.fixture(params=["embedded", "unix", "tcp"])
 def con(request, tmp_path):
-    """A connection to a database in memory: its own, or a server's over either kind of socket."""
+    """A connection to a database in memory: embedded, or on a server over each kind of socket."""
     if request.param == "embedded":
         with hypostyle.connect() as connection:
             yield connection

@@ -1,4 +1,4 @@
-"""The real program as a server, for the tests of its flags and of what it does when something fails."""
+"""The real program as a server, for the tests of its flags and of its behaviour after failures."""
 
 import contextlib
 import http.client
@@ -17,17 +17,19 @@ import pytest
 PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release" / "hypostyle"
 needs_program = pytest.mark.skipif(not PROGRAM.exists(), reason=f"there is no {PROGRAM}")
 
-# For what takes milliseconds on a machine that has nothing else to do.
+# The limit for work that takes milliseconds on an idle machine.
 DEADLINE = 30
 
-# Never ends, and keeps little in memory.
+# A query that never ends, and takes little memory.
 ENDLESS = (
     "with recursive n as (select 1 as x union all select x + 1 from n where x > 0) select count(*) from n"
 )
 
 
 def later(work) -> Future:
-    """Does work on a thread that may hang without holding the tests; ask its result with a timeout."""
+    """Do work on a thread that may hang without blocking the tests; read its result with a
+    timeout.
+    """
     future = Future()
 
     def run():
@@ -41,12 +43,12 @@ def later(work) -> Future:
 
 
 def promptly(work):
-    """What the work gives or raises, which it must within the deadline."""
+    """Return or raise what the work does, which it must within the deadline."""
     return later(work).result(timeout=DEADLINE)
 
 
 def until(condition):
-    """Waits for a condition, and gives what it gave."""
+    """Wait for a condition, and return its value."""
     deadline = time.monotonic() + DEADLINE
     while not (found := condition()):
         assert time.monotonic() < deadline, "it has not come about"
@@ -55,7 +57,9 @@ def until(condition):
 
 
 def _of_those_there(directory: Path, ask):
-    """Asks of all that is in a directory of /proc; what has ended meanwhile has no answer."""
+    """Apply a function to all names in a directory of /proc; those that have ended give no
+    answer.
+    """
     answers = []
     for entry in directory.iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
@@ -67,7 +71,7 @@ class Served:
     """A running `hypostyle serve`.
 
     Attributes:
-        places: where it listens, by the scheme of its address.
+        places: the addresses at which it listens, by scheme.
     """
 
     def __init__(self, process: subprocess.Popen, log: Path) -> None:
@@ -81,7 +85,7 @@ class Served:
         return self._log.read_text()
 
     def await_log(self, pattern: str, count: int = 1) -> re.Match:
-        """Waits until the log has so many lines of a pattern, and gives the last."""
+        """Wait until the log has so many lines of a pattern, and return the last."""
 
         def look():
             is_over = self.process.poll() is not None
@@ -106,7 +110,7 @@ class Served:
         return hypostyle.connect(self.places[scheme])
 
     def get(self, path: str, method: str = "GET") -> tuple[int, str]:
-        """Status and text of an answer of its metrics' address."""
+        """Return status and text of an answer of its metrics' address."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port("http"), timeout=DEADLINE)
         with contextlib.closing(connection):
             connection.request(method, path)
@@ -114,7 +118,7 @@ class Served:
             return answer.status, answer.read().decode()
 
     def abandoned(self) -> int:
-        """Open TCP sockets of the server whose other end nobody has any more."""
+        """Count the open TCP sockets of the server whose other end is closed."""
         ports = {urlsplit(address).port for address in self.places.values()} - {None}
         count = 0
         for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
@@ -125,7 +129,7 @@ class Served:
         return count
 
     def held(self) -> dict[str, int]:
-        """What the server has of its clients: threads that serve them, sockets and files that are open."""
+        """Count the server's threads, sockets and files for its clients."""
         process = Path("/proc") / str(self.process.pid)
         threads = _of_those_there(process / "task", lambda task: (task / "comm").read_text().strip())
         files = _of_those_there(process / "fd", os.readlink)
@@ -137,7 +141,7 @@ class Served:
         }
 
     def memory(self) -> int:
-        """Bytes that are the server's own."""
+        """Return the bytes of the server's own memory."""
         return int(re.search(r"RssAnon:\s+(\d+)", self._status())[1]) << 10
 
     def is_running(self) -> bool:
@@ -162,7 +166,9 @@ class Served:
 
 @contextlib.contextmanager
 def serve(directory: Path, *options: object, database: object = ":memory:", before: tuple[str, ...] = ()):
-    """Serves a database until the block's end, at the latest; `before` stands in front of the command."""
+    """Serve a database until the block's end, at the latest; `before` stands in front of the
+    command.
+    """
     log = directory / f"server-{time.monotonic_ns()}.log"
     command = [*before, PROGRAM, "serve", database, "--log-level", "info", *options]
     with (
@@ -172,7 +178,7 @@ def serve(directory: Path, *options: object, database: object = ":memory:", befo
         try:
             served = Served(process, log)
             yield served
-            # After every test: whoever has gone has left no connection behind.
+            # After every test no connection of a client that has gone is left.
             until(lambda: not served.is_running() or served.abandoned() <= 0)
         finally:
             process.kill()
@@ -180,7 +186,7 @@ def serve(directory: Path, *options: object, database: object = ":memory:", befo
 
 @contextlib.contextmanager
 def start(*command: object, **options):
-    """Another process, which is killed at the block's end if it is still there."""
+    """Start another process, which is killed at the block's end if it still runs."""
     pipes = {name: subprocess.PIPE for name in ("stdin", "stdout", "stderr")}
     with subprocess.Popen([*map(str, command)], text=True, **pipes, **options) as process:
         try:
@@ -190,17 +196,17 @@ def start(*command: object, **options):
 
 
 def run(*arguments: object, text: str = "", **options) -> subprocess.CompletedProcess[str]:
-    """Runs the program to its end, with a text on its standard input."""
+    """Run the program to its end, with a text on its standard input."""
     command = [*map(str, (PROGRAM, *arguments))]
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=DEADLINE, **options)
 
 
 def sessions(con: hypostyle.Connection) -> list[tuple[str, str | None]]:
-    """State and last statement of each session but the one that asks."""
+    """Return state and last statement of each session but the one that asks."""
     own = ("active", "show sessions")
     return [row[4:6] for row in con.sql("show sessions").fetchall() if row[4:6] != own]
 
 
 def is_running(con: hypostyle.Connection, statement: str) -> bool:
-    """Whether a session has come to a statement."""
+    """Say whether a session runs a statement."""
     return any(found == statement for _, found in sessions(con))

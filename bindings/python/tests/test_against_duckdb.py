@@ -1,4 +1,4 @@
-"""Random queries over the same rows here and in DuckDB: one question has one answer."""
+"""Random queries over the same rows here and in DuckDB must have the same answers."""
 
 import itertools
 import random
@@ -21,7 +21,7 @@ insert into full_ values (3, 1, 'a'), (4, 9, 'b'), (3, 2, 'b');
 
 
 class Maker:
-    """Makes conditions with subqueries that are correlated in many ways; all tables have the same columns."""
+    """Generates conditions with correlated subqueries; all tables have the same columns."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -35,7 +35,7 @@ class Maker:
         return f"k{self.aliases}"
 
     def pair(self, a, b):
-        """A condition of two rows."""
+        """Return a condition of two rows."""
         return self.some(
             f"{a}.i = {b}.i",
             f"{a}.f = {b}.f",
@@ -49,10 +49,10 @@ class Maker:
         )
 
     def rows(self, outer, depth):
-        """Rows of a subquery: what they are called, and FROM with its WHERE."""
+        """Return rows of a subquery: their alias, and FROM with its WHERE."""
         alias, table = self.alias(), self.some("t", "u", "nothing", "full_")
         if self.random.random() < 0.15:
-            # Also the table of the rows around, whose columns are then out of sight.
+            # It may also be the outer table, whose columns are then hidden.
             alias = table
         conditions = []
         if self.random.random() < 0.15:
@@ -94,7 +94,7 @@ class Maker:
         return made
 
     def statements(self):
-        """One statement, and for one that writes what comes before and after it."""
+        """Return one statement, and for one that writes the statements before and after it."""
         condition, order = self.condition("t"), "order by 1, 2, 3"
         written = [f"select f, i, s from t {order}", "rollback"]
         kind = self.random.randrange(7)
@@ -139,7 +139,7 @@ def test_subqueries(seed):
             try:
                 expected = [answer(theirs, sql) for sql in statements]
             except duckdb.NotImplementedException:
-                # It does not know all of them either.
+                # DuckDB does not have all of them either.
                 if "begin" in statements:
                     theirs.execute("rollback")
                 continue
@@ -149,7 +149,9 @@ def test_subqueries(seed):
 
 
 class Changer:
-    """Makes statements that change `t`, whose key and condition they may break, by what is in `u`."""
+    """Generates statements that change `t`, whose key and condition they may break, by data of
+    `u`.
+    """
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -170,7 +172,7 @@ class Changer:
         )
 
     def plain(self, *columns):
-        """A condition without subqueries, which DuckDB has not got in MERGE and ON CONFLICT."""
+        """Return a condition without subqueries, which DuckDB lacks in MERGE and ON CONFLICT."""
         column, other = self.some(*columns), self.some(*columns)
         return self.some(
             f"{column} < {self.number()}",
@@ -233,7 +235,7 @@ class Changer:
 
 
 def changed(connection, sql, refused):
-    """How many rows a statement has changed; nothing when a constraint refuses them."""
+    """Return how many rows a statement has changed; none if a constraint refuses them."""
     try:
         result = connection.execute(sql)
     except refused:
@@ -261,7 +263,9 @@ def test_changes(seed):
 
 
 def test_joins_of_tables_whose_columns_have_the_same_names():
-    """Large enough for the plans of many rows, in which the filters that joins make go far down."""
+    """The tables are large enough for the plans of many rows, in which the filters of joins go far
+    down.
+    """
     with hypostyle.connect() as ours, duckdb.connect() as theirs:
         for table, columns, rows in (
             ("a", "i as id, (i * 7) % 10007 as x, i % 13 as y", 150_000),

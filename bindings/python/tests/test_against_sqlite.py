@@ -1,4 +1,6 @@
-"""Random changes here and in SQLite: of tables that refer to each other, and in transactions of all kinds."""
+"""Random changes here and in SQLite: of tables that refer to each other, and in all kinds of
+transactions.
+"""
 
 import random
 import sqlite3
@@ -13,7 +15,7 @@ TABLES = ("parent", "child", "grandchild", "part")
 
 
 def definitions(chance):
-    """Every reference with actions of its own; some defaults are keys of no row."""
+    """Return references with actions of their own; some defaults are keys of no row."""
 
     def actions(*of):
         return f"on delete {chance.choice(of)} on update {chance.choice(of)}"
@@ -37,7 +39,7 @@ def definitions(chance):
 
 
 class Changer:
-    """Makes statements about few keys, so that most of them meet rows."""
+    """Generates statements about few keys, so that most of them meet rows."""
 
     def __init__(self, chance):
         self.chance = chance
@@ -56,12 +58,12 @@ class Changer:
             values = ", ".join(str(self.value()) for _ in columns)
             return f"insert into {table} values ({self.key()}, {values})"
         if kind == 2:
-            # SQLite deletes row by row: what restricts one may have gone with another by then.
+            # SQLite deletes row by row: a row that restricts one may be gone by then.
             several = (f"k in ({self.key()}, {self.key()})", f"k > {self.key() + 4}")
             condition = self.chance.choice((f"k = {self.key()}", *several * (table != "parent")))
             return f"delete from {table} where {condition}"
         if kind == 3:
-            # One row, since SQLite looks for two of the same key after each.
+            # There is one row, because SQLite looks for two of the same key after each.
             return f"update {table} set k = {self.key()} where k = {self.key()}"
         if kind == 4 and table != "parent":
             return f"update {table} set {self.chance.choice(columns)} = {self.value()} where k < {self.key()}"
@@ -97,15 +99,17 @@ def test_actions_of_foreign_keys(seed):
 
 
 class Transactions:
-    """Makes statements about few tables, their columns and rows, and transactions around them."""
+    """Generates statements about few tables, their columns and rows, and transactions around
+    them.
+    """
 
     def __init__(self, chance):
         self.chance = chance
-        # Names of those that are set, the last one last; nothing outside of a transaction.
+        # The names of the savepoints, the last one last; empty outside of a transaction.
         self.savepoints = None
 
     def control(self):
-        """BEGIN, COMMIT, ROLLBACK and SAVEPOINT, as they may come."""
+        """Return BEGIN, COMMIT, ROLLBACK or SAVEPOINT, in any order."""
         if self.savepoints is None:
             self.savepoints = []
             return "begin"
@@ -148,7 +152,7 @@ class Transactions:
 
 
 def state(connection):
-    """All tables with their columns and rows."""
+    """Return all tables with their columns and rows."""
     names = "select table_name from information_schema.tables where table_schema = 'main'"
     if isinstance(connection, sqlite3.Connection):
         names = "select name from sqlite_master where type = 'table'"
@@ -177,7 +181,8 @@ def test_transactions(seed, tmp_path):
                 sql, inside = maker.change(), maker.savepoints is not None
                 refused = []
                 for connection, error in ((theirs, sqlite3.Error), (ours, hypostyle.Error)):
-                    # What fails is undone alone, or one of them could not go on.
+                    # A statement that fails is undone alone; otherwise one of the systems could not
+                    # continue.
                     if inside:
                         connection.execute("savepoint statement")
                     refused.append(refuses(connection, sql, error))

@@ -1,4 +1,4 @@
-"""Getting data in: every kind of container, and what a wrong one is told."""
+"""Appends of every kind of container, and the errors of wrong ones."""
 
 import collections
 import datetime as dt
@@ -267,7 +267,7 @@ def test_strings_that_are_not_utf8_are_refused(con, rows):
     with pytest.raises(hypostyle.DataError, match=r'column "a".*xff.*not UTF-8') as error:
         con.append("t", pa.table({"a": column}), create=True)
     assert error.value.sqlstate == "22021"
-    # The rows before it are.
+    # The rows before it are there.
     con.append("t", pa.table({"a": column.slice(0, rows - 1)}), create=True)
     assert con.sql("select count(*) as n, max(upper(a)) as m from t").fetchone() == (rows - 1, "A")
 
@@ -291,7 +291,7 @@ def test_thousands_of_small_batches(con, rows):
 
 
 def numbers(made, step=lambda number: None):
-    """A reader of a hundred batches that says what it has made."""
+    """Return a reader of a hundred batches that records how many it has produced."""
     schema = pa.schema([("i", pa.int64())])
 
     def batches():
@@ -333,7 +333,7 @@ def test_a_reader_cannot_use_the_connection_that_appends(con):
             con.append("t", numbers([], lambda number, use=use: use()))
         assert error.value.sqlstate == "55006"
     assert con.sql("select count(*) from t").fetchone() == (0,)
-    # What it had before can be read, and another connection used.
+    # Its earlier data can be read, and another connection can be used.
     with con.duplicate() as other:
         con.append("t", numbers([], lambda number: (before.fetchone(), other.sql("select 1").fetchone())))
     assert con.sql("select count(*) from t").fetchone() == (100,)

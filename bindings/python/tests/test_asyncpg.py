@@ -1,4 +1,4 @@
-"""asyncpg against a server; `HYPOSTYLE_PGWIRE` names a program that is given an address."""
+"""asyncpg against a server; `HYPOSTYLE_PGWIRE` names a program that gets an address."""
 
 import asyncio
 import datetime
@@ -16,7 +16,7 @@ DEADLINE = 30
 
 
 def run(port, work):
-    """Does work with a connection of its own, within the deadline."""
+    """Do work with a connection of its own, within the deadline."""
 
     async def connected():
         connection = await asyncpg.connect(host="127.0.0.1", port=port, user="ada")
@@ -58,7 +58,7 @@ def test_values_come_back(port, kind, value):
     run(port, work)
 
 
-# What is wrong is told at once: asyncpg sends no Sync before it has heard.
+# An error is sent at once: asyncpg sends no Sync before it has heard of it.
 @pytest.mark.parametrize(
     ("sql", "error"),
     [

@@ -1,4 +1,4 @@
-"""Backups of a database that others are changing."""
+"""Backups of a database that other processes change."""
 
 import random
 import shutil

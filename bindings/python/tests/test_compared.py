@@ -1,7 +1,7 @@
-"""Random statements of all kinds here, in DuckDB and in PostgreSQL: what is different is known, and why.
+"""Random statements of all kinds here, in DuckDB and in PostgreSQL: all differences are known.
 
-`HYPOSTYLE_TEST_SEED` repeats a run, `HYPOSTYLE_TEST_ROUNDS` makes it longer, and `python -m compared`
-does it by hand.
+`HYPOSTYLE_TEST_SEED` repeats a run, `HYPOSTYLE_TEST_ROUNDS` makes it longer, and `python -m
+compared` does it by hand.
 """
 
 import os
@@ -11,7 +11,7 @@ from campaigns import ROUNDS, fixed_seeds
 from compared.campaign import BATCH, run
 from compared.peers import postgres_program, postgres_server
 
-# Of a seed, in `make test`.
+# The statements of a seed, in `make test`.
 STATEMENTS = 50
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-# Never ends, and keeps little in memory.
+# A query that never ends, and takes little memory.
 ENDLESS = (
     "with recursive n as (select 1 as x union all select x + 1 from n where x > 0) select count(*) from n"
 )

@@ -1,6 +1,6 @@
-"""Random CSV files in the dialects of Python's own writer read back as they were written.
+"""Random CSV files in the dialects of Python's own writer are read back as they were written.
 
-What a file holds is known, so that a row that is lost, or two that become one, cannot go unseen. Files whose
+The content of a file is known, so a lost row, or two rows that become one, are noticed. Files whose
 quotes are text are written by hand, and DuckDB reads them too.
 """
 
@@ -19,7 +19,7 @@ from campaigns import fixed_seeds
 
 Rows = list[list[str]]
 
-# Whatever has a meaning in a file, and some letters.
+# All characters with a meaning in a file, and some letters.
 ALPHABET = 'ab ""\',;|\t\n\r\\é7'
 
 
@@ -28,7 +28,7 @@ def text(chance: random.Random, alphabet: str) -> str:
 
 
 def tables(count: int, alphabet: str = ALPHABET) -> Iterator[tuple[random.Random, list[str], Rows]]:
-    """So many random tables for each seed, with what to choose by."""
+    """Yield so many random tables for each seed, with a random generator."""
     for seed in fixed_seeds():
         chance = random.Random(seed)
         for _ in range(count):
@@ -43,7 +43,7 @@ def table(chance: random.Random, alphabet: str) -> tuple[list[str], Rows]:
 
 
 def read(path: Path, options: str = "") -> Rows:
-    """All values as text; NULL, which an empty value is, as the empty text."""
+    """Return all values as text; NULL, which an empty value is, is the empty text."""
     with hypostyle.connect() as con:
         sql = f"select * from read_csv('{path}', all_varchar => true, header => true{options})"
         return [[value or "" for value in row] for row in con.sql(sql).fetchall()]
@@ -63,7 +63,7 @@ DIALECTS = [
 @pytest.mark.parametrize("dialect", DIALECTS, ids=str)
 def test_what_python_writes_reads_back(tmp_path: Path, dialect: dict[str, object]) -> None:
     path = tmp_path / "file.csv"
-    # Python itself leaves a carriage return unquoted that is not in its line end.
+    # Python itself does not quote a carriage return that is not part of its line end.
     alphabet = ALPHABET.replace("\r", "") if dialect.get("lineterminator") == "\n" else ALPHABET
     for _, names, rows in tables(8, alphabet):
         with path.open("w", newline="", encoding="utf-8") as file:
@@ -91,7 +91,9 @@ def test_delimiters_and_quotes_are_detected(tmp_path: Path) -> None:
 
 
 def test_quotes_that_are_text_lose_no_rows(tmp_path: Path) -> None:
-    """Values without a delimiter or a line end, as a program writes them that knows of no quotes."""
+    """Values have no delimiter and no line end, as written by a program that does not know
+    quotes.
+    """
     path = tmp_path / "file.tsv"
     differing = 0
     for chance, names, rows in tables(60, 'abc ""xyz'):
@@ -134,12 +136,12 @@ def test_duckdb_reads_a_file_of_bare_quotes_alike(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "line"),
     [
-        # The header is quoted: this is a file whose quotes quote.
+        # The header is quoted, so quotes are quotes in this file.
         (['"a","b"', '"1","x"', '"2","y"z"', '"3","w"'], 3),
-        # With quotes as text, records would have unlike numbers of values.
+        # With quotes as text, records would have different numbers of values.
         (["a,b", '1,"x,y"', '2,"z"w', '3,"v"'], 3),
         (["a,b", '1,"x,y"', '2,"z', "3,w"], 3),
-        # The header itself.
+        # This is the header itself.
         (['a,"b', '1,2"x', "3,4,5"], 1),
     ],
 )

@@ -1,4 +1,6 @@
-"""Damaged files: CHECK DATABASE lists them, and who reads damaged rows gets an error, never other rows."""
+"""Damaged files: CHECK DATABASE lists them, and reads of damaged rows give errors, never other
+rows.
+"""
 
 import random
 import time
@@ -9,7 +11,7 @@ import pytest
 from campaigns import DEADLINE, seeds
 from test_processes import start
 
-# Four blocks, the last of them not full.
+# There are four blocks, the last of them not full.
 ROWS = 200_000
 CONTENT = {
     "n": range(ROWS),
@@ -18,7 +20,7 @@ CONTENT = {
     "half": [n * 0.5 if n % 3 else None for n in range(ROWS)],
 }
 
-# Each reads all rows of a column.
+# Each statement reads all rows of a column.
 SCANS = (
     "select {column} from t",
     "select count(distinct {column}) as n from t",
@@ -43,7 +45,7 @@ COLUMNS = list(CONTENT)
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory):
-    """The files of a database, by their names; to be written where a test damages them."""
+    """The files of a database, by their names; a test writes and damages them."""
     directory = tmp_path_factory.mktemp("sound") / "sound.hypo"
     with hypostyle.connect(directory) as con:
         con.append("t", pyarrow.table(CONTENT), create=True)
@@ -74,7 +76,7 @@ def flip(file, position, bits=0x80):
 
 
 def refused(con, statement):
-    """The statement is told of the damage, however often it is tried."""
+    """Check that a statement reports the damage at every attempt."""
     for _ in range(2):
         with pytest.raises(hypostyle.CorruptionError) as error:
             con.sql(statement).fetchall()
@@ -93,7 +95,7 @@ def test_damage_is_listed_and_refuses_only_who_reads_it(place, column, role):
         assert f'column "{column}"' in damage[5] and "checksum" in damage[5]
         for scan in SCANS:
             assert f'column "{column}"' in refused(con, scan.format(column=column))
-        # What does not touch the block is there as ever.
+        # Statements that do not read the block work as before.
         for other in COLUMNS:
             if other != column:
                 assert (
@@ -133,7 +135,7 @@ def test_nothing_is_made_of_damaged_rows(place, tmp_path):
             refused(con, statement)
         assert [table.name for table in con.tables()] == ["beside", "t"]
         assert con.sql("select count(*) as n from t").fetchone() == (ROWS,)
-        # Rows of sound blocks can be changed, and new ones added; they are there for the next one.
+        # Rows of sound blocks can be changed, and new ones added; the next process sees them.
         con.execute("update t set n = -1 where n = 5")
         con.execute("delete from t where n = 199999")
         con.execute("insert into t values (-2, 'new', 'kind 7', null)")
@@ -160,7 +162,7 @@ def test_nothing_is_made_of_damaged_rows(place, tmp_path):
     ],
 )
 def test_a_conversion_reads_no_damaged_strings(place, column, role, conversion):
-    # These read each string; a mapping that is handed over is read by others.
+    # These read each string; others read a mapping that is handed out.
     program = f"""
         import sys, hypostyle
         with hypostyle.connect(sys.argv[1]) as con:
@@ -170,14 +172,14 @@ def test_a_conversion_reads_no_damaged_strings(place, column, role, conversion):
                 print(error.sqlstate)
     """
     file = file_of(place, column, role)
-    # A high byte of an offset, to which no memory belongs.
+    # This is a high byte of an offset, which no memory belongs to.
     flip(file, file.stat().st_size // 2 // 8 * 8 + 4)
     with start(program, place) as child:
         output, errors = child.communicate(timeout=DEADLINE)
     assert (child.returncode, output, errors) == (0, "XX001\n", "")
 
 
-# All ways in which a column is handed over, and how each is read.
+# All ways in which a column is handed out, and how each is read.
 WAYS = {
     "arrow": "con.sql(query).arrow().combine_chunks().to_pylist()",
     "stream": "pyarrow.table(con.sql(query)).validate(full=True)",
@@ -205,7 +207,7 @@ EVERY_WAY = f"""
 @pytest.mark.parametrize(("column", "role"), FILES)
 def test_nothing_damaged_of_what_came_from_elsewhere_is_handed_over(place, column, role, tmp_path):
     file = file_of(place, column, role)
-    # A high byte of an offset, to which no memory belongs; or a bit of a value that is like others.
+    # This is a high byte of an offset, which no memory belongs to; or a bit of a value like others.
     flip(file, file.stat().st_size // 2 // 8 * 8 + 4)
     with start(EVERY_WAY, place, column, tmp_path / "socket") as child:
         output, errors = child.communicate(timeout=DEADLINE)
@@ -214,7 +216,7 @@ def test_nothing_damaged_of_what_came_from_elsewhere_is_handed_over(place, colum
 
 
 def make_own(directory):
-    """A database that this machine has written, and not put there."""
+    """Create a database that this machine has written, and that was not copied there."""
     with hypostyle.connect(directory) as con:
         con.append("t", pyarrow.table(CONTENT), create=True)
 
@@ -242,7 +244,7 @@ def test_damage_of_what_was_written_here_fails_the_next_use(directory):
     with hypostyle.connect(directory) as con:
         assert con.sql("select text from t").arrow().num_rows == ROWS
         assert 'column "n"' in until_refused(con, "select n from t")
-        # Few rows are verified before they come.
+        # Few rows are verified before they are handed out.
         with pytest.raises(hypostyle.CorruptionError):
             con.sql("select n from t limit 10 offset 100000").arrow()
         assert con.sql("select n from t limit 10").arrow().num_rows == 10
@@ -256,7 +258,7 @@ def test_a_check_makes_a_directory_this_machines_own(place):
         assert con.sql("check database").fetchall() == []
     flip(file_of(place, "n", "values"), 800_000)
     with hypostyle.connect(place) as con:
-        # It comes at once now.
+        # It is handed out at once now.
         assert con.sql("select n from t").arrow().num_rows == ROWS
         assert 'column "n"' in until_refused(con, "select n from t")
         assert len(con.sql("check database").fetchall()) == 1
@@ -318,7 +320,7 @@ def test_any_flipped_bit_is_found_and_no_answer_is_wrong(place, sound):
                         assert f'column "{column}"' in str(error)
                         refusals += 1
                 assert refusals >= len(SCANS), name
-            # In its place: who may still map the file must not find it shorter.
+            # The file is replaced: a process that still maps it must not find it shorter.
             flip(*damage)
 
 
@@ -350,7 +352,7 @@ def test_damage_of_no_table_is_listed_and_refuses_the_next(place, kind):
         con.execute("insert into beside values (-2)")
         (file,) = place.glob(f"{kind}*")
         flip(file, 100)
-        # What was read before is still right.
+        # Rows that were read before are still right.
         assert con.sql("select min(n) as n, count(*) as c from beside").fetchone() == (-2, ROWS + 2)
         for read_only in (True, False):
             with pytest.raises(hypostyle.CorruptionError, match=kind) as error:

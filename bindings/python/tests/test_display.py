@@ -1,4 +1,4 @@
-"""What a result looks like in a terminal and in a notebook."""
+"""Results in a terminal and in a notebook."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What an exception says of a statement: its place, and the line of it with a caret."""
+"""The place in a statement that an exception shows, and the line of it with a caret."""
 
 import pickle
 import traceback

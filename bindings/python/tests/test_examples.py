@@ -1,4 +1,4 @@
-"""The programs in examples/ run, and print what their readers are told."""
+"""The programs in examples/ run, and print what they promise."""
 
 import subprocess
 import sys

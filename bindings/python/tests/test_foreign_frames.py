@@ -1,4 +1,4 @@
-"""Every dtype that pandas, Polars and pyarrow have: its values come back, or it is refused by its name."""
+"""Every dtype of pandas, Polars and pyarrow: its values come back, or it is refused by its name."""
 
 import datetime as dt
 import fractions
@@ -17,7 +17,7 @@ HALF_HOURS = dt.timezone(-dt.timedelta(hours=3, minutes=30))
 
 
 class Anything:
-    """Of a class that no database has heard of."""
+    """A class that no database knows."""
 
 
 def column(values, **options):
@@ -122,7 +122,7 @@ POLARS = {
 
 
 def values_of(series):
-    """The values of a pandas column as Python's, None for each that is missing."""
+    """Return the values of a pandas column as Python's, with None for each missing one."""
     missing = [False if isinstance(value, list | dict | np.ndarray) else pd.isna(value) for value in series]
     return [None if gone else plain(value) for value, gone in zip(series, missing, strict=True)]
 
@@ -138,7 +138,7 @@ def plain(value):
 
 
 def every_form(con, data):
-    """All forms of what was stored; each must be there, and so must the rows as a variable has them."""
+    """Check all forms of a stored result, and the rows of the variable itself."""
     con.append("t", data, create=True)
     variable = data if not isinstance(data, dict) else pa.table(data)  # noqa: F841 - read by its name
     for query in ("select * from t", "select * from variable"):
@@ -158,7 +158,7 @@ def test_pandas(con, name):
 
 
 def in_utc(array):
-    """pyarrow has objects for the zones of few names."""
+    """Convert to UTC, because pyarrow has objects for the zones of few names."""
     zoned = pa.types.is_timestamp(array.type)
     return array.cast(pa.timestamp(array.type.unit, "UTC")) if zoned else array
 

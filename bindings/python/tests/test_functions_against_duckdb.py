@@ -1,4 +1,4 @@
-"""Random calls of functions that DuckDB has, too, here and there: one call has one value."""
+"""Random calls of functions that DuckDB has, too, must give the same values."""
 
 import datetime
 import math

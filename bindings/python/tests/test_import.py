@@ -1,4 +1,4 @@
-"""The package alone: without NumPy, pandas, Polars and pyarrow, and on the wrong processor."""
+"""The package alone: without NumPy, pandas, Polars and pyarrow, and on an unsupported processor."""
 
 import importlib.metadata
 import subprocess

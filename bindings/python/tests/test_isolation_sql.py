@@ -1,4 +1,6 @@
-"""Constraints under concurrency: threads of several processes try to break them, and another one reads."""
+"""Constraints under concurrency: threads of several processes try to break them, while another one
+reads.
+"""
 
 import hypostyle
 import pytest
@@ -17,7 +19,7 @@ COUNTS = 25
 
 
 def settle(con, decide, statement, parameters) -> int:
-    """Rows affected, in a transaction or without, again after conflicts; 0 when a constraint refuses them."""
+    """Return the rows affected, again after conflicts; 0 when a constraint refuses them."""
     in_transaction = decide.random() < 0.5
     while True:
         try:
@@ -51,7 +53,7 @@ def test_each_key_is_won_by_exactly_one(directory, key):
 
 
 def transfer(con, decide, worker):
-    """How many transfers were refused because an account had too little."""
+    """Return how many transfers were refused because an account had too little."""
     refused = 0
     for number in range(TRANSFERS):
         source, target = decide.sample(range(ACCOUNTS), 2)
@@ -98,7 +100,7 @@ def test_transfers_keep_the_sum_and_no_balance_is_negative(directory, key):
 
 
 def delete_or_refer(con, decide, worker):
-    """Of the parents that it tries to delete, or to give a child, those with which it did."""
+    """Return the parents that were deleted or got a child, among those that were tried."""
     if worker % 2 == 0:
         delete = "delete from parent where id = ?"
         return [id for id in range(PARENTS) if id % 3 and settle(con, decide, delete, [id])]
@@ -135,7 +137,7 @@ def test_there_is_never_an_orphan(directory, action):
 
 
 def take_what_is_free(con, decide, worker):
-    """Gives its own rows numbers that it sees nobody have, and takes them away again."""
+    """Give its own rows free numbers, and take them away again."""
     given = 0
     for _ in range(CLAIMS):
         row, number = worker * 2 + decide.randrange(2), decide.randrange(WORKERS)
@@ -159,7 +161,7 @@ def test_who_looks_before_an_update_never_makes_a_number_twice(directory):
         twice = "select count(*), count(number) - count(distinct number) from seat"
         given = work_and_watch(place, take_what_is_free, seed, twice, [(2 * WORKERS, 0)])
         assert sum(given) > 0
-        # By a question that no constraint can answer from its own knowledge.
+        # This is a query that no constraint can answer from its own knowledge.
         numbers = in_a_fresh_process(place, "select number from seat where number is not null")[0]
         assert len(numbers) == len(set(numbers)) <= WORKERS
 
@@ -206,7 +208,7 @@ UPSERTS = [
 
 
 def count(con, decide, worker):
-    """How often it has counted each key."""
+    """Return how often it has counted each key."""
     counted = dict.fromkeys(range(COUNTERS), 0)
     for _ in range(COUNTS):
         key, statement = decide.randrange(COUNTERS), decide.choice(UPSERTS)
@@ -233,7 +235,7 @@ def test_each_upsert_and_merge_counts_once(directory):
 
 
 def change_own_rows(con, decide, worker):
-    """How many conflicts there were, though nobody else touches these keys."""
+    """Return the number of conflicts, though nobody else touches these keys."""
     conflicts = 0
     for number in range(CHANGES):
         own, neighbour = WORKERS * (number + 1) + worker, decide.randrange(WORKERS)

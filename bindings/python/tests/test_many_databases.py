@@ -1,4 +1,4 @@
-"""Databases beside each other in one process: each has its own limits, and breaks alone and in silence."""
+"""Several databases in one process: each has its own limits, and fails alone and in silence."""
 
 import textwrap
 
@@ -6,7 +6,7 @@ import hypostyle
 import pytest
 from test_processes import start
 
-# Grows with the rows, and cannot spill.
+# The query grows with the rows, and cannot spill.
 HEAVY = "select count(*) as n from t a join t b on a.s = b.s and a.x <> b.x + 1 full join t c on c.s = a.s"
 ROWS = 100_000
 FILL = f"""
@@ -14,7 +14,7 @@ FILL = f"""
 """
 
 
-# What the process does when a signal comes; as the kernel has it, because a library need not ask Python.
+# The signal handlers of the process, from the kernel, because a library need not ask Python.
 SIGNALS = """
     import ctypes, pathlib, signal, threading
 
@@ -46,7 +46,7 @@ SIGNALS = """
 
 
 def quietly(program: str, *arguments: object) -> None:
-    """Another process runs it to its end: nobody else has written anything, and all signals are as before."""
+    """Run in another process to its end: nothing else is printed, and all signals are as before."""
     end = """
         check_dispositions()
         print("the end")

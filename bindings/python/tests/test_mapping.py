@@ -1,4 +1,4 @@
-"""Results are mappings: copy-on-write, alive after all they came from, cheap to make."""
+"""Results are mappings: copy-on-write, valid after their sources are gone, cheap to create."""
 
 import copy
 import pickle
@@ -114,7 +114,7 @@ def test_stored_results_share_memory_with_arrow_and_pandas(stored):
 
 
 def file_at(address):
-    """The file that is mapped at an address of this process, if one is."""
+    """Return the file that is mapped at an address of this process, if there is one."""
     with open("/proc/self/maps") as maps:
         for line in maps:
             where, *_, last = line.split(maxsplit=5)
@@ -129,7 +129,7 @@ def test_results_are_mappings_of_files_again_after_compaction(stored, directory)
     def files():
         table = stored.table("t").arrow()
         assert table["i"].null_count == 0
-        # The buffer of the values; of strings that occur often, the indices into the dictionary.
+        # The buffer of the values; for strings that occur often, the indices into the dictionary.
         buffers = [table.column(name).chunk(0).buffers()[1] for name in table.column_names]
         return [file_at(buffer.address) for buffer in buffers]
 

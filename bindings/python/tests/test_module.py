@@ -1,4 +1,4 @@
-"""The module as a connection, what is registered, and the connection's own fetch methods."""
+"""The module as a connection, registered data, and the connection's own fetch methods."""
 
 import os
 import threading
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def default():
-    """The default connection, and none left behind."""
+    """Return the default connection, and leave none behind."""
     connection = hypostyle.default_connection()
     yield connection
     connection.close()
@@ -119,7 +119,7 @@ def test_fetching_from_the_connection(con):
     con.execute(query)
     assert con.fetch_record_batch().read_all().num_rows == 3
     assert con.sql(query).fetch_record_batch().read_all().num_rows == 3
-    # `sql()` leaves what `execute()` has; a statement without rows, or that fails, takes it away.
+    # `sql()` leaves the result of `execute()`; a statement without rows, or that fails, removes it.
     con.execute(query)
     con.sql("select 1 as x")
     assert len(con.fetchall()) == 3

@@ -1,4 +1,4 @@
-"""What people do with a frame works with what `df()` gives, and comes to what DuckDB's frames come to."""
+"""Usual work with a frame of `df()` gives the same results as with DuckDB's frames."""
 
 import datetime as dt
 import io
@@ -97,7 +97,7 @@ def test_numbers_are_numpys(frame):
     assert frame.quantity.quantile([0.5]).tolist() == [24.75]
     assert pd.cut(frame.quantity, 5).nunique() == 5
     assert np.log(frame.linenumber).isna().sum() == frame.linenumber.isna().sum()
-    # As plotting and scikit-learn take them.
+    # These are the forms that plotting and scikit-learn take.
     assert frame[["quantity", "discount"]].to_numpy().dtype == np.float64
     assert np.asarray(frame.linenumber, dtype=float)[0] != np.asarray(frame.linenumber, dtype=float)[0]
 
@@ -167,7 +167,7 @@ def test_a_frame_comes_back(con, frame):
         "VARCHAR", "VARCHAR",
     ]  # fmt: skip
     pd.testing.assert_frame_equal(con.table("again").df(), frame)
-    # Dates, decimals and all become what they were.
+    # Dates, decimals and all others become what they were.
     assert con.append("lines", frame) == ROWS
     assert con.sql(
         "select count(*), count(distinct (orderkey, quantity, discount, shipdate, receiptdate)) from lines"
@@ -178,7 +178,9 @@ def test_a_frame_comes_back(con, frame):
 
 
 def test_years_that_few_clocks_have(con):
-    """The first and last days of Python's calendar, a year beyond it, and days beyond all microseconds."""
+    """The first and last days of Python's calendar, a year beyond it, and days beyond
+    microseconds.
+    """
     days = np.array(["0001-01-01", "1582-10-15", "1969-12-31", "9999-12-31", "12345-06-07", "NaT"], "M8[D]")
     seconds = np.array(["0001-01-01", "9999-12-31T23:59:59", "12345-06-07", "NaT"] * 2, "M8[s]")[:6]
     con.append("t", {"d": days, "s": seconds}, create=True)

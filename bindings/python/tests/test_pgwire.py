@@ -1,4 +1,6 @@
-"""psycopg and SQLAlchemy against a server; `HYPOSTYLE_PGWIRE` names a program that is given an address."""
+"""psycopg and SQLAlchemy against a server; `HYPOSTYLE_PGWIRE` names a program that gets an
+address.
+"""
 
 import base64
 import datetime
@@ -237,7 +239,7 @@ def test_sqlalchemy_reflects_and_writes(engine):
 
 
 def verifier(password):
-    """A password as PostgreSQL keeps it."""
+    """Return a password as PostgreSQL keeps it."""
     salt, iterations = os.urandom(16), 4096
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
     key, server = (hmac.digest(salted, part, "sha256") for part in (b"Client Key", b"Server Key"))
@@ -249,7 +251,7 @@ def verifier(password):
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    """The port of a server with users and a certificate, and the certificate."""
+    """Return the port of a server with users and a certificate, and the certificate."""
     directory = tmp_path_factory.mktemp("guarded")
     users, certificate, key = directory / "users", directory / "server.crt", directory / "server.key"
     users.write_text(f"rita read {verifier('r')}\nwill write {verifier('w')}\n")
@@ -356,7 +358,7 @@ def test_copy_in_and_out_of_all_formats(pg, options):
     nothing = (None,) * len(row)
     cursor = pg.cursor()
     if options == "(FORMAT csv)":
-        # psycopg writes no CSV: what came out goes in again.
+        # psycopg writes no CSV, so the output of the server is sent back.
         pg.execute("INSERT INTO copied VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
         pg.execute("INSERT INTO copied (i) VALUES (NULL)")
         with cursor.copy("COPY copied TO STDOUT (FORMAT csv)") as copy:
@@ -420,7 +422,7 @@ def test_a_header_that_must_match_is_compared(pg):
 
 
 def test_literals_of_the_client_side(port):
-    """Values that psycopg writes into the text of the statement."""
+    """psycopg writes these values into the text of the statement."""
     address = f"host=127.0.0.1 port={port} user=ada"
     key = uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")
     with psycopg.connect(address, cursor_factory=psycopg.ClientCursor) as pg:

@@ -1,4 +1,4 @@
-"""What the extended protocol describes is what comes, whatever the parameters and however it is asked."""
+"""The columns that the extended protocol describes are those that come, whatever the parameters."""
 
 import asyncio
 import datetime
@@ -85,7 +85,7 @@ def generated(count, seed):
 
 
 def plain(value):
-    """Numbers as they compare, whatever type carries them."""
+    """Return numbers as they compare, whatever type carries them."""
     match value:
         case bool() | None | str() | datetime.date():
             return value
@@ -128,14 +128,14 @@ async def of_asyncpg(connection, sql, value):
     try:
         statement = await connection.prepare(sql.replace("{p}", "$1"))
         [parameter] = statement.get_parameters()
-        # It would cut the value itself.
+        # It would truncate the value itself.
         if parameter.name.startswith("int") and not isinstance(value, int):
             return "another type"
         return plain([list(row) for row in await statement.fetch(value)])
     except asyncpg.PostgresError as error:
         return error.sqlstate
     except asyncpg.DataError:
-        # It asks for another type than the value is of.
+        # It asks for another type than that of the value.
         return "another type"
 
 
@@ -170,7 +170,7 @@ def test_statements_give_the_same_however_they_are_asked(port):
                 asked += len(rows)
                 if any(answer != next(iter(rows.values())) for answer in rows.values()):
                     wrong.append((sql, value, found))
-                # One and the same protocol does not fail in one format only.
+                # The same statement does not fail in one format only.
                 if isinstance(found["text"], list) != isinstance(found["binary"], list):
                     wrong.append((sql, value, found))
         await there.close()

@@ -1,6 +1,6 @@
-"""Clients of PostgreSQL's protocol that say what no client would: messages in any order, with values that are
-changed, cut or of another type, and connections that end in the middle. Each is answered or ended; the server
-goes on.
+"""Hostile clients of PostgreSQL's protocol: messages in any order, with changed, truncated or
+mistyped values, and connections that end in the middle. Each is answered or ended, and the server
+stays up.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ def listed(items, form):
 
 
 def message(rng):
-    """The type and the body of a message, good as far as its parts fit together."""
+    """Return the type and the body of a message, valid as far as its parts fit together."""
     kind = rng.choice(b"QPBDECHSdcfp" if rng.random() < 0.99 else b"XF!\0")
     name, portal = rng.choice(["", "s", "p"]), rng.choice(["", "p", "c"])
     values = rng.choices(VALUES, k=rng.randrange(4))
@@ -120,7 +120,7 @@ def message(rng):
 def conversation(rng):
     for _ in range(rng.randrange(1, 30)):
         if rng.random() < 0.1:
-            # What comes by itself is passed over: rows are looked at in a COPY only.
+            # COPY messages outside a COPY are skipped: rows are read in a COPY only.
             yield b"Q", text(rng.choice([sql for sql in TEXTS if "FROM STDIN" in sql]))
             for _ in range(rng.randrange(4)):
                 yield b"d", rng.choice(DATA)
@@ -141,7 +141,9 @@ def startup(options=b"user\0eve\0\0"):
 
 
 def replies(connection):
-    """The types of the messages that come until the server closes, and SQLSTATE and message of its errors."""
+    """Return the types of the messages until the server closes, and SQLSTATE and message of its
+    errors.
+    """
     received = b""
     with contextlib.suppress(ConnectionResetError):
         while piece := connection.recv(1 << 16):
@@ -170,7 +172,7 @@ def server():
 
 
 def asked(port, sql, *more):
-    """The replies to a query and to more messages, by a client that behaves."""
+    """Return the replies to a query and to more messages, from a client that behaves."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(startup())
         for kind, body in ((b"Q", text(sql)), *more, (b"X", b"")):
@@ -179,7 +181,7 @@ def asked(port, sql, *more):
 
 
 def attack(server, sent):
-    """Connects, sends what `sent` makes of random numbers, yields what comes back; a round for each seed."""
+    """Connect, send random messages of `sent`, and yield the replies; one round for each seed."""
     process, port = server
     for seed in seeds():
         rng = random.Random(seed)
@@ -209,10 +211,10 @@ def test_any_messages_are_answered_or_end_the_connection(server):
     for kinds, errors in attack(server, sent):
         assert kinds.startswith(b"R")
         states = {sqlstate for sqlstate, _ in errors}
-        # What nobody has thought of would be an internal error.
+        # An unforeseen case would be an internal error.
         assert "XX000" not in states, errors
         seen |= states
-    # Not all of it was thrown away for the same reason.
+    # Not all of it was refused for the same reason.
     assert {"08P01", "42601", "22P04"} <= seen, seen
     assert asked(server[1], "SELECT count(*) FROM t")[0].endswith(b"TDCZ")
 
@@ -225,7 +227,7 @@ def test_any_startup_is_answered_or_ends_the_connection(server):
         return changed(rng, packet) if rng.random() < 0.8 else packet[: rng.randrange(len(packet))]
 
     answers = [kinds[:1] for kinds, _ in attack(server, sent)]
-    # Some are let in, some are told why not, some have not said enough.
+    # Some log in, some get a reason, some have not sent enough.
     assert {b"R", b"E", b""} <= set(answers)
 
 

@@ -1,4 +1,4 @@
-"""Columns that a query does not name are named as PostgreSQL 15 has named them in `pgwire_names.txt`."""
+"""Unnamed columns have the names that PostgreSQL 15 gives them, listed in `pgwire_names.txt`."""
 
 import os
 import pathlib
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not PROGRAM, reason="HYPOSTYLE_PGWIRE is not set
 
 NAMES = pathlib.Path(__file__).with_name("pgwire_names.txt")
 
-# What cannot be computed here.
+# Expressions that cannot be computed here.
 REFUSED_MOST = 12
 
 
@@ -35,7 +35,7 @@ def names(pg, sql):
 
 
 def name_of(pg, expression):
-    # Some do not stand beside a table, and others need one.
+    # Some expressions do not stand beside a table, and others need one.
     for sql in [f"SELECT {expression} FROM t", f"SELECT {expression}"]:
         try:
             return names(pg, sql)[0]

@@ -1,4 +1,6 @@
-"""What tools take for granted: origins of columns, advisory locks, rows of functions, plans as JSON."""
+"""Features that tools rely on: origins of columns, advisory locks, rows of functions, plans as
+JSON.
+"""
 
 import json
 import os
@@ -284,7 +286,7 @@ def test_advisory_locks_are_waited_for_and_end_with_their_owner(connect):
     waited.join(20)
     assert not waited.is_alive()
     assert call(one, "pg_advisory_unlock(1)") is False
-    # Of a transaction, and shared.
+    # The locks are of a transaction, and shared.
     with one.transaction():
         call(one, "pg_advisory_xact_lock_shared(2)")
         assert call(other, "pg_try_advisory_lock_shared(2)") is True

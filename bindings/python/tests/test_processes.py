@@ -27,12 +27,12 @@ def start(program: str, *arguments: object) -> subprocess.Popen[str]:
 
 
 def run(program: str, *arguments: object) -> str:
-    """What another process prints; it must end well."""
+    """Return the output of another process, which must succeed."""
     with start(program, *arguments) as child:
         try:
             output, errors = child.communicate(timeout=60)
         except subprocess.TimeoutExpired:
-            # With the children that it has forked.
+            # This includes the children that it has forked.
             os.killpg(child.pid, signal.SIGKILL)
             raise
     assert child.returncode == 0, errors
@@ -40,7 +40,7 @@ def run(program: str, *arguments: object) -> str:
 
 
 def elsewhere(directory, *statements: str) -> None:
-    """Runs statements in another process."""
+    """Run statements in another process."""
     program = """
         import sys, hypostyle
         with hypostyle.connect(sys.argv[1]) as con:
@@ -51,7 +51,7 @@ def elsewhere(directory, *statements: str) -> None:
 
 
 def transfer(directory: str, process: int) -> int:
-    """Moves money between accounts, writes each transfer down, and takes one order off the queue."""
+    """Move money between accounts, record each transfer, and take one order off the queue."""
     decide = random.Random(process)
     with hypostyle.connect(directory) as con:
 
@@ -71,7 +71,7 @@ def transfer(directory: str, process: int) -> int:
 
 
 def audit(directory: str, transfers: int) -> int:
-    """Reads until all transfers are there; every state on the way must add up."""
+    """Read until all transfers are there; every state on the way must add up."""
     totals = (
         "select (select sum(balance) from account), "
         "(select count(*) from journal), (select count(*) from queue)"
@@ -172,7 +172,7 @@ def test_a_killed_writer_loses_nothing_and_blocks_nobody(directory):
         child = start(program, directory, first)
         with child:
             acknowledged = [int(child.stdout.readline()) for _ in range(commits)]
-            # Its next commits are under way.
+            # Its next commits are in progress.
             child.kill()
             acknowledged += [int(line) for line in child.stdout]
         begun = time.monotonic()
@@ -181,7 +181,7 @@ def test_a_killed_writer_loses_nothing_and_blocks_nobody(directory):
         assert time.monotonic() - begun < 10
         last = acknowledged[-1]
         found = con.sql(rows).fetchall()
-        # The one that was not acknowledged is there as a whole, or not at all.
+        # The commit that was not acknowledged is there as a whole, or not at all.
         assert found in ([(n, 2, 2) for n in range(end)] for end in (last + 1, last + 2))
         with hypostyle.connect(directory, read_only=True) as reader:
             assert reader.sql(rows).fetchall() == found
@@ -230,7 +230,7 @@ def test_a_child_of_fork_is_refused_and_its_parent_is_not(directory):
     expected = ["True"] * 5 + ["not committed", "[(1,), (2,), (5,), (6,)]"]
     assert run(program, directory).splitlines() == expected
     with hypostyle.connect(directory) as con:
-        # The child did not tidy up after its parent.
+        # The child did not clean up after its parent.
         assert con.sql("select sum(value) as s from u").fetchone() == (200_000 * 200_001 // 2,)
 
 
@@ -279,7 +279,9 @@ def test_a_child_of_fork_does_not_speak_for_a_client(tmp_path):
 
 
 def test_a_directory_that_was_renamed_is_the_same_database(tmp_path):
-    """Whoever has it open goes on in it, and does nothing to another that has its name by then."""
+    """Its process continues in it, and does nothing to another directory that has its name by
+    then.
+    """
     path, backup, aside = tmp_path / "db", tmp_path / "backup", tmp_path / "aside"
     with hypostyle.connect(path) as con:
         con.append("t", {"x": np.zeros(300_000, dtype="int64")}, create=True)
@@ -301,7 +303,7 @@ def test_a_directory_that_was_renamed_is_the_same_database(tmp_path):
             assert con.sql("select count(*) from t").fetchone() == (rows,)
 
 
-# Sorts more than it may keep in memory.
+# It sorts more than it may keep in memory.
 SPILLS = """
     import resource, sys, hypostyle, pyarrow
     con = hypostyle.connect(memory_limit="30MB", threads=1, temp_directory=sys.argv[1])

@@ -1,4 +1,4 @@
-"""How far a statement is, asked while another thread waits for it."""
+"""The progress of a statement, read while another thread waits for it."""
 
 import os
 import pty
@@ -14,11 +14,11 @@ import pytest
 from served import DEADLINE, ENDLESS, PROGRAM, later, needs_program, until
 
 ROWS = 1_000_000
-# Random, so that no codec makes them short.
+# Random data, so that no codec makes it short.
 TABLE = f"create table big as select random() as x, random() as y from generate_series(1, {ROWS})"
 BYTES = 16 * ROWS
 BYTES_PER_SECOND = BYTES // 2
-# Takes seconds and gives one row.
+# A query that takes seconds and gives one row.
 COMPUTED = "select max(md5(md5(x || 'a') || md5(y || 'b'))) from big"
 
 
@@ -31,7 +31,7 @@ def database():
 
 @contextmanager
 def slowed(address):
-    """The address of a relay to a server from which bytes come at a limited rate."""
+    """Yield the address of a relay to a server whose bytes come at a limited rate."""
     sockets = []
 
     def pass_on(source, target, bytes_per_second):
@@ -62,7 +62,7 @@ def slowed(address):
     try:
         yield f"hypostyle://127.0.0.1:{listener.getsockname()[1]}/?streams=1"
     finally:
-        # A thread that accepts holds a listener that is only closed.
+        # A thread that accepts keeps a listener open that is only closed.
         listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         for each in sockets:
@@ -82,7 +82,9 @@ def far(database):
 
 
 def watched(con, work):
-    """What the work gives, and what the connection told of its progress meanwhile and at its end."""
+    """Return the result of the work, and the progress of the connection meanwhile and at its
+    end.
+    """
     before, seen = con.progress, []
     waiting = later(work)
     until(lambda: waiting.done() or con.progress != before)
@@ -93,7 +95,7 @@ def watched(con, work):
 
 
 def check_counts(seen):
-    """Of one count: it grows up to the total, while time goes on."""
+    """Check one count: it grows up to the total, while time goes on."""
     assert [each.done for each in seen] == sorted(each.done for each in seen)
     assert [each.elapsed for each in seen] == sorted(each.elapsed for each in seen)
     for each in seen:
@@ -122,7 +124,7 @@ def test_a_transfer_of_known_length_tells_rows_and_time(far):
     for each in middle:
         assert each.running
         assert 0 < each.remaining < DEADLINE
-    # It takes two seconds, of which most are left near the beginning, and few near the end.
+    # It takes two seconds, of which most remain near the beginning, and few near the end.
     assert middle[0].remaining > middle[-1].remaining
     assert "s left" in str(middle[0])
     assert far.sql("select 1").fetchall() == [(1,)]
@@ -139,7 +141,7 @@ def test_a_transfer_of_unknown_length_is_as_far_as_its_computation(far):
     check_counts(computing)
     check_counts(receiving)
     assert len({(each.receiving, each.done) for each in seen}) > 3, seen
-    # The blocks of the second half tell that no row is below 0.
+    # The blocks of the second half show that no row is below 0.
     assert {each.total for each in computing} <= {None, ROWS}
     assert {each.total for each in receiving} <= {None}
     assert any(each.total and each.remaining for each in computing), "there was no frame"
@@ -147,7 +149,7 @@ def test_a_transfer_of_unknown_length_is_as_far_as_its_computation(far):
 
 @pytest.fixture(params=["embedded", "unix", "tcp"])
 def near(request, database, tmp_path):
-    """A connection to the database, in this process or behind a server."""
+    """A connection to the database, in this process or on a server."""
     if request.param == "embedded":
         with database.duplicate() as connection:
             yield connection

@@ -1,4 +1,4 @@
-"""The blocks of docs/quickstart.md, and those of the README in Python, run as they stand."""
+"""Runs the blocks of docs/quickstart.md, and the first Python block of the README."""
 
 import contextlib
 import os
@@ -16,12 +16,12 @@ pytest.importorskip("pyarrow")
 DOCUMENTS = Path(__file__).resolve().parents[3]
 DEADLINE = 60
 
-# What the first statements of a reader give.
+# The output of the first statements.
 SHOWN = ["Ann", "140.4", "column_name,column_type", "5 rows affected", "still_there", "4,240.00"]
 
 
 def blocks(document: str) -> list[tuple[str, str]]:
-    """The blocks that are run, with their languages."""
+    """Return the blocks that are run, with their languages."""
     text = (DOCUMENTS / document).read_text(encoding="utf-8")
     return re.findall(r"^```(sh|python)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
@@ -39,7 +39,7 @@ def test_the_quickstart_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
                 exec(code, names)
                 continue
             with log.open("ab") as out:
-                # A group of its own, so that what a block leaves running can be ended.
+                # A group of its own lets the test end what a block leaves running.
                 shell = subprocess.Popen(
                     ["bash", "-euo", "pipefail", "-c", code],
                     env={**os.environ, "PATH": path},

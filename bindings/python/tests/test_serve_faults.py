@@ -1,4 +1,4 @@
-"""A server or a client that is killed, a disk that is full, a process that may open no more files."""
+"""A killed server or client, a full disk, and a process that may open no more files."""
 
 import contextlib
 import os
@@ -19,14 +19,14 @@ pytestmark = needs_program
 LISTEN = ("--listen", "127.0.0.1:0")
 SCHEMES = pytest.mark.parametrize("scheme", ["hypostyle", "hypostyle+unix"])
 
-# 80 MB that no codec makes less of: more than a client lets a server send before it reads.
+# 80 MB that no codec makes shorter: more than a client lets a server send before it reads.
 LARGE = "select random() as x from generate_series(1, 10000000)"
 
 BATCH_ROWS = 100_000
 
 
 class Rows:
-    """Batches of 800 kB for an append, made one by one."""
+    """Batches of 800 kB for an append, created one by one."""
 
     def __init__(self, batches):
         self._batches = batches
@@ -42,12 +42,12 @@ def batch(number):
 
 
 def check(con):
-    """The database is whole."""
+    """Check that the database is sound."""
     assert con.sql("check database").fetchall() == []
 
 
 def child(program, *arguments):
-    """A process that runs a Python program."""
+    """Start a process that runs a Python program."""
     return start(sys.executable, "-c", textwrap.dedent(program), *arguments)
 
 
@@ -112,7 +112,7 @@ def test_a_server_killed_in_mid_append_has_appended_nothing(tmp_path, scheme):
     half_way, go_on = threading.Event(), threading.Event()
 
     def batches():
-        # More than the server lets a client send before it has taken some.
+        # This is more than the server lets a client send before it has taken some.
         yield from map(batch, range(40))
         half_way.set()
         assert go_on.wait(DEADLINE)
@@ -159,7 +159,9 @@ def test_a_server_killed_in_mid_copy_has_copied_nothing(tmp_path, options):
 
 
 def append_to_a_server_that_is_killed(served, con, seconds):
-    """Whether rows were appended to a server that is killed so long after it was sent the last."""
+    """Say whether rows were appended to a server that is killed some time after it was sent the
+    last.
+    """
     last = threading.Event()
 
     def batches():
@@ -259,7 +261,7 @@ def test_a_statement_of_a_client_that_is_killed_ends(tmp_path):
             until(lambda: is_running(con, endless))
             client.kill()
             until(lambda: not sessions(con))
-        # With the threads that the other one had.
+        # This includes the threads that the other one had.
         row = promptly(lambda: con.sql("select count(*) as n from t where x > 5").fetchone())
         assert row == (49_995,)
 
@@ -284,7 +286,7 @@ def disk(tmp_path):
 
 
 def fill(disk, leave):
-    """A file that leaves so many bytes of the disk."""
+    """Write a file that leaves some bytes of the disk free."""
     filler, space = disk / "filler", os.statvfs(disk)
     with filler.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, space.f_bavail * space.f_frsize - leave)
@@ -305,7 +307,7 @@ def test_a_disk_that_is_full_refuses_an_append_and_keeps_the_rest(tmp_path, disk
                 200_000,
                 200_000 * 199_999 // 2,
             )
-        # Few rows fit, so that what the failed ones took is given back.
+        # Few rows fit, so the space of the failed ones was given back.
         con.execute("insert into t values (-1)")
         check(con)
         filler.unlink()
@@ -372,7 +374,7 @@ def test_rows_and_tables_can_be_removed_on_a_full_disk(tmp_path, disk):
         con.execute("delete from small where x = 1")
         con.execute("truncate small")
         con.execute("drop table large")
-        # What it had is there for others.
+        # Its data is there for others.
         con.append("next", {"x": np.arange(500_000)}, create=True)
         assert con.sql("select count(*) as n, sum(x) as s from next").fetchone() == (500_000, 124_999_750_000)
         assert rows >= 1
@@ -400,7 +402,7 @@ COMPUTED = "select c0 + 1 as a, c1 + 1 as b from wide"
 
 
 def limit_files(process, free):
-    """Lets a process open so many files more, beside what is free among its descriptors."""
+    """Let a process open so many files more, beside its free descriptors."""
     used = max(map(int, os.listdir(f"/proc/{process}/fd"))) + 1
     _, hard = resource.prlimit(process, resource.RLIMIT_NOFILE)
     resource.prlimit(process, resource.RLIMIT_NOFILE, (used + free, hard))

@@ -1,4 +1,4 @@
-"""What `hypostyle serve` does by its flags and signals, and the shell that is connected to it."""
+"""The flags and signals of `hypostyle serve`, and the shell that is connected to it."""
 
 import contextlib
 import os
@@ -41,12 +41,12 @@ def psycopg():
 
 
 def postgres(served, more=""):
-    """What psycopg needs to connect."""
+    """Return the arguments with which psycopg connects."""
     return f"host=127.0.0.1 port={served.port('postgresql')} user=ada connect_timeout={DEADLINE} {more}"
 
 
 def user(name, role, password):
-    """A line of the users' file."""
+    """Return a line of the users' file."""
     done = run("user", name, "--role", role, text=f"{password}\n")
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -73,7 +73,9 @@ def test_pgwire_serves_the_same_database(tmp_path, psycopg):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """A directory with an authority, and certificates of it that are good, expired, and another's."""
+    """A directory with an authority, and its certificates: a good one, an expired one, and
+    another's.
+    """
     directory = tmp_path_factory.mktemp("certificates")
 
     def openssl(*arguments):
@@ -284,7 +286,7 @@ def test_who_guesses_passwords_is_slowed_down_and_audited(tmp_path, psycopg):
         assert states == {"28P01", "53300"}
         with pytest.raises(psycopg.OperationalError, match="too many logins have failed"):
             psycopg.connect(postgres(served, "password=right"))
-        # From elsewhere the rightful user is let in.
+        # On other addresses the rightful user can log in.
         with hypostyle.connect(served.unix.replace("://", "://ada:right@")) as con:
             assert con.sql("select 1").fetchone() == (1,)
         refused = served.await_log(r'audit: login refused .*user="ada" peer="127.0.0.1:\d+" reason=.*', 2)[0]
@@ -341,7 +343,7 @@ def test_a_server_may_want_to_see_certificates_of_clients(tmp_path, certificates
             promptly(lambda: hypostyle.connect(address + expired).sql("select 1"))
 
 
-# A client that takes descriptors, and prints in which place (protocol.md §10) a result comes.
+# A client that accepts descriptors, and prints in which place (protocol.md §10) a result comes.
 TAKES_DESCRIPTORS = """
     import socket, struct, sys
 
@@ -427,7 +429,7 @@ def test_clients_that_are_killed_leave_nothing_behind(tmp_path):
             until(lambda: served.held() == before)
             assert not list(spill.rglob("*.arrow"))
             memory.append(served.memory())
-        # As much as after the first round, but for what the allocator keeps.
+        # It is as much as after the first round, except for what the allocator keeps.
         assert memory[-1] < memory[0] + (32 << 20), memory
         with served.connect() as con:
             assert con.sql("select count(*) from t").fetchone() == (0,)
@@ -749,7 +751,7 @@ def test_a_remote_shell_without_a_server_says_so(tmp_path):
 
 
 def shell(address):
-    """A remote shell whose statements can be given one by one."""
+    """Start a remote shell whose statements can be sent one by one."""
     return start(PROGRAM, address, "--csv", "--no-header")
 
 

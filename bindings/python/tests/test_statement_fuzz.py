@@ -1,7 +1,7 @@
-"""What a reader may say to a server: it stays alive, within its memory, and answers others meanwhile.
+"""Statements of a reader: the server stays alive, within its memory, and answers others meanwhile.
 
-`HYPOSTYLE_TEST_SEED` repeats a run, `HYPOSTYLE_TEST_ROUNDS` makes it longer, and `python -m statements`
-does it by hand.
+`HYPOSTYLE_TEST_SEED` repeats a run, `HYPOSTYLE_TEST_ROUNDS` makes it longer, and `python -m
+statements` does it by hand.
 """
 
 import os
@@ -14,7 +14,7 @@ from statements import campaign
 
 pytestmark = needs_program
 
-# Of a kind, in `make test`. The fixed statements are done in less where nothing is wrong.
+# Statements of a kind, in `make test`. The fixed ones take less time if nothing is wrong.
 SECONDS = 12
 STATEMENTS = {"repetition": 300, "smith": 2000}
 
@@ -23,7 +23,7 @@ def rounds() -> int:
     return int(os.environ.get(ROUNDS) or 1)
 
 
-# What chance finds is for `make test-long` and `make fuzz`: a change is not judged by it.
+# `make test-long` and `make fuzz` search at random: a change is not judged by chance.
 by_chance = pytest.mark.skipif(not os.environ.get(ROUNDS), reason=f"new statements, when {ROUNDS} is set")
 
 
@@ -34,7 +34,7 @@ def test_no_new_statement_of_a_reader_harms_a_server(tmp_path, kind):
     print(f"{SEED}={seed}")
     (report,) = campaign.run(PROGRAM, tmp_path, [kind], seed, SECONDS * rounds())
     print(report)
-    # An internal error harms nobody else: chance finds new ones, and they are told.
+    # An internal error harms nobody else: chance finds new ones, and they are reported.
     assert not report.harm(), report
     assert report.statements > SECONDS
 

@@ -1,4 +1,4 @@
-"""What a result says of its transfer."""
+"""The statistics of a result's transfer."""
 
 import socket
 import threading
@@ -58,7 +58,7 @@ def test_the_address_says_how_long_chunks_are(database):
 
 @contextmanager
 def _forwarded(port):
-    """A port whose connections go on to another one, as through a tunnel."""
+    """Yield a port whose connections go on to another one, as through a tunnel."""
 
     def pass_on(source, target):
         while data := source.recv(1 << 16):

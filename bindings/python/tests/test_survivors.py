@@ -1,4 +1,4 @@
-"""Writers that are killed while others go on: what was acknowledged is there, nobody waits for the dead."""
+"""Writers that are killed while others continue: acknowledged data is there, and nobody waits."""
 
 import json
 import os
@@ -14,7 +14,7 @@ WRITERS = 3
 KILLS = 3
 KEYS = 60
 
-# Says before each change what its keys are to be after it, and after it that it is made.
+# It prints before each change the keys that it will have after it, and afterwards that it is made.
 WRITER = """
     import json, random, sys, hypostyle
     directory, synchronous, seed = sys.argv[1:4]
@@ -81,11 +81,12 @@ WRITER = """
 
 
 class Writer:
-    """A process with keys of its own, which may be killed and begun anew, and what it has said."""
+    """A process with keys of its own, which may be killed and restarted, and its output."""
 
     def __init__(self, directory, synchronous: str, number: int) -> None:
         self.directory, self.synchronous, self.first = directory, synchronous, number * KEYS
-        # What may be stored: what was acknowledged, and behind it what was begun then.
+        # The data that may be stored: the acknowledged keys, and those of the change that was begun
+        # then.
         self.possible: list[list[list[int]]] = [[]]
         self.wrong: list[str] = []
 
@@ -104,7 +105,8 @@ class Writer:
             with self.heard:
                 if word == "found" and rows not in self.possible:
                     self.wrong.append(f"found {rows}, which is none of {self.possible}")
-                # Others count on what it commits: a statement that changes nothing commits nothing.
+                # Other writers count on its commits: a statement that changes nothing commits
+                # nothing.
                 self.done += word == "done" and rows != self.possible[0]
                 self.possible = [self.possible[0], rows] if word == "begun" else [rows]
                 self.heard.notify_all()
@@ -113,7 +115,7 @@ class Writer:
             self.heard.notify_all()
 
     def wait_for_more(self, changes: int) -> None:
-        """Until it has acknowledged so many changes more; it must live, and not be kept waiting."""
+        """Wait until it has acknowledged more changes; it must live, and not be kept waiting."""
         with self.heard:
             enough = self.done + changes
             self.heard.wait_for(lambda: self.done >= enough or self.ended, DEADLINE)
@@ -141,10 +143,10 @@ def test_writers_outlive_those_that_are_killed(directory, synchronous):
             for _ in range(KILLS):
                 victim = decide.choice(writers)
                 victim.wait_for_more(decide.randrange(1, 30))
-                # Somewhere in its next changes.
+                # It is killed somewhere in its next changes.
                 time.sleep(decide.uniform(0, 0.01))
                 victim.kill()
-                # By then others also see what it had written without having acknowledged it.
+                # By then others also see data that it had written without having acknowledged it.
                 for writer in writers:
                     if writer is not victim:
                         writer.wait_for_more(5)

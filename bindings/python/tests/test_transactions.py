@@ -89,7 +89,7 @@ def test_an_error_while_rows_are_fetched_aborts_too(account, fetch):
 def test_an_error_of_rows_from_before_does_not_abort():
     con = hypostyle.connect()
     con.execute("create table t (a integer)")
-    # Not computed before somebody asks for the rows; a server would send them at once.
+    # It is not computed before the rows are read; a server would send them at once.
     before = con.sql("select 1 / value from generate_series(-1, 1) order by value")
     con.begin()
     con.execute("insert into t values (1)")
@@ -257,7 +257,7 @@ def test_results_do_not_change_when_their_rows_are_rolled_back(con, back_to):
     con.execute(back_to)
     insert("kept")
     assert [table.to_pylist() for table in kept] == before
-    # What has not been read yet is gone.
+    # Rows that have not been read yet are gone.
     try:
         rest = running.fetchall()
     except hypostyle.TransactionStateError as error:

@@ -1,4 +1,4 @@
-"""Every type, with and without NULL, stored and computed, in every form a result has."""
+"""Every type, with and without NULL, stored and computed, in every form of a result."""
 
 import datetime as dt
 import decimal
@@ -17,7 +17,7 @@ from cases import CASES, IDS
 
 every_case = pytest.mark.parametrize("case", CASES, ids=IDS)
 with_and_without_nulls = pytest.mark.parametrize("nulls", [False, True], ids=["full", "nulls"])
-# A mapping of the stored column, rows that the scan picks from it, and what came through an operator.
+# A mapping of the stored column, rows that the scan selects from it, and rows of an operator.
 STORED, PICKED = "select v from t", "select v from t where n >= 0"
 COMPUTED = "select v from (select v, sum(n) over () as s from t) where s >= 0"
 stored_and_computed = pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def fill(con, case, nulls):
 
 
 def same(value, expected):
-    """Equality that tells types apart, NaN equal to itself."""
+    """Compare values and their types; NaN is equal to itself."""
     return type(value) is type(expected) and value == expected
 
 
@@ -79,7 +79,9 @@ def test_numpy(con, case, nulls, query):
 
 
 def test_rows_that_are_picked_keep_the_stored_types(directory):
-    """Also past rows that only the log has, with values that no code stands for, and past deleted rows."""
+    """This also holds for rows that only the log has, whose values have no code, and past deleted
+    rows.
+    """
     values = {f"c{index}": case.array(True) for index, case in enumerate(CASES)}
     rows = 3000
     columns = {name: pa.concat_arrays([array] * rows)[:rows] for name, array in values.items()}
@@ -99,7 +101,7 @@ def test_rows_that_are_picked_keep_the_stored_types(directory):
 
 
 def kind_alike(kind):
-    """The codes of a dictionary may be wider."""
+    """Return the kind of a type; the codes of a dictionary may be wider."""
     return pa.dictionary(pa.int32(), kind.value_type) if pa.types.is_dictionary(kind) else kind
 
 
@@ -126,7 +128,9 @@ def test_arrow(con, case, nulls, query):
 
 
 def plain(values):
-    """pyarrow gives nanosecond times as pandas' subclasses of datetime's."""
+    """Return the plain class: pyarrow gives nanosecond times as pandas' subclasses of
+    datetime's.
+    """
     return [value.to_pydatetime() if isinstance(value, pd.Timestamp) else value for value in values]
 
 
@@ -146,7 +150,7 @@ def test_pandas(con, case, nulls, query):
 
 
 def day_of(case, value):
-    """A date that was widened to its midnight, as the date."""
+    """Return the date of a date that was widened to its midnight."""
     return value.date() if case.sql == "DATE" else value
 
 
@@ -227,7 +231,7 @@ def test_wide_decimals_as_integers_keep_every_digit(con):
 
 @pytest.mark.parametrize("precision", [9, 18, 38, 76])
 def test_decimals_become_the_nearest_float(con, precision):
-    """All around 2⁵³, from which on a float holds not every integer, and others at random."""
+    """Values around 2⁵³, from which on a float does not hold every integer, and random ones."""
     rng = random.Random(precision)
     limit = 10**precision - 1
     edges = [0, 1, 2**53 - 1, 2**53, 2**53 + 1, 2**53 + 3, 2**54 + 2, 10**17 + 1, limit]
@@ -346,7 +350,7 @@ def test_no_rows(con):
 
 
 def test_results_have_the_same_types_here_and_there(tmp_path):
-    """However a query comes by its values, and whether a server is between."""
+    """The types are the same however a query gets its values, and also from a server."""
     text, data = pa.large_string(), pa.large_binary()
     types = {
         "select s, b from t": [text, data],

@@ -1,7 +1,7 @@
 //! The catalogs that DataFusion plans against: the tables and views of the session's databases.
 //!
-//! A name of three parts is looked up as it stands. In front of shorter ones, DataFusion puts [`SEARCH`], under which
-//! they are resolved as [`Scope::resolve`] has it.
+//! A name of three parts is looked up unchanged. In front of shorter names DataFusion puts
+//! [`SEARCH`], under which [`Scope::resolve`] resolves them.
 
 use crate::information_schema::{INFORMATION_SCHEMA, InformationSchema};
 use crate::pg_catalog;
@@ -41,13 +41,14 @@ const VIEWS_READ_MAX: usize = 4096;
 /// The catalog and the schema of names that have none.
 pub const SEARCH: &str = "search_path";
 
-/// In front of a database's name: the catalog of the names in its definitions.
+/// The prefix of a database's name that gives the catalog of the names in its definitions.
 const SEARCH_FROM: &str = "search_path:";
 
-/// In front of a schema's name: its tables with the positions of their rows.
+/// The prefix of a schema's name that gives its tables with the positions of their rows.
 pub const WITH_POSITIONS: &str = "__positions:";
 
-/// In front of a position, a colon and a schema's name: the same, from that position on.
+/// The prefix of a position, a colon and a schema's name that gives the same, from that position
+/// on.
 pub const FROM_POSITION: &str = "__from:";
 
 /// Rows that belong to the caller, such as a data frame, found by name.
@@ -57,7 +58,8 @@ pub struct ExternalTable {
     pub batches: Vec<RecordBatch>,
 }
 
-/// Asked for a name that no table or view has; rows that are made for it take memory of the statement's.
+/// Asked for a name that no table or view has; rows that are made for it take memory of the
+/// statement's.
 pub type TableResolver =
     Arc<dyn Fn(&str, TakeMemory<'_>) -> Option<hypostyle_types::Result<ExternalTable>> + Send + Sync>;
 
@@ -93,7 +95,7 @@ impl CatalogProviderList for Databases {
     }
 }
 
-/// What names of less than three parts stand for.
+/// Resolves names of less than three parts.
 #[derive(Debug)]
 struct SearchCatalog {
     scope: Arc<Scope>,
@@ -156,7 +158,7 @@ struct SnapshotSchema {
     positions: Option<u64>,
 }
 
-/// A schema's name, and the position from which rows are wanted with theirs.
+/// Returns a schema's name, and the position from which rows are wanted with theirs.
 fn from_position(name: &str) -> (&str, Option<u64>) {
     if let Some(name) = name.strip_prefix(WITH_POSITIONS) {
         return (name, Some(0));
@@ -198,7 +200,7 @@ impl SchemaProvider for SnapshotSchema {
     }
 }
 
-/// A table or view; `None` when there is none of that name.
+/// Returns a table or view; `None` when there is none of that name.
 async fn relation(
     scope: &Arc<Scope>,
     name: &Name,
@@ -233,7 +235,8 @@ struct Nesting<'a>(&'a Scope);
 
 impl<'a> Nesting<'a> {
     /// # Errors
-    /// `Syntax` (54001) when there are too many: a view may have been replaced by one that reads it.
+    /// `Syntax` (54001) when there are too many: a view may have been replaced by one that reads
+    /// it.
     fn new(scope: &'a Scope, view: &str) -> Result<Self> {
         if scope.views.load(Ordering::Relaxed) == 0 {
             scope.views_read.store(0, Ordering::Relaxed);
@@ -259,7 +262,7 @@ impl Drop for Nesting<'_> {
     }
 }
 
-/// The catalog of the names in a database's definitions.
+/// Returns the catalog of the names in a database's definitions.
 pub fn search_from(database: &str) -> String {
     format!("{SEARCH_FROM}{database}")
 }
@@ -299,8 +302,9 @@ impl SchemaProvider for SearchSchema {
         if pg_catalog::has_relation(name) {
             return PgCatalog::new(self.scope.clone()).table(name).await;
         }
-        // A definition means what its database has, whoever reads it: neither the caller's tables nor files of this machine, which
-        // who made it may not have been allowed to read.
+        // A definition refers to objects of its database, whoever reads it. It refers neither to
+        // the caller's tables nor to files of this machine, which its author may not have been
+        // allowed to read.
         if self.home.is_some() {
             return Ok(None);
         }
@@ -324,7 +328,7 @@ impl SchemaProvider for SearchSchema {
     }
 }
 
-/// The planned expressions of a table's columns for rows that have no value for them.
+/// Returns the planned expressions of a table's columns for rows that have no value for them.
 fn defaults(
     scope: &Scope,
     database: &str,

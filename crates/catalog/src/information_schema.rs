@@ -1,8 +1,9 @@
-//! `information_schema` (ISO/IEC 9075-11), with the relations and columns of PostgreSQL 15: those that there is something to
-//! say in are made from the session's databases when they are asked for; the others are empty.
+//! `information_schema` (ISO/IEC 9075-11), with the relations and columns of PostgreSQL 15.
+//! Relations that have content are built from the session's databases on request; the others are
+//! empty.
 //!
-//! A few columns are added behind PostgreSQL's: comments, types as this database writes them, and what DataFusion tells of
-//! functions.
+//! A few columns are added behind PostgreSQL's: comments, types as this database writes them, and
+//! DataFusion's description of functions.
 
 mod constraints;
 mod functions;
@@ -31,16 +32,16 @@ const SETTINGS: &str = "df_settings";
 /// Bytes that PostgreSQL says a text without a length may have.
 const TEXT_BYTES_MAX: i64 = 1 << 30;
 
-/// As `pg_catalog` has its own.
+/// The relations, in the same form as those of `pg_catalog`.
 const RELATIONS: &str = include_str!("information_schema.txt");
 
-/// All relations of the schema, by name.
+/// Returns all relations of the schema, by name.
 pub fn standard_relations() -> &'static [SystemRelation] {
     static PARSED: OnceLock<Vec<SystemRelation>> = OnceLock::new();
     PARSED.get_or_init(|| parse_relations(RELATIONS))
 }
 
-/// One of them.
+/// Returns one of them.
 pub fn standard_relation(name: &str) -> Option<&'static SystemRelation> {
     standard_relations().iter().find(|relation| relation.name == name)
 }
@@ -56,7 +57,7 @@ fn yes(is_so: bool) -> &'static str {
     if is_so { "YES" } else { "NO" }
 }
 
-/// What the standard's relations say of a type, wherever they do.
+/// Returns what the standard's relations say of a type, wherever they do.
 fn of_type(database: &str, identifier: &str, logical_type: &LogicalType) -> Row {
     let shown = shown(logical_type);
     let (data_type, name) = match shown.is_array {
@@ -79,7 +80,8 @@ fn of_type(database: &str, identifier: &str, logical_type: &LogicalType) -> Row 
     row
 }
 
-/// Precision, its radix and the scale of a numeric type that PostgreSQL shows with so many bytes.
+/// Returns precision, its radix and the scale of a numeric type that PostgreSQL shows with this
+/// number of bytes.
 fn numeric(logical_type: &LogicalType, bytes: i16) -> Row {
     let (precision, radix, scale): (i64, i64, Option<i64>) = match logical_type {
         LogicalType::Float => (24, 2, None),
@@ -116,7 +118,7 @@ impl InformationSchema {
         Self { inner: InformationSchemaProvider::new(databases.clone()), scope, databases }
     }
 
-    /// The session's user, who owns everything.
+    /// Returns the session's user, who owns everything.
     fn user(&self) -> Result<String> {
         let settings = self.scope.state()?.config().get_extension::<Settings>().unwrap_or_default();
         Ok(settings.user())

@@ -1,7 +1,7 @@
-//! What names mean in a session, and the catalogs that it reads: the databases' own for the planner,
-//! `information_schema` and `pg_catalog` for clients.
+//! Resolves names in a session, and provides the catalogs that it reads: the databases' own for the
+//! planner, `information_schema` and `pg_catalog` for clients.
 //!
-//! Nothing here knows how statements run.
+//! The crate does not know how statements run.
 
 #![forbid(unsafe_code)]
 

@@ -24,13 +24,14 @@ pub struct Origin {
     pub type_oid: Option<u32>,
 }
 
-/// The origins of a plan's columns. The plan is one as written: later ones have other columns in between.
+/// Returns the origins of a plan's columns. The plan is one as written: later ones have other
+/// columns in between.
 pub fn origins(plan: &LogicalPlan, scope: &Scope) -> Vec<Option<Origin>> {
     let mut search = Search { scope, types: HashMap::new() };
     (0..plan.schema().fields().len()).map(|place| search.origin(plan, place)).collect()
 }
 
-/// Those of a whole table.
+/// Returns those of a whole table.
 pub fn origins_of_table(table: &TableData, snapshot: &Arc<Snapshot>, scope: &Scope) -> Vec<Option<Origin>> {
     (0..table.columns().len()).map(|place| of_table(table, snapshot, place, scope)).collect()
 }

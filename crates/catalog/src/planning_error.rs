@@ -1,4 +1,4 @@
-//! Why a statement cannot be planned.
+//! The error of a statement that cannot be planned.
 
 use crate::databases::SEARCH;
 use datafusion::error::DataFusionError;
@@ -6,7 +6,7 @@ use hypostyle_error::from_datafusion;
 use hypostyle_storage::{Snapshot, unknown_table};
 use hypostyle_types::{Error, Mark};
 
-/// Why a statement cannot be planned; a table that is not there gets a suggestion.
+/// Returns the error for a statement that cannot be planned; a missing table gets a suggestion.
 pub fn planning_error(error: DataFusionError, snapshot: &Snapshot) -> Error {
     let error = from_datafusion(error);
     match missing_table(error.message()) {
@@ -20,13 +20,14 @@ pub fn planning_error(error: DataFusionError, snapshot: &Snapshot) -> Error {
     }
 }
 
-/// The table in DataFusion's words for one that is not there: `table 'catalog.schema.name' not found`.
+/// Returns the table in DataFusion's words for one that is not there:
+/// `table 'catalog.schema.name' not found`.
 fn missing_table(message: &str) -> Option<&str> {
     let name = message.strip_prefix("table '")?.strip_suffix("' not found")?;
     Some(without_search(without_search(name)))
 }
 
-/// Without the catalog or schema that DataFusion has put in front.
+/// Returns a name without the catalog or schema that DataFusion has put in front.
 fn without_search(name: &str) -> &str {
     let first = name.split_once('.').filter(|(first, _)| first.starts_with(SEARCH));
     first.map_or(name, |(_, rest)| rest)

@@ -1,5 +1,5 @@
-//! What names mean in a session: the databases that it can name, and where a name without a database or a
-//! schema is looked for.
+//! Resolves names in a session: the databases that it can name, and where a name without a database
+//! or a schema is looked up.
 
 use datafusion::catalog::TableProvider;
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// What PostgreSQL calls the schema that each database has, and its programs write in front of names; unless there is one.
+/// PostgreSQL's name of the schema that each database has. Its programs write it in front of names;
+/// it has this meaning unless there is such a schema.
 pub const SCHEMA_PUBLIC: &str = "public";
 
 /// The database that the engine was opened for.
@@ -43,7 +44,7 @@ impl Name {
     }
 }
 
-/// What one session plans against; the session changes it between statements.
+/// The names that one session plans against. The session changes them between statements.
 pub struct Scope {
     /// The engine's own first.
     pub databases: RwLock<Vec<Named>>,
@@ -54,9 +55,9 @@ pub struct Scope {
     pub given: RwLock<HashMap<String, Arc<dyn TableProvider>>>,
     /// The memory of the caller's tables that the running statement reads.
     pub held: Mutex<Vec<Held>>,
-    /// Views whose queries are being planned, each for the one before.
+    /// The number of nested views whose queries are being planned.
     pub views: AtomicUsize,
-    /// Those that the first of them has read, each as often as it has.
+    /// The number of views that the outermost of them has read, counting each time.
     pub views_read: AtomicUsize,
     /// The running statement is of a transaction that is to change nothing.
     pub read_only: AtomicBool,
@@ -112,7 +113,7 @@ impl Scope {
         databases.iter().find(|named| named.name == name).map(|named| named.snapshot.clone())
     }
 
-    /// The name of a database that is open here.
+    /// Returns the name of a database that is open here.
     pub fn name_of(&self, database: &Arc<Database>) -> Result<String> {
         let databases = self.databases.read();
         let found = databases.iter().find(|named| Arc::ptr_eq(&named.database, database));
@@ -129,7 +130,7 @@ impl Scope {
         Ok(std::mem::replace(&mut named.snapshot, snapshot))
     }
 
-    /// The database and the schema of names that have none.
+    /// Returns the database and the schema of names that have none.
     pub fn current(&self) -> (String, String) {
         self.current.read().clone()
     }
@@ -149,8 +150,8 @@ impl Scope {
         }
     }
 
-    /// What a name of one to three parts stands for, whether there is such a table or not. `home` is the database
-    /// whose definition has the name: it never means a temporary table.
+    /// Returns what a name of one to three parts stands for, whether there is such a table or not.
+    /// `home` is the database whose definition has the name: it never means a temporary table.
     ///
     /// # Errors
     /// `UnknownName` for a database that there is not.
@@ -191,7 +192,8 @@ impl Scope {
         }
     }
 
-    /// [`Self::resolve`] for a table to be made, which a temporary one of that name does not keep from it.
+    /// Returns [`Self::resolve`] for a table to be made, which a temporary one of that name does
+    /// not keep from it.
     pub fn resolve_new(&self, parts: &[String], temporary: bool) -> Result<Name> {
         let (database, schema) = self.current();
         match (parts, temporary) {

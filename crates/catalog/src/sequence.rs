@@ -19,7 +19,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The parts of a sequence's name in a text, as in `nextval('name')`.
+/// Returns the parts of a sequence's name in a text, as in `nextval('name')`.
 pub fn sequence_name(text: &str) -> Vec<String> {
     let name = TableReference::parse_str(text);
     let parts = [name.catalog(), name.schema(), Some(name.table())];
@@ -40,7 +40,7 @@ struct Taken {
 }
 
 impl Sequences {
-    /// Also registers the functions.
+    /// Creates the sequences of a session, and registers the functions.
     pub fn new(scope: Arc<Scope>, context: &SessionContext, privileges: Privileges) -> Arc<Self> {
         let sequences = Arc::new(Self { scope, privileges, taken: Mutex::default() });
         for what in [What::Next, What::Current, What::Last, What::Set] {

@@ -8,7 +8,7 @@ use hypostyle_sql::walk::expressions_mut;
 use hypostyle_storage::{Catalog, ColumnEntry, SCHEMA_MAIN, SequenceEntry, TableEntry};
 use std::ops::ControlFlow;
 
-/// Schema and name of what is called by a name in the definitions of its own database.
+/// Returns schema and name of an object that has a name in the definitions of its own database.
 pub fn within_database(parts: &[String]) -> (String, String) {
     match parts {
         [.., schema, name] => (schema.clone(), name.clone()),
@@ -16,19 +16,19 @@ pub fn within_database(parts: &[String]) -> (String, String) {
     }
 }
 
-/// SQL text of the next value of a sequence.
+/// Returns the SQL text of the next value of a sequence.
 pub fn next_value(sequence: &SequenceEntry) -> String {
     let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
     format!("nextval('{}')", name.replace('\'', "''"))
 }
 
-/// The sequence of a default that is its next value and no more.
+/// Returns the sequence of a default that is its next value and no more.
 pub fn sequence_of_default(sql: &str) -> Option<(String, String)> {
     let name = sql.strip_prefix("nextval('")?.strip_suffix("')")?;
     (!name.contains('\'')).then(|| within_database(&sequence_name(name)))
 }
 
-/// [`next_value`] for statements, whose names may be looked for in another database.
+/// Returns [`next_value`] for statements, whose names may be looked for in another database.
 pub fn next_value_in(database: &str, (schema, name): (&str, &str)) -> String {
     format!("nextval('{}')", full_name(database, schema, name).replace('\'', "''"))
 }
@@ -40,7 +40,7 @@ fn full_name(database: &str, schema: &str, name: &str) -> String {
 /// Functions whose first argument is a sequence.
 const OF_SEQUENCES: [&str; 3] = ["nextval", "currval", "setval"];
 
-/// The sequence's name in a call of nextval, currval or setval.
+/// Returns the sequence's name in a call of nextval, currval or setval.
 pub fn named_sequence(expr: &mut Expr) -> Option<&mut String> {
     if let Expr::Function(function) = expr
         && OF_SEQUENCES.iter().any(|known| function.name.to_string().eq_ignore_ascii_case(known))
@@ -53,7 +53,8 @@ pub fn named_sequence(expr: &mut Expr) -> Option<&mut String> {
     None
 }
 
-/// A default for statements, whose names may be looked for in another database than the one that has it.
+/// Returns a default for statements, whose names may be looked for in another database than the one
+/// that has it.
 pub fn within(database: &str, default: String) -> String {
     if let Some((schema, name)) = sequence_of_default(&default) {
         return next_value_in(database, (&schema, &name));
@@ -62,7 +63,7 @@ pub fn within(database: &str, default: String) -> String {
     if !OF_SEQUENCES.iter().any(|function| lower.contains(function)) {
         return default;
     }
-    // What cannot be read is for the planner to refuse.
+    // The planner refuses what cannot be read here.
     let Ok(mut expression) = parse_expression(&default, &Extension::NONE) else { return default };
     let _all = expressions_mut(&mut expression, &mut |expr| {
         if let Some(text) = named_sequence(expr) {
@@ -74,7 +75,7 @@ pub fn within(database: &str, default: String) -> String {
     expression.to_string()
 }
 
-/// SQL text of the value that a row gets that has none for a column of a database's table.
+/// Returns the SQL text of the value for a column of a database's table in a row that has none.
 pub fn default_of(
     database: &str,
     catalog: &Catalog,

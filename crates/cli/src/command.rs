@@ -1,6 +1,6 @@
-//! Dot commands: what the shell does itself, without SQL.
+//! Dot commands: the commands of the shell itself, which are not SQL.
 //!
-//! They are a command line of their own, so the parser of the program's arguments reads them too,
+//! They form a command line of their own. So the parser of the program's arguments reads them too,
 //! writes their help, and finds the nearest name to an unknown one.
 
 use crate::failure::{Failure, Outcome};
@@ -81,10 +81,12 @@ enum Command {
         #[arg(allow_hyphen_values = true)]
         text: String,
     },
-    /// Show what is longer than the screen with a program: on ($PAGER, or less), off, or the program
+    /// Show what is longer than the screen with a program: on ($PAGER, or less), off, or the
+    /// program
     #[command(name = ".pager")]
     Pager { program: String },
-    /// Choose the prompt: %d is the database, %t the transaction (* open, ! failed); without TEXT the usual one
+    /// Choose the prompt: %d is the database, %t the transaction (* open, ! failed); without TEXT
+    /// the usual one
     #[command(name = ".prompt")]
     Prompt { text: Option<String> },
     /// End a script at its first failure, or go on
@@ -186,7 +188,7 @@ pub fn run(session: &mut Session, line: &str) -> Outcome {
     Ok(())
 }
 
-/// Runs what comes after the command's name, with its quotes, which are the system shell's.
+/// Runs the text after the command's name with the system shell, which reads its quotes.
 fn shell(line: &str) -> hypostyle::Result<()> {
     let text = line.trim().split_once(char::is_whitespace).map_or("", |(_, text)| text);
     let status = std::process::Command::new("sh").args(["-c", text]).status();
@@ -197,7 +199,7 @@ fn shell(line: &str) -> hypostyle::Result<()> {
     }
 }
 
-/// `\t` and `\n` as a tab and a line end.
+/// Replaces `\t` and `\n` by a tab and a line end.
 fn unescaped(text: &str) -> String {
     text.replace("\\t", "\t").replace("\\n", "\n")
 }
@@ -226,7 +228,7 @@ fn show(session: &mut Session) -> Outcome {
     Ok(())
 }
 
-/// What can come after a command's name, where it is one of a few words.
+/// Returns the words that can follow a command's name, if there are only a few.
 pub fn choices(name: &str) -> Option<Vec<String>> {
     let commands = Line::command();
     let command = commands.find_subcommand(name)?;
@@ -238,19 +240,19 @@ pub fn choices(name: &str) -> Option<Vec<String>> {
     (!names.is_empty()).then_some(names)
 }
 
-/// The names of all commands, for completion.
+/// Returns the names of all commands, for completion.
 pub fn names() -> Vec<String> {
     Line::command().get_subcommands().map(|command| command.get_name().to_string()).collect()
 }
 
 fn parse(line: &str) -> hypostyle::Result<Command> {
-    // A SQL habit: the semicolon at the end means nothing here.
+    // A semicolon at the end is a habit from SQL and means nothing here.
     let words = split_words(line.trim().trim_end_matches(';'))?;
     let name = words.first().cloned().unwrap_or_default();
     Line::try_parse_from(&words).map(|line| line.command).map_err(|error| explain(&name, &error))
 }
 
-/// The parser's complaint as one of ours.
+/// Turns the parser's error into one of ours.
 fn explain(name: &str, error: &clap::Error) -> Error {
     if error.kind() == UsageKind::InvalidSubcommand {
         let hint = match error.get(ContextKind::SuggestedSubcommand) {
@@ -279,7 +281,7 @@ fn usage(command: &mut clap::Command) -> String {
     text.trim_start_matches("Usage: ").trim().to_string()
 }
 
-/// Words between spaces; quotes, single or double, keep spaces.
+/// Splits a line at spaces; quotes, single or double, keep spaces.
 fn split_words(line: &str) -> hypostyle::Result<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -324,7 +326,7 @@ fn help(session: &mut Session, name: Option<&str>) -> Outcome {
     };
     let name = if name.starts_with('.') { name.to_string() } else { format!(".{name}") };
     let Some(command) = commands.find_subcommand(&name) else {
-        // Let the parser say it, with its suggestion.
+        // The parser reports it, with its suggestion.
         return parse(&name).map(drop).map_err(Into::into);
     };
     writeln!(session.output, "{}", command.clone().disable_help_flag(true).render_help())?;
@@ -369,7 +371,8 @@ fn tables(session: &mut Session, pattern: Option<&str>) -> Outcome {
     writer.end(&mut session.output, started.elapsed())
 }
 
-/// `%` and `_` as in LIKE, or a part of the name when there is neither; case does not matter.
+/// Matches a name with `%` and `_` as in LIKE, or with a part of it if there is neither. Upper and
+/// lower case do not matter.
 fn matches_pattern(name: &str, pattern: &str) -> bool {
     let (name, pattern) = (name.to_lowercase(), pattern.to_lowercase());
     if !pattern.contains(['%', '_']) {

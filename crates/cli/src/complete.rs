@@ -1,7 +1,7 @@
-//! What Tab offers: tables where a table can stand, columns of the tables that the statement names,
-//! keywords, dot commands.
+//! Decides what Tab offers: tables where a table can stand, columns of the tables that the
+//! statement names, keywords, and dot commands.
 //!
-//! Pure: the names come in as a [`Catalog`], the offers go out as text.
+//! The functions are pure: the names come in as a [`Catalog`], and the offers go out as text.
 
 use crate::token::{KEYWORDS, Token, TokenKind, is_keyword, quote_name, tokens, unquote_name};
 use hypostyle::arrow::array::AsArray;
@@ -25,7 +25,8 @@ pub struct Table {
 }
 
 impl Catalog {
-    /// The names that a connection sees. A database that cannot list them still has keywords.
+    /// Returns the names that a connection sees. A database that cannot list them still has
+    /// keywords.
     pub fn of(connection: &Connection) -> Self {
         let names = |sql: &str| first_column(connection, sql).unwrap_or_default();
         Self {
@@ -47,7 +48,7 @@ impl Catalog {
     }
 }
 
-/// The texts of a query's first column.
+/// Returns the texts of a query's first column.
 fn first_column(connection: &Connection, sql: &str) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for batch in connection.execute(sql)?.record_batches()? {
@@ -57,21 +58,21 @@ fn first_column(connection: &Connection, sql: &str) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// What may replace the text from `start` to the cursor.
+/// The texts that may replace the text from `start` to the cursor.
 #[derive(Debug, PartialEq)]
 pub enum Offer {
     Words {
         start: usize,
         words: Vec<String>,
     },
-    /// The cursor is in a string: perhaps a file name.
+    /// The cursor is in a string, which may be a file name.
     FileName,
 }
 
-/// Keywords after which the name of a table comes.
+/// The keywords before the name of a table.
 const BEFORE_TABLE: &[&str] =
     &["FROM", "JOIN", "INTO", "UPDATE", "TABLE", "DESCRIBE", "SUMMARIZE", "COPY", "VIEW"];
-/// Keywords that end the list of tables after FROM.
+/// The keywords that end the list of tables after FROM.
 const AFTER_TABLES: &[&str] = &[
     "SELECT",
     "WHERE",
@@ -87,7 +88,7 @@ const AFTER_TABLES: &[&str] = &[
     "SET",
 ];
 
-/// The offers for the cursor at `position` of `line`.
+/// Returns the offers for the cursor at `position` of `line`.
 pub fn offer(line: &str, position: usize, catalog: &Catalog) -> Offer {
     let all = tokens(line);
     let before: Vec<&Token> = all.iter().filter(|token| token.range.start < position).collect();
@@ -123,7 +124,7 @@ pub fn offer(line: &str, position: usize, catalog: &Catalog) -> Offer {
     Offer::Words { start, words: beginning_with(typed, words) }
 }
 
-/// A table that a statement names, and the name it goes by there.
+/// A table that a statement names, and its name there.
 struct Named {
     table: String,
     alias: String,
@@ -139,7 +140,7 @@ impl Statement<'_> {
         &self.line[token.range.clone()]
     }
 
-    /// Tables after FROM, JOIN, INTO and UPDATE in the statement around `position`.
+    /// Returns the tables after FROM, JOIN, INTO and UPDATE in the statement around `position`.
     fn tables(&self, position: usize) -> Vec<Named> {
         let ends_statement = |token: &&Token| self.text(token) == ";";
         let from =
@@ -183,7 +184,8 @@ fn is_name(line: &str, token: &Token) -> bool {
     }
 }
 
-/// Whether the next name is a table's: right after FROM and its kin, or after a comma in their list.
+/// Says whether the next name is a table's: directly after FROM and the like, or after a comma in
+/// their list.
 fn expects_table(line: &str, before: &[&Token]) -> bool {
     let text = |token: &Token| line[token.range.clone()].to_ascii_uppercase();
     match before.last().map(|token| text(token)).as_deref() {
@@ -192,7 +194,7 @@ fn expects_table(line: &str, before: &[&Token]) -> bool {
             for word in before.iter().rev().map(|token| text(token)) {
                 match word.as_str() {
                     ")" => depth += 1,
-                    // A comma inside brackets belongs to a call or a subquery's own list.
+                    // A comma inside parentheses belongs to a call or to a subquery's own list.
                     "(" if depth == 0 => return false,
                     "(" => depth -= 1,
                     word if depth == 0 && AFTER_TABLES.contains(&word) => return false,
@@ -207,13 +209,13 @@ fn expects_table(line: &str, before: &[&Token]) -> bool {
     }
 }
 
-/// Whether the next name is a setting's.
+/// Says whether the next name is a setting's.
 fn expects_setting(line: &str, before: &[&Token]) -> bool {
     let word = before.first().map(|token| line[token.range.clone()].to_ascii_uppercase());
     matches!(word.as_deref(), Some("SET" | "RESET" | "SHOW"))
 }
 
-/// Columns of the table that `qualifier` stands for, or the tables of that schema.
+/// Returns the columns of the table that `qualifier` stands for, or the tables of that schema.
 fn names_within(qualifier: &str, named: &[Named], catalog: &Catalog) -> Vec<String> {
     let table = named.iter().find(|named| named.alias == qualifier).map_or(qualifier, |named| &named.table);
     let columns = catalog.tables.iter().filter(|known| known.name == table).flat_map(|known| &known.columns);
@@ -221,7 +223,7 @@ fn names_within(qualifier: &str, named: &[Named], catalog: &Catalog) -> Vec<Stri
     columns.chain(tables).map(|name| quote_name(name)).collect()
 }
 
-/// Columns of the named tables; of all tables while none is named.
+/// Returns the columns of the named tables, or of all tables if none is named.
 fn columns_of(named: &[Named], catalog: &Catalog) -> Vec<String> {
     let wanted = |table: &&Table| named.is_empty() || named.iter().any(|named| named.table == table.name);
     catalog
@@ -241,13 +243,13 @@ fn table_names(catalog: &Catalog) -> Vec<String> {
     catalog.tables.iter().map(name).collect()
 }
 
-/// Keywords in the case of what was typed.
+/// Returns the keywords in the case of the typed text.
 fn keywords_like(typed: &str) -> impl Iterator<Item = String> {
     let capitals = typed.starts_with(|c: char| c.is_uppercase());
     KEYWORDS.iter().map(move |word| if capitals { (*word).to_string() } else { word.to_ascii_lowercase() })
 }
 
-/// The words that begin with what was typed, each once, in the order given.
+/// Returns the words that begin with the typed text, each once, in the given order.
 fn beginning_with(typed: &str, words: Vec<String>) -> Vec<String> {
     let start = typed.trim_start_matches('"').to_lowercase();
     let mut kept: Vec<String> = Vec::new();
@@ -280,7 +282,7 @@ mod tests {
         }
     }
 
-    /// The offers at `|`.
+    /// Returns the offers at `|`.
     fn words(line: &str) -> Vec<String> {
         let position = line.find('|').unwrap();
         match offer(&line.replace('|', ""), position, &catalog()) {

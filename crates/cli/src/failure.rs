@@ -1,4 +1,4 @@
-//! Why the program stops doing what it was told, and the exit status that says so.
+//! The reasons why the program stops its work, and their exit status.
 
 use hypostyle::{Error, ErrorKind};
 use std::io;
@@ -7,17 +7,17 @@ pub type Outcome<T = ()> = Result<T, Failure>;
 
 #[derive(Debug)]
 pub enum Failure {
-    /// The database refused; `place` is the script and line, where there is one, and `excerpt` the line of the
-    /// statement with a caret below what it is about.
+    /// The database gave an error. `place` is the script and the line, if there is one. `excerpt`
+    /// is the line of the statement with a caret below the place.
     Database { error: Error, place: Option<String>, excerpt: Option<String> },
-    /// Our output could not be written.
+    /// The output could not be written.
     Write(io::Error),
-    /// `.quit`: no failure, but the end of everything.
+    /// `.quit` was given: it is no failure, but ends everything.
     Leave,
 }
 
 impl Failure {
-    /// Says on standard error what happened; a closed pipe and `.quit` need no words.
+    /// Reports the failure on standard error. A closed pipe and `.quit` are not reported.
     pub fn report(&self) {
         match self {
             Self::Database { error, place, excerpt } => {
@@ -44,7 +44,7 @@ impl Failure {
         }
     }
 
-    /// Whether the session itself ends, not only this statement.
+    /// Says whether the session itself ends, and not only this statement.
     pub fn ends_session(&self) -> bool {
         match self {
             Self::Leave => true,
@@ -53,7 +53,7 @@ impl Failure {
         }
     }
 
-    /// Draws where in its statement the error is, as far as that is known.
+    /// Shows the place of the error in its statement, if it is known.
     pub fn in_statement(self, sql: &str) -> Self {
         match self {
             Self::Database { error, place, .. } => {
@@ -64,12 +64,12 @@ impl Failure {
         }
     }
 
-    /// Whether a script may go on after it: a statement failed by itself, and was not interrupted.
+    /// Says whether a script may continue: the statement failed by itself and was not interrupted.
     pub fn is_of_statement(&self) -> bool {
         matches!(self, Self::Database { error, .. } if error.kind() != ErrorKind::Interrupted)
     }
 
-    /// Adds where in a script the statement stands, unless a nested script said so already.
+    /// Adds the statement's place in a script, unless a nested script has added its own.
     pub fn at(self, name: &str, line: usize) -> Self {
         match self {
             Self::Database { error, place: None, excerpt } => {

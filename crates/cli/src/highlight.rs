@@ -1,4 +1,4 @@
-//! Colours of SQL at the prompt: keywords, text, comments, and no more.
+//! Colours SQL at the prompt: keywords, text and comments.
 
 use crate::token::{TokenKind, is_keyword, tokens};
 
@@ -7,7 +7,7 @@ const TEXT: &str = "\x1b[32m";
 const FAINT: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
-/// `line` with colours; without its escape sequences it is the same text.
+/// Returns `line` with colours. Without its escape sequences it is the same text.
 pub fn colour(line: &str) -> String {
     let mut coloured = String::with_capacity(line.len() * 2);
     let mut done = 0;
@@ -27,7 +27,7 @@ pub fn colour(line: &str) -> String {
     coloured
 }
 
-/// Text that is an offer, not yet typed.
+/// Returns text in the style of an offer that is not typed yet.
 pub fn faint(text: &str) -> String {
     format!("{FAINT}{text}{PLAIN}")
 }

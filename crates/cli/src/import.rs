@@ -1,7 +1,8 @@
-//! `.import`: a file of this machine into a table. The engine knows the file's format by its ending.
+//! `.import` loads a file of this machine into a table. The engine knows the file's format by its
+//! extension.
 //!
-//! A database in this process loads it by itself. For a server the file is read here, by a database in memory,
-//! and its rows are appended as they are read.
+//! A database in this process loads the file by itself. For a server, a database in memory reads
+//! the file here, and its rows are appended while they are read.
 
 use crate::token::quote_name;
 use hypostyle::arrow::array::RecordBatch;
@@ -9,10 +10,10 @@ use hypostyle::arrow::error::ArrowError;
 use hypostyle::arrow::record_batch::RecordBatchIterator;
 use hypostyle::{AppendOptions, ColumnDescription, Connection, Error, QueryResult, Result, TableDescription};
 
-/// `COPY` into a table that exists, `CREATE TABLE … AS` for one that does not.
+/// Returns a `COPY` into an existing table, or a `CREATE TABLE … AS` for a new one.
 ///
 /// # Errors
-/// When the tables cannot be listed.
+/// An error if the tables cannot be listed.
 pub fn statement(connection: &Connection, file: &str, table: &str) -> Result<String> {
     let exists = find(connection, table)?.is_some();
     Ok(load_statement(file, table, exists))
@@ -24,11 +25,12 @@ fn find(connection: &Connection, table: &str) -> Result<Option<TableDescription>
     Ok(connection.tables()?.into_iter().find(is_it))
 }
 
-/// Appends a file that `local` reads, in one transaction, and gives the number of rows; a table that does not
-/// exist is made.
+/// Appends a file that `local` reads, in one transaction, and returns the number of rows. A table
+/// that does not exist is created.
 ///
 /// # Errors
-/// Those of reading the file and of appending; `InvalidInput` when the file has not the table's columns.
+/// The errors of reading the file and of appending; `InvalidInput` when the file lacks columns of
+/// the table.
 pub fn append(connection: &Connection, local: &Connection, file: &str, table: &str) -> Result<u64> {
     let name: Vec<String> = table.split('.').map(quote_name).collect();
     let found = find(connection, table)?;
@@ -45,7 +47,7 @@ pub fn append(connection: &Connection, local: &Connection, file: &str, table: &s
     connection.append(&name.join("."), Box::new(RecordBatchIterator::new(Batches(rows), schema)), options)
 }
 
-/// A file to be read into given types: what is text there is read as text and no guess is made.
+/// Returns a file as a source whose text stays text: the types are known, so nothing is guessed.
 fn source_of_texts(file: &str) -> String {
     let lower = file.to_ascii_lowercase();
     let is_csv = [".csv", ".tsv"].iter().any(|ending| lower.contains(ending));
@@ -55,7 +57,8 @@ fn source_of_texts(file: &str) -> String {
     }
 }
 
-/// The columns of a file as a table has them: by name where all are there, else by place.
+/// Returns the columns of a file in the form of a table: by name if all names are there, or else by
+/// position.
 fn select_for(
     target: &TableDescription,
     columns: &[ColumnDescription],
@@ -91,7 +94,7 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// The batches of a result as they come.
+/// Reads the batches of a result as they come.
 struct Batches(QueryResult);
 
 impl Iterator for Batches {

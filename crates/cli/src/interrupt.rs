@@ -1,9 +1,9 @@
-//! Ctrl-C. The library sets no signal handler; the program does, and turns the signal into a flag
-//! that a running statement polls.
+//! Ctrl-C. The library sets no signal handler. The program sets one, and turns the signal into a
+//! flag that a running statement polls.
 //!
-//! The first Ctrl-C interrupts the running statement; a third, for a statement that does not hear,
-//! ends the program. When nothing runs it ends a batch program and leaves a shell alone (at the
-//! prompt the line editor sees Ctrl-C as a key).
+//! The first Ctrl-C interrupts the running statement. A third one ends the program, in case the
+//! statement does not react. When nothing runs, Ctrl-C ends a batch program and does nothing in a
+//! shell (at the prompt the line editor sees Ctrl-C as a key).
 
 use hypostyle::{Error, ErrorKind, Result};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Presses during one statement after which it is given up and the program with it.
+/// The number of presses during one statement after which the program ends.
 const PRESSES_MAX: u32 = 3;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Starts to listen, on a thread of its own.
+    /// Starts to listen on a thread of its own.
     ///
     /// # Errors
     /// `Io` when the operating system gives no thread or no handler.
@@ -50,7 +50,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// Counts a Ctrl-C; true when the program has to end.
+    /// Counts a Ctrl-C. Returns true when the program has to end.
     fn press(&self) -> bool {
         if !self.running.load(Ordering::SeqCst) {
             return !self.interactive;
@@ -60,7 +60,7 @@ impl Interrupt {
 
     /// Marks a statement as running until the guard is dropped.
     pub fn begin(self: &Arc<Self>) -> Running {
-        // In a batch, a press that came as the last statement ended stops the next one.
+        // In a batch, a press at the end of a statement stops the next one.
         if self.interactive {
             self.presses.store(0, Ordering::SeqCst);
         }
@@ -72,7 +72,7 @@ impl Interrupt {
         self.presses.load(Ordering::SeqCst) > 0
     }
 
-    /// Fails if the running statement is to stop.
+    /// Fails if the running statement has to stop.
     pub fn check(&self) -> Result<()> {
         match self.requested() {
             true => Err(Error::new(ErrorKind::Interrupted, "interrupted")),
@@ -81,7 +81,7 @@ impl Interrupt {
     }
 }
 
-/// A statement runs while this lives.
+/// Marks a statement as running while this value lives.
 #[derive(Debug)]
 pub struct Running(Arc<Interrupt>);
 

@@ -1,8 +1,9 @@
 //! The `hypostyle` program: a SQL shell, and a batch runner for scripts and pipes.
 //!
-//! Results go to standard output, everything else (errors, progress, times) to standard error, so
-//! that `hypostyle shop.hypo --csv -c '…' | …` is always clean. Exit status: 0 done, 1 a statement
-//! failed, 2 wrong usage, 130 interrupted. A reader that closes our output is no failure.
+//! Results go to standard output. Everything else (errors, progress, times) goes to standard error,
+//! so that `hypostyle shop.hypo --csv -c '…' | …` is always clean. The exit status is 0 for
+//! success, 1 for a failed statement, 2 for wrong usage, and 130 after an interrupt. It is no
+//! failure if a reader closes our output.
 
 #![forbid(unsafe_code)]
 
@@ -23,7 +24,7 @@ mod shell;
 mod sink;
 mod token;
 
-/// Statements are held to what the process has (docs of `hypostyle_memory`).
+/// Limits statements by the memory that the process has (see `hypostyle_memory`).
 #[global_allocator]
 static ALLOCATOR: hypostyle_memory::Counting = hypostyle_memory::Counting;
 
@@ -43,7 +44,8 @@ fn main() -> ! {
     let outcome = open(&options).map(|mut session| {
         let outcome = run(&mut session, &options);
         let has_failed = session.has_failed;
-        // Closed but not dropped: that would wait for threads still busy with an interrupted statement.
+        // It is closed but not dropped: dropping would wait for threads that still run an
+        // interrupted statement.
         let closed = session.close().map_err(Failure::from);
         std::mem::forget(session);
         outcome.and(closed).map(|()| i32::from(has_failed))
@@ -58,10 +60,11 @@ fn main() -> ! {
     std::process::exit(status)
 }
 
-/// Raises the soft limit of open files to the hard one: each file of a database in memory is one.
+/// Raises the soft limit of open files to the hard one, because each file of a database in memory
+/// is one.
 fn allow_many_files() {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // Where that is refused, the statement that needs more says so.
+    // If that is refused, the statement that needs more files reports it.
     let _kept = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
@@ -79,7 +82,7 @@ fn run_command(command: &Command) -> i32 {
     }
 }
 
-/// Runs what a person has every shell begin with. A mistake in it is told, and no reason to have no shell.
+/// Runs the user's start script. A mistake in it is reported, but the shell starts.
 fn run_start_script(session: &mut Session) -> Outcome {
     let Some(path) = shell::start_script() else { return Ok(()) };
     match script::run_file(session, &path) {

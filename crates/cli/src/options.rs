@@ -87,8 +87,8 @@ pub struct Options {
     #[arg(long, short)]
     pub quiet: bool,
 
-    /// Run this script first, whatever follows; a shell otherwise runs ~/.hypostylerc, or hypostyle/rc in
-    /// $XDG_CONFIG_HOME, if there is one
+    /// Run this script first, whatever follows; a shell otherwise runs ~/.hypostylerc, or
+    /// hypostyle/rc in $XDG_CONFIG_HOME, if there is one
     #[arg(long, value_name = "FILE")]
     pub init: Option<PathBuf>,
 
@@ -135,8 +135,8 @@ pub struct ServeOptions {
     #[arg(long, value_name = "FILE")]
     pub users: Option<PathBuf>,
 
-    /// The server's certificate chain (PEM); clients from other machines then have to use TLS; read again on
-    /// SIGHUP
+    /// The server's certificate chain (PEM); clients from other machines then have to use TLS; read
+    /// again on SIGHUP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -144,11 +144,13 @@ pub struct ServeOptions {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Certificates (PEM) of who signs the clients' own; clients from other machines then have to show one, beside a password
+    /// Certificates (PEM) of who signs the clients' own; clients from other machines then have to
+    /// show one, beside a password
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// Address and port for /metrics (Prometheus) and /health, which anyone may ask: they give counts and no data
+    /// Address and port for /metrics (Prometheus) and /health, which anyone may ask: they give
+    /// counts and no data
     #[arg(long, value_name = "HOST:PORT", value_parser = parse_address)]
     pub metrics: Option<SocketAddr>,
 
@@ -156,7 +158,8 @@ pub struct ServeOptions {
     #[arg(long, value_name = "N", default_value = "256")]
     pub clients_max: NonZeroUsize,
 
-    /// Clients at a time from one address, or of one user of this machine [default: as many as there may be]
+    /// Clients at a time from one address, or of one user of this machine [default: as many as
+    /// there may be]
     #[arg(long, value_name = "N")]
     pub clients_per_peer_max: Option<NonZeroUsize>,
 
@@ -193,14 +196,14 @@ pub struct ServeOptions {
 }
 
 impl ServeOptions {
-    /// What is spoken to clients that use TLS, read from its files.
+    /// Returns the TLS configuration for clients, read from its files.
     pub fn tls(&self) -> Option<hypostyle::Result<Tls>> {
         let (certificates, key) = self.tls_cert.as_deref().zip(self.tls_key.as_deref())?;
         Some(Tls::read(certificates, key, self.tls_client_ca.as_deref()))
     }
 }
 
-/// How a database is opened.
+/// The options of opening a database.
 #[derive(Debug, Args)]
 pub struct Opening {
     /// Refuse every change to the database
@@ -266,7 +269,7 @@ fn parse_mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Something to run, given with -c or -f.
+/// Something to run, given by -c or -f.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     Command(String),
@@ -281,7 +284,7 @@ fn parse_threads(text: &str) -> Result<usize, String> {
 }
 
 impl Options {
-    /// Reads the program's arguments; ends the program on wrong usage, `--help` and `--version`.
+    /// Reads the program's arguments. Ends the program on wrong usage, `--help` and `--version`.
     pub fn read() -> Self {
         Self::parse_arguments(std::env::args_os()).unwrap_or_else(|error| error.exit())
     }
@@ -302,12 +305,12 @@ impl Options {
         Ok(options)
     }
 
-    /// What to run, in the order given.
+    /// Returns what to run, in the given order.
     pub fn sources(&self) -> &[Source] {
         &self.ordered
     }
 
-    /// Whether a person sits at the other end: a terminal, and nothing given to run.
+    /// Says whether a person uses the program: on a terminal, with nothing to run.
     pub fn is_interactive(&self) -> bool {
         self.ordered.is_empty() && stdin().is_terminal()
     }

@@ -1,7 +1,7 @@
-//! The progress bar of a long statement, on standard error, and only if that is a terminal.
+//! The progress bar of a long statement, on standard error, and only on a terminal.
 //!
-//! The connection calls [`Display::update`] about every 50 ms on our own thread. Nothing is drawn in
-//! the first half second, nor once result rows go to the same terminal.
+//! The connection calls [`Display::update`] about every 50 ms on our own thread. The bar is not
+//! drawn in the first half second, nor once result rows go to the same terminal.
 
 use crate::output::pretty::thousands;
 use hypostyle::Progress;
@@ -27,12 +27,12 @@ impl Display {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A statement starts.
+    /// Begins a statement.
     pub fn begin(&self) {
         self.state().started = stderr().is_terminal().then(Instant::now);
     }
 
-    /// The statement has ended, or its rows need the terminal.
+    /// Ends the bar, because the statement has ended or its rows need the terminal.
     pub fn end(&self) {
         let mut state = self.state();
         state.started = None;
@@ -64,7 +64,8 @@ fn new_bar() -> ProgressBar {
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10)).with_style(style)
 }
 
-/// What stands beside the bar: share, rows, and the time left or, without a share, the time so far.
+/// Returns the text beside the bar: share, rows, and the remaining time; without a share, the time
+/// until now.
 fn describe(progress: &Progress) -> String {
     let rows = thousands(progress.rows_done);
     match progress.fraction().zip(progress.remaining) {

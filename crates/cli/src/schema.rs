@@ -1,4 +1,4 @@
-//! `.schema`: the statements that would make the tables and views again.
+//! `.schema` shows the statements that would create the tables and views again.
 
 use crate::token::quote_name;
 use hypostyle::arrow::array::AsArray;
@@ -6,10 +6,10 @@ use hypostyle::arrow::compute::cast;
 use hypostyle::arrow::datatypes::DataType;
 use hypostyle::{Connection, Error, ErrorKind, Result};
 
-/// The CREATE statements of every table, or of the one of that name.
+/// Returns the CREATE statements of every table, or of the one of that name.
 ///
 /// # Errors
-/// `UnknownName` when there is none.
+/// `UnknownName` if there is none.
 pub fn create_statements(connection: &Connection, name: Option<&str>) -> Result<String> {
     let mut tables = connection.tables()?;
     if let Some(name) = name {

@@ -1,8 +1,8 @@
 //! Runs text that holds many statements and dot commands: scripts, `-c`, and standard input.
 //!
-//! A line that begins with a dot where a statement could begin is a dot command; all else is SQL up
-//! to its `;`. Statements run as soon as they are complete, so a pipe may feed them one by one. The
-//! first failure ends the script, unless `.bail off` has it go on.
+//! A line that begins with a dot where a statement could begin is a dot command. Everything else is
+//! SQL up to its `;`. Statements run as soon as they are complete, so a pipe may feed them one by
+//! one. The first failure ends the script, unless `.bail off` is set.
 
 use crate::command;
 use crate::failure::{Failure, Outcome};
@@ -22,7 +22,7 @@ pub fn run_file(session: &mut Session, path: &Path) -> Outcome {
     run_lines(session, BufReader::new(file), Some(&name))
 }
 
-/// Runs what `reader` gives; errors say where in `name` they stand.
+/// Runs the lines of `reader`. Errors have their place in `name`.
 pub fn run_lines(session: &mut Session, mut reader: impl BufRead, name: Option<&str>) -> Outcome {
     let mut pending = String::new();
     let mut pending_line = 1;
@@ -39,7 +39,7 @@ pub fn run_lines(session: &mut Session, mut reader: impl BufRead, name: Option<&
             command::run(session, line.trim())
         } else {
             pending.push_str(&line);
-            // Scanning all that is pending is for the lines that could end it.
+            // Only lines that could end it cause a scan of all pending text.
             match at_end || (line.contains(';') && statement_is_complete(&pending)) {
                 true => run_sql(session, &std::mem::take(&mut pending)),
                 false => Ok(()),

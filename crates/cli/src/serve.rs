@@ -1,4 +1,4 @@
-//! `hypostyle serve`: a database behind sockets, until a signal says stop.
+//! `hypostyle serve` serves a database over sockets, until a signal stops it.
 
 use crate::options::ServeOptions;
 use hypostyle::{Database, Error, ErrorKind, Result};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
 
-/// Serves until SIGINT or SIGTERM; SIGHUP reads the users' file and the certificate again.
+/// Serves until SIGINT or SIGTERM. SIGHUP reads the users' file and the certificate again.
 pub fn run(options: &ServeOptions) -> Result<()> {
     log_to_standard_error(options)?;
     raise_file_limit();
@@ -105,7 +105,7 @@ fn read_again(server: &Server, options: &ServeOptions) {
     }
 }
 
-/// One line for people and scripts, and a word to systemd.
+/// Prints one line for people and scripts, and notifies systemd.
 fn announce(options: &ServeOptions, listening: &Listening) {
     let mut places = Vec::new();
     places.extend(listening.tcp.map(|address| format!("hypostyle://{address}/")));
@@ -117,7 +117,8 @@ fn announce(options: &ServeOptions, listening: &Listening) {
     let _unsaid = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }
 
-/// Mapped columns and clients take more files than a shell's usual limit; `RLIMIT_NOFILE` may be raised to its hard limit.
+/// Raises the limit of open files to the hard limit, because mapped columns and clients take more
+/// than a shell's usual limit.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }) {
@@ -141,7 +142,8 @@ fn log_to_standard_error(options: &ServeOptions) -> Result<()> {
     Ok(())
 }
 
-/// `hypostyle user`: prints the line of the users' file for a user; the password comes from standard input.
+/// Runs `hypostyle user`, which prints the line of the users' file for a user. The password comes
+/// from standard input.
 pub fn user(name: &str, role: &str) -> Result<()> {
     let role = hypostyle_server::Role::from_name(role)
         .ok_or_else(|| Error::invalid_input(format!("the role is read, write or admin, not \"{role}\"")))?;

@@ -1,4 +1,4 @@
-//! One open database, one connection, the settings, and the running of one statement.
+//! One open database, one connection and the settings; runs one statement at a time.
 
 use crate::failure::{Failure, Outcome};
 use crate::import;
@@ -19,27 +19,27 @@ pub struct Session {
     pub connection: Connection,
     pub settings: Settings,
     pub output: Sink,
-    /// Prints the time of each statement.
+    /// Says whether the time of each statement is printed.
     pub timer: bool,
     pub quiet: bool,
-    /// A script ends at its first failure.
+    /// Says whether a script ends at its first failure.
     pub bail: bool,
-    /// A statement has failed, and the script has gone on.
+    /// Says whether a statement has failed and the script has continued.
     pub has_failed: bool,
-    /// Statements are printed before they run.
+    /// Says whether statements are printed before they run.
     pub echo: bool,
-    /// What the shell asks with; empty: the database's name.
+    /// The prompt of the shell; if it is empty, the database's name.
     pub prompt: String,
-    /// The program that shows what is longer than the screen.
+    /// The program that shows output which is longer than the screen.
     pub pager: Option<String>,
-    /// Lines of the screen, where there is one.
+    /// The lines of the screen, if there is one.
     pub screen_height: Option<usize>,
-    /// Where results go again after the next one, when `.once` has given that another place.
+    /// The previous output, to which results return after the next one, if `.once` has changed it.
     pub output_after: Option<Sink>,
     open_options: OpenOptions,
     interrupt: Arc<Interrupt>,
     progress: Arc<Display>,
-    /// The file that takes the one query's result, until it has.
+    /// The file for the one query's result, until it is written.
     parquet: Parquet,
 }
 
@@ -87,9 +87,9 @@ impl Session {
         Ok(session)
     }
 
-    /// Leaves this database for another, under the same options.
+    /// Closes this database and opens another, with the same options.
     pub fn reopen(&mut self, target: Option<&Path>) -> hypostyle::Result<()> {
-        // The old one goes first: it may be the same directory.
+        // The old one is closed first: it may be the same directory.
         self.close()?;
         let _running = self.interrupt.begin();
         self.connection = Connection::open(target, self.open_options.clone())?;
@@ -105,8 +105,8 @@ impl Session {
         }
     }
 
-    /// What the shell asks with: the database, and `*` in a transaction, or `!` in one that has failed. In a
-    /// prompt of one's own, `%d` stands for the former and `%t` for the latter.
+    /// Returns the prompt: the database, and `*` in a transaction, or `!` in one that has failed.
+    /// In a prompt of the user, `%d` stands for the former and `%t` for the latter.
     pub fn prompt(&self) -> String {
         let state = match self.connection.is_in_transaction() {
             _ if self.connection.is_transaction_failed() => "!",
@@ -117,7 +117,7 @@ impl Session {
         prompt.replace("%d", &self.database_name()).replace("%t", state)
     }
 
-    /// "memory", the directory's name without its ending, or the server's address.
+    /// Returns "memory", the directory's name without its extension, or the server's address.
     pub fn database_name(&self) -> String {
         if let Some(address) = self.connection.address() {
             return address.to_string();
@@ -131,7 +131,7 @@ impl Session {
         self.listen_to(&self.connection);
     }
 
-    /// Shows how far a connection is, and interrupts it on Ctrl-C.
+    /// Shows the progress of a connection, and interrupts it on Ctrl-C.
     fn listen_to(&self, connection: &Connection) {
         let interrupt = Arc::clone(&self.interrupt);
         let progress = Arc::clone(&self.progress);
@@ -144,7 +144,7 @@ impl Session {
         })));
     }
 
-    /// Runs one statement and prints its result; the times and the bar go to standard error.
+    /// Runs one statement and prints its result. The times and the bar go to standard error.
     pub fn run_statement(&mut self, sql: &str) -> Outcome {
         self.run(|session, started| {
             if session.echo {
@@ -154,7 +154,7 @@ impl Session {
         })
     }
 
-    /// Loads a file of this machine into a table; the server's own files are for COPY.
+    /// Loads a file of this machine into a table. COPY loads the server's own files.
     pub fn import(&mut self, file: &str, table: &str) -> Outcome {
         if self.connection.address().is_none() {
             let sql = import::statement(&self.connection, file, table)?;
@@ -169,8 +169,8 @@ impl Session {
         })
     }
 
-    /// Does the work of a statement: it can be interrupted, its output is paged where it is too long, and its
-    /// time is told.
+    /// Runs the work of a statement. It can be interrupted, its output is paged if it is too long,
+    /// and its time is printed.
     fn run(&mut self, work: impl FnOnce(&mut Self, Instant) -> Outcome) -> Outcome {
         let started = Instant::now();
         let running = self.interrupt.begin();
@@ -184,7 +184,7 @@ impl Session {
             if let Sink::Paged(pager) = std::mem::replace(&mut self.output, standard) {
                 pager.finish()?;
             }
-            // Who has left the pager has seen enough.
+            // A user who has left the pager wants no more output.
             if matches!(&outcome, Err(Failure::Write(error)) if error.kind() == ErrorKind::BrokenPipe) {
                 outcome = Ok(());
             }
@@ -198,7 +198,7 @@ impl Session {
         outcome.and(flushed.map_err(Into::into))
     }
 
-    /// Puts a pager before the terminal, and gives back what was there.
+    /// Puts a pager before the terminal, and returns the previous output.
     fn begin_paging(&mut self) -> Option<Sink> {
         let (pager, height) = self.pager.as_deref().zip(self.screen_height)?;
         if !matches!(self.output, Sink::Standard(_)) || !self.output.is_terminal() {
@@ -244,8 +244,8 @@ impl Session {
         writer.end(&mut self.output, started.elapsed())
     }
 
-    /// Whether any of these rows is printed: a box shows the first and the last only, and rows of a stored
-    /// table that are not shown need not be read.
+    /// Says whether any of these rows is printed. A box shows only the first and the last rows, and
+    /// rows of a stored table that are not shown need not be read.
     fn shows(&self, result: &QueryResult, rows: &Range<u64>, streams: bool) -> hypostyle::Result<bool> {
         let shown = self.settings.rows_max as u64;
         if streams || shown == 0 || !result.is_stored() {
@@ -254,7 +254,7 @@ impl Session {
         Ok(rows.start < shown || rows.end > result.row_count()?.saturating_sub(shown))
     }
 
-    /// The COPY that does the query's work when `--parquet` was given.
+    /// Returns the COPY that writes the query's result when `--parquet` was given.
     fn copy_to_parquet(&mut self, sql: &str) -> hypostyle::Result<Option<String>> {
         if !matches!(
             first_keyword(sql).as_deref(),
@@ -267,7 +267,7 @@ impl Session {
             Parquet::Wanted(path) => {
                 let name = path.display().to_string().replace('\'', "''");
                 self.parquet = Parquet::Written(path);
-                // The newlines keep a comment at either end of the query from swallowing ours.
+                // The newlines keep a comment at either end of the query from hiding our text.
                 let query = sql.trim().trim_end_matches(';');
                 Ok(Some(format!("COPY (\n{query}\n) TO '{name}' (FORMAT parquet)")))
             }
@@ -279,7 +279,7 @@ impl Session {
     }
 }
 
-/// Whether a statement is a COPY whose rows stand where its count would.
+/// Says whether a statement is a COPY that writes rows to standard output, in place of its count.
 fn copies_to_standard_output(sql: &str) -> bool {
     const NAMES: [&str; 3] = ["'/dev/stdout'", "'/dev/fd/1'", "'/proc/self/fd/1'"];
     first_keyword(sql).as_deref() == Some("COPY")

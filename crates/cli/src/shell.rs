@@ -1,6 +1,6 @@
-//! The shell: lines in, results out, until Ctrl-D.
+//! The shell reads lines and prints results, until Ctrl-D.
 //!
-//! An entry ends with `;` or is a dot command; until then Enter starts another line of it. Entries
+//! An entry ends with `;` or is a dot command. Until then Enter starts another line of it. Entries
 //! are kept in `$XDG_STATE_HOME/hypostyle/history` (by default under `~/.local/state`).
 
 use crate::complete::{Catalog, Offer, offer};
@@ -27,7 +27,7 @@ pub fn run(session: &mut Session) -> Outcome {
     let mut editor = editor(&session.connection).map_err(terminal_error)?;
     let history = history_path();
     if let Some(path) = &history {
-        // Without a history the shell is still a shell.
+        // The shell works without a history, too.
         let _ = editor.load_history(path);
     }
     if !session.quiet {
@@ -49,7 +49,7 @@ pub fn run(session: &mut Session) -> Outcome {
         if editor.add_history_entry(entry.trim_end()).unwrap_or(false)
             && let Some(path) = &history
         {
-            // Kept at once, so that a crash or a second shell loses nothing.
+            // It is saved at once, so that a crash or a second shell loses nothing.
             let _ = editor.append_history(path);
         }
         session.screen_height = editor.dimensions().map(|(_, height)| usize::from(height));
@@ -71,7 +71,7 @@ fn run_entry(session: &mut Session, entry: &str) -> Outcome {
     }
 }
 
-/// The dot command that an entry is; people also type `quit` without the dot.
+/// Returns the dot command that an entry is; people also type `quit` without the dot.
 fn bare_command(entry: &str) -> Option<String> {
     match entry.trim().trim_end_matches(';').trim_end() {
         dot if dot.starts_with('.') => Some(dot.to_string()),
@@ -96,12 +96,13 @@ fn terminal_error(error: ReadlineError) -> Error {
     Error::new(ErrorKind::Io, format!("cannot read from the terminal: {error}"))
 }
 
-/// A path that an environment variable has.
+/// Returns the path in an environment variable.
 fn path_in(variable: &str) -> Option<PathBuf> {
     std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// The script that a shell begins with: `~/.hypostylerc`, or `hypostyle/rc` among the configuration files.
+/// Returns the start script of a shell: `~/.hypostylerc`, or `hypostyle/rc` among the configuration
+/// files.
 pub fn start_script() -> Option<PathBuf> {
     let home = path_in("HOME");
     let configuration = path_in("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
@@ -110,7 +111,7 @@ pub fn start_script() -> Option<PathBuf> {
     places.into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The history file, in a directory that exists; None where there is no home.
+/// Returns the history file, in an existing directory. Returns None without a home directory.
 fn history_path() -> Option<PathBuf> {
     let state =
         path_in("XDG_STATE_HOME").or_else(|| path_in("HOME").map(|home| home.join(".local/state")))?;
@@ -119,10 +120,10 @@ fn history_path() -> Option<PathBuf> {
     Some(directory.join("history"))
 }
 
-/// What the editor asks while a line is typed.
+/// Helps the editor while a line is typed.
 struct Assistant {
     connection: Connection,
-    /// Read when Tab first needs it after a statement.
+    /// The names, read when Tab first needs them after a statement.
     catalog: RefCell<Option<Catalog>>,
     commands: Vec<String>,
     files: FilenameCompleter,
@@ -142,7 +143,7 @@ impl Assistant {
         }
     }
 
-    /// A statement has run: names may have changed, and the database too.
+    /// Drops the names after a statement: they may have changed, and so may the database.
     fn refresh(&mut self, connection: &Connection) {
         self.connection = connection.clone();
         self.catalog.replace(None);

@@ -1,4 +1,4 @@
-//! Where results go: standard output, a pager before it, or the file that `.output` names.
+//! The destination of results: standard output, a pager, or the file of `.output`.
 
 use hypostyle::{Error, Result};
 use std::fs::File;
@@ -18,14 +18,14 @@ impl Sink {
     }
 
     /// # Errors
-    /// `Io` or `NotFound` when the file cannot be made.
+    /// `Io` or `NotFound` when the file cannot be created.
     pub fn file(path: &str) -> Result<Self> {
         let file =
             File::create(path).map_err(|error| Error::from_io(&error, format!("cannot write \"{path}\"")))?;
         Ok(Self::File(BufWriter::new(file)))
     }
 
-    /// The terminal, by way of a program that shows what is longer than so many lines.
+    /// Returns the terminal, behind a program that shows output of more lines than `height`.
     pub fn paged(command: &str, height: usize) -> Self {
         Self::Paged(Pager {
             command: command.into(),
@@ -59,7 +59,7 @@ impl Write for Sink {
     }
 }
 
-/// Holds what fits on the screen, and starts its program when more comes.
+/// Holds output that fits on the screen, and starts its program when more comes.
 #[derive(Debug)]
 pub struct Pager {
     command: String,
@@ -73,7 +73,7 @@ pub struct Pager {
 enum State {
     Holds,
     Runs(Child),
-    /// The program cannot be started.
+    /// The program cannot be started, so the output passes through.
     Passes(Stdout),
 }
 
@@ -100,7 +100,7 @@ impl Pager {
         let mut command = Command::new("sh");
         command.args(["-c", &self.command]).stdin(Stdio::piped());
         if std::env::var_os("LESS").is_none() {
-            // Colours, and no page for what fits on the screen.
+            // Show colours, and no page for output that fits on the screen.
             command.env("LESS", "FRX");
         }
         self.state = command.spawn().map_or_else(|_| State::Passes(stdout()), State::Runs);
@@ -112,10 +112,10 @@ impl Pager {
         Ok(())
     }
 
-    /// Everything has been written: waits until it has been read.
+    /// Ends the output, and waits until it has been read.
     ///
     /// # Errors
-    /// Those of writing to the terminal, and of waiting.
+    /// The errors of writing to the terminal, and of waiting.
     pub fn finish(mut self) -> io::Result<()> {
         match &mut self.state {
             State::Holds => stdout().write_all(&self.held)?,

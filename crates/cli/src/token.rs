@@ -1,5 +1,5 @@
-//! A light scanner of SQL text, for colours and completion: it never fails, and what is not closed
-//! yet runs to the end.
+//! A light scanner of SQL text for colours and completion. It never fails, and a token that is not
+//! closed yet extends to the end.
 
 use std::ops::Range;
 
@@ -22,7 +22,7 @@ pub struct Token {
     pub range: Range<usize>,
 }
 
-/// The tokens of `sql`, without the space between them.
+/// Returns the tokens of `sql`, without the space between them.
 pub fn tokens(sql: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut start = 0;
@@ -51,13 +51,13 @@ pub fn tokens(sql: &str) -> Vec<Token> {
     tokens
 }
 
-/// The first word of a statement in capitals, or its first symbol.
+/// Returns the first word of a statement in capitals, or its first symbol.
 pub fn first_keyword(sql: &str) -> Option<String> {
     let first = tokens(sql).into_iter().find(|token| token.kind != TokenKind::Comment)?;
     Some(sql[first.range].to_ascii_uppercase())
 }
 
-/// A name as SQL takes it: quoted only where it has to be.
+/// Returns a name as SQL takes it, with quotes only if it needs them.
 pub fn quote_name(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
@@ -65,7 +65,7 @@ pub fn quote_name(name: &str) -> String {
     if plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// The name that a word or quoted name stands for: unquoted names are in small letters.
+/// Returns the name that a word or quoted name stands for; unquoted names are in lower case.
 pub fn unquote_name(text: &str) -> String {
     match text.strip_prefix('"') {
         Some(inner) => inner.strip_suffix('"').unwrap_or(inner).replace("\"\"", "\""),
@@ -89,7 +89,7 @@ fn length_while(text: &str, accept: impl Fn(char) -> bool) -> usize {
     text.find(|c| !accept(c)).unwrap_or(text.len())
 }
 
-/// Bytes of a quoted run; a doubled quote belongs to it.
+/// Returns the bytes of a quoted token; a doubled quote belongs to it.
 fn quoted_length(text: &str, quote: char) -> usize {
     let mut from = 1;
     while let Some(end) = text[from..].find(quote) {
@@ -102,7 +102,7 @@ fn quoted_length(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// Sorted, for the binary search.
+/// The keywords, sorted for the binary search.
 pub const KEYWORDS: &[&str] = &[
     "ALL",
     "ALTER",

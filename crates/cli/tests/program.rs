@@ -1,4 +1,4 @@
-//! The real program: what it prints where, and the status it ends with.
+//! Tests the real program: its output, and its exit status.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn program(arguments: &[&str]) -> Command {
 
 fn finish(command: &mut Command, input: &str) -> Run {
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-    // The program may end before it has read everything; then the rest has nowhere to go.
+    // The program may end before it has read everything; the rest is then lost.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     let output = child.wait_with_output().unwrap();
     Run {
@@ -32,14 +32,14 @@ fn run(arguments: &[&str]) -> Run {
     finish(&mut program(arguments), "")
 }
 
-/// What a run that must succeed printed.
+/// Returns the output of a run that must succeed.
 fn printed(arguments: &[&str]) -> String {
     let run = run(arguments);
     assert_eq!((run.status, run.err.as_str()), (Some(0), ""), "{arguments:?}: {}", run.out);
     run.out
 }
 
-/// An empty directory of the test's own.
+/// Returns an empty directory for one test.
 fn directory(test: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("program-{test}"));
     let _ = std::fs::remove_dir_all(&directory);
@@ -297,7 +297,8 @@ fn copy_to_standard_output_prints_rows_and_nothing_else() {
         printed(&["--csv", "-c", "SELECT 0 AS z", "-c", copy, "-c", "SELECT 3 AS b"]),
         "z\n0\na\n1\n2\nb\n3\n"
     );
-    // Redirected into a file, it goes on where the file is, and the file stays the one that was opened.
+    // The output continues at the file's current offset, and the file stays the one that was
+    // opened.
     let path = path(&directory("stdout"), "out.csv");
     let file = std::fs::File::create(&path).unwrap();
     let status = program(&["--csv", "-c", "SELECT 0 AS z", "-c", copy, "-c", "SELECT 3 AS b"])

@@ -1,4 +1,5 @@
-//! Where a server is and who asks: `hypostyle://user@host:port/`, `hypostyle+unix:///path` and `hypostyle+unix://user@/path`.
+//! The address of a server and of its user: `hypostyle://user@host:port/`, `hypostyle+unix:///path`
+//! and `hypostyle+unix://user@/path`.
 
 use hypostyle_types::{Error, Result, did_you_mean};
 use hypostyle_wire::CHUNK_BYTES_MAX;
@@ -7,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use url::Url;
 
-/// The port when none is named.
+/// The port of an address that names none.
 pub const PORT: u16 = 4953;
 
 const OPTIONS: [&str; 8] =
@@ -16,13 +17,13 @@ const OPTIONS: [&str; 8] =
 /// The scheme of a Unix socket's address.
 const UNIX: &str = "hypostyle+unix";
 
-/// The only host that such an address may name, as that of a file does (RFC 8089, section 2).
+/// The only host that such an address may name, as in the address of a file (RFC 8089, section 2).
 const UNIX_HOST: &str = "localhost";
 
-/// Connections of one session.
+/// The largest number of connections of one session.
 const STREAMS_MAX: u32 = 16;
 
-/// Smaller chunks have more headers than rows.
+/// The smallest chunk: smaller ones have more headers than rows.
 const CHUNK_BYTES_MIN: u32 = 1 << 10;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,10 +32,10 @@ pub enum Place {
     Unix(PathBuf),
 }
 
-/// Whether a TCP connection is inside TLS.
+/// Says whether a TCP connection is inside TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
-    /// Everywhere but on the loopback interface, and there too when certificates are named.
+    /// TLS is used except on the loopback interface, and there too if certificates are named.
     #[default]
     Auto,
     Off,
@@ -46,40 +47,41 @@ pub enum Tls {
 pub struct Address {
     pub place: Place,
     pub user: String,
-    /// Also from the environment variable `HYPOSTYLE_PASSWORD`.
+    /// The password, also from the environment variable `HYPOSTYLE_PASSWORD`.
     pub password: Option<String>,
     pub tls: Tls,
     /// A PEM file with the certificates to trust in place of the system's.
     pub tls_ca: Option<PathBuf>,
-    /// PEM files with the client's own certificates and their key, for a server that wants to see them.
+    /// PEM files with the client's own certificates and their key, for a server that asks for them.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
-    /// Connections over which a result comes at once, over TCP.
+    /// The number of connections over which a result comes at once, over TCP.
     pub streams: u32,
-    /// Bytes of a chunk before compression; `None` leaves it to the server.
+    /// The bytes of a chunk before compression; `None` leaves the choice to the server.
     pub chunk_bytes: Option<u32>,
-    /// Whether the server may ask for tables of the program that a statement names; `None`: only one that runs as our own user, at the
-    /// other end of a Unix socket.
+    /// Says whether the server may ask for tables of the program that a statement names. `None`
+    /// allows only a server that runs as our own user, at the other end of a Unix socket.
     pub variables: Option<bool>,
 }
 
 impl Address {
-    /// Whether a text is an address, and not the path of a directory.
+    /// Says whether a text is an address, and not the path of a directory.
     pub fn is_address(text: &str) -> bool {
         text.starts_with("hypostyle://") || text.starts_with("hypostyle+unix://")
     }
 
     /// # Errors
-    /// `InvalidInput` saying what is wrong with it.
+    /// `InvalidInput` with the part of the address that is wrong.
     pub fn parse(text: &str) -> Result<Self> {
         let wrong = |why: String| {
             Error::invalid_input(format!(
                 "{why}; a server's address is hypostyle://user@host:port/ or hypostyle+unix:///path"
             ))
         };
-        // What stands before the host may be a password.
+        // The text before the host may be a password.
         let shown = text.rsplit_once('@').map_or(text.to_string(), |(_, host)| format!("…@{host}"));
-        // Who comes before no host is no URL, but what one writes for a Unix socket.
+        // A user before an empty host is no valid URL, but it is how one writes a user for a Unix
+        // socket.
         let nobody = format!("{UNIX}://");
         let who = text.strip_prefix(&nobody).and_then(|rest| rest.split_once('/'));
         let named = who
@@ -182,7 +184,7 @@ fn percent_decode(text: &str) -> Option<String> {
 }
 
 impl fmt::Display for Address {
-    /// Without the password.
+    /// Writes the address without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let at = if self.user.is_empty() { String::new() } else { format!("{}@", self.user) };
         match &self.place {

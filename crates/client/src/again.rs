@@ -12,16 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-/// As long as a server keeps a session, unless it is told otherwise.
+/// The time for which a server keeps a session by default.
 const RESUME_TIME: Duration = Duration::from_secs(30);
 
-/// A server that is gone has lost its sessions; whatever forwards to it may only be starting again.
+/// The time for which a refused connection is tried again. A server that is gone has lost its
+/// sessions, but a proxy in front of it may only be starting.
 const REFUSED_TIME: Duration = Duration::from_secs(1);
 
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// A session that can be gone on with.
+/// A session that can be resumed.
 pub struct Again {
     pub address: Address,
     pub options: Options,
@@ -30,7 +31,7 @@ pub struct Again {
     pub hook: SharedHook,
     pub meter: Arc<Meter>,
     pub interrupted: Arc<AtomicBool>,
-    /// Further connections that were made up to now.
+    /// The number of further connections that were opened until now.
     pub streams: u32,
 }
 
@@ -42,7 +43,7 @@ impl Again {
 }
 
 impl Reconnect for Again {
-    /// As many as the server grants: each is worth having, and none is needed.
+    /// Opens as many streams as the server grants. Each one is useful, and none is needed.
     fn open_streams(&mut self) -> Vec<Numbered> {
         let first = self.streams + 1;
         self.streams += self.address.streams - 1;
@@ -67,9 +68,10 @@ impl Reconnect for Again {
             };
             let patience = match failure.sqlstate() {
                 REFUSED => REFUSED_TIME,
-                // 53300: the broken connection has the server's last place until the session is taken up, or over.
+                // 53300: the broken connection has the server's last place until the session is
+                // resumed or over.
                 "08001" | "08006" | "53300" => RESUME_TIME,
-                // The server has answered, and does not go on.
+                // The server has answered, and does not resume the session.
                 _ => Duration::ZERO,
             };
             if begin.elapsed() + pause > patience {

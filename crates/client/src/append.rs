@@ -1,4 +1,4 @@
-//! Rows from the program to a table of the server (protocol.md §5).
+//! Sends rows from the program to a table of the server (protocol.md §5).
 
 use crate::link::Link;
 use crate::sending::Sending;
@@ -16,7 +16,8 @@ pub fn append(
     let query = append.query;
     link.send(&append.frame())?;
     if let Err(error) = send(link, append, data) {
-        // The program's own rows failed, so that the append is nothing; of the server's error it knows.
+        // The program's own rows failed, so the append has no effect. The program knows its error,
+        // not the server's.
         link.abandon(query)?;
         return Err(error);
     }

@@ -1,19 +1,21 @@
-//! What a server may ask for: tables of the program whose names stand in the statement that it runs, and nothing else.
+//! Decides what a server may ask for: tables of the program whose names are in the statement that
+//! it runs, and nothing else.
 
 use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A plan may need a name again: in a join with itself, or when it is made anew.
+/// How often a name may be asked for. A plan may need it again: in a join with itself, or when it
+/// is planned anew.
 const TIMES_MAX: u32 = 16;
 
-/// The names of a statement, and how often each may be asked for yet.
+/// The names in a statement, and how often each may still be asked for.
 #[derive(Default)]
 pub struct Named(HashMap<String, u32>);
 
 impl Named {
-    /// The identifiers of a text of SQL, which may be names of tables: those that stand by themselves, in quotes or not, outside
-    /// of strings and comments.
+    /// Collects the identifiers of an SQL text that may be names of tables: those that stand by
+    /// themselves, quoted or not, outside of strings and comments.
     pub fn of_statement(text: &str) -> Self {
         let mut named = Self::default();
         let mut behind_dot = false;
@@ -28,7 +30,7 @@ impl Named {
         named
     }
 
-    /// One name of a table.
+    /// Allows one name of a table.
     pub fn of_table(name: &str) -> Self {
         let mut named = Self::default();
         named.add(name);
@@ -39,7 +41,8 @@ impl Named {
         *self.0.entry(name.to_lowercase()).or_default() += TIMES_MAX;
     }
 
-    /// Whether the server may have what is called so: it names it as the statement does, in any case.
+    /// Says whether the server may have the table of a name. The server names it as the statement
+    /// does, in any case.
     pub fn allow(&mut self, name: &str) -> bool {
         let Some(times) = self.0.get_mut(&name.to_lowercase()).filter(|times| **times > 0) else {
             return false;
@@ -98,7 +101,7 @@ fn is_part(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// What stands up to a quote; a doubled one is one of the text.
+/// Reads up to a closing quote; a doubled quote is part of the text.
 fn quoted(characters: &mut Peekable<Chars<'_>>, quote: char) -> String {
     let mut text = String::new();
     while let Some(next) = characters.next() {
@@ -110,7 +113,7 @@ fn quoted(characters: &mut Peekable<Chars<'_>>, quote: char) -> String {
     text
 }
 
-/// Comments may stand within comments.
+/// Skips a comment, which may contain comments.
 fn skip_comment(characters: &mut Peekable<Chars<'_>>) {
     let mut depth = 1;
     while let Some(next) = characters.next() {
@@ -125,7 +128,7 @@ fn skip_comment(characters: &mut Peekable<Chars<'_>>) {
     }
 }
 
-/// Behind a dollar: a parameter, or a string between two `$tag$`.
+/// Skips what follows a dollar: a parameter, or a string between two `$tag$`.
 fn skip_dollars(characters: &mut Peekable<Chars<'_>>) {
     let mut tag = String::from("$");
     while let Some(next) = characters.next_if(|next| is_part(*next)) {

@@ -1,4 +1,4 @@
-//! Connections to a server: statements in, results out.
+//! Connections to a server, which take statements and give results.
 
 use crate::address::Address;
 use crate::again::Again;
@@ -20,7 +20,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Bytes that the server may send before the program has taken some.
+/// The bytes that the server may send before the program has taken some.
 pub(crate) const WINDOW_BYTES: u64 = 32 << 20;
 
 /// A session with a server; clones share it. One statement runs at a time; the rest of a result that is being read
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     /// The result of which more may come.
     stream: Mutex<Weak<Stream>>,
     interrupted: Arc<AtomicBool>,
-    /// Asked by threads that have not got the link.
+    /// The progress of the statement, for threads that do not have the link.
     meter: Arc<Meter>,
     closed: AtomicBool,
     address: Address,
@@ -46,7 +46,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     /// # Errors
-    /// `Closed` in a child of `fork()`, which has the same socket: two that use it take each other's answers.
+    /// `Closed` in a child of `fork()`, which has the same socket. Two processes that use it would
+    /// take each other's answers.
     pub fn check_process(&self) -> Result<()> {
         match self.process == std::process::id() {
             true => Ok(()),
@@ -60,7 +61,7 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // A child that was forked has the same socket, and is not the one to end the session.
+        // A child that was forked has the same socket, and must not end the session.
         if self.process == std::process::id() {
             self.link.get_mut().close();
         }
@@ -69,7 +70,7 @@ impl Drop for Shared {
 
 impl Connection {
     /// # Errors
-    /// `Connection` when nobody answers; `Denied` when the user is not let in; `Version`, `Busy`.
+    /// `Connection` when nobody answers; `Denied` when the login fails; `Version`, `Busy`.
     pub fn open(address: &Address, options: Options) -> Result<Self> {
         let (transport, welcome) = log_in(address, &options, None)?;
         let (hook, interrupted) = (SharedHook::default(), Arc::<AtomicBool>::default());
@@ -106,7 +107,7 @@ impl Connection {
         })))
     }
 
-    /// Another session with the same server.
+    /// Opens another session with the same server.
     pub fn duplicate(&self) -> Result<Self> {
         Self::open(&self.0.address, self.0.options.clone())
     }
@@ -119,21 +120,22 @@ impl Connection {
         self.0.role
     }
 
-    /// Name and version of the server.
+    /// Returns the name and version of the server.
     pub fn server(&self) -> &str {
         &self.0.server
     }
 
-    /// The number of the session, as SHOW SESSIONS has it.
+    /// Returns the number of the session, as in SHOW SESSIONS.
     pub fn session(&self) -> u64 {
         self.0.session
     }
 
-    /// Runs the statements of a text and gives the result of the last. `parameters` is one row, a column for each
-    /// placeholder, and `names` are theirs, empty where they go by position.
+    /// Runs the statements of a text and returns the result of the last one. `parameters` is one
+    /// row with a column for each placeholder. `names` are the names of the parameters; empty for
+    /// parameters by position.
     ///
     /// # Errors
-    /// The first failing statement's; those before it have taken effect.
+    /// The error of the first failing statement. The statements before it have taken effect.
     pub fn execute(
         &self,
         sql: &str,
@@ -151,7 +153,7 @@ impl Connection {
         self.query(QueryKind::Sql, sql, parameters)
     }
 
-    /// All of a table or view.
+    /// Returns all rows of a table or view.
     pub fn table(&self, name: &str) -> Result<QueryResult> {
         self.query(QueryKind::Table, name, None)
     }
@@ -176,7 +178,7 @@ impl Connection {
             query: number,
             kind,
             descriptors: link.takes_descriptors(),
-            // Any thread may ask how far the statement is.
+            // Any thread may ask for the progress of the statement.
             progress: true,
             chunk_bytes: self.0.address.chunk_bytes.unwrap_or(0),
             credit: WINDOW_BYTES,
@@ -185,7 +187,7 @@ impl Connection {
         };
         link.send(&query.frame())?;
         let mut frame = link.receive_answer(number)?;
-        // For rows of a table that the server has asked for, and that are all sent.
+        // This is for rows of a table that the server has asked for and that are all sent.
         while frame.frame_type == FrameType::Credit {
             frame = link.receive(number)?;
         }
@@ -195,7 +197,7 @@ impl Connection {
         }
         let header = ResultHeader::decode(&frame.body);
         let header = link.keep_error(header)?;
-        // What is planned is not asked for any more.
+        // A statement that is planned needs no more tables.
         link.named = Named::default();
         let stream = Arc::new(Stream::new(&header, running));
         stream.take_first(&mut link)?;
@@ -204,7 +206,7 @@ impl Connection {
         QueryResult::new(self.0.clone(), header, stream)
     }
 
-    /// The link, with nothing of an earlier result left on it.
+    /// Takes the link, after removing the rest of an earlier result from it.
     fn link(&self) -> Result<MutexGuard<'_, Link>> {
         if self.0.closed.load(Ordering::Acquire) {
             return Err(Error::new(ErrorKind::Closed, "the connection is closed; connect again"));
@@ -216,24 +218,25 @@ impl Connection {
             if let Some(stream) = stream {
                 stream.take_all(&mut link)?;
             }
-            // What nobody has any more, or could not be taken.
+            // Nobody has this result any more, or it could not be taken.
             link.abandon(query)?;
         }
         Ok(link)
     }
 
-    /// Appends all rows of `data` in one transaction and gives their number.
+    /// Appends all rows of `data` in one transaction and returns their number.
     ///
     /// # Errors
-    /// Those of the table; nothing is appended then. `Connection` when the connection broke: after the last row had been
-    /// sent it is not known whether they were appended.
+    /// The errors of the table; nothing is appended then. `Connection` when the connection broke.
+    /// If it broke after the last row was sent, it is not known whether the rows were appended.
     pub fn append(
         &self,
         table: &str,
         data: Box<dyn RecordBatchReader + Send>,
         options: AppendOptions,
     ) -> Result<u64> {
-        // Before anything is sent: a type that cannot be is the program's error, and of this statement only.
+        // This is checked before anything is sent: a type that cannot be sent is an error of the
+        // program and of this statement only.
         let schema = wire::canonical_schema(&data.schema())?;
         let mut link = self.link()?;
         let query = link.begin()?;
@@ -250,10 +253,10 @@ impl Connection {
         Ok(rows)
     }
 
-    /// What can be told of one statement before it runs, with `$1` for its parameters.
+    /// Describes one statement before it runs, with `$1` for its first parameter.
     ///
     /// # Errors
-    /// Those of parsing it, and of planning it if it is a query.
+    /// The errors of parsing the statement, and of planning it if it is a query.
     pub fn describe(&self, sql: &str) -> Result<Description> {
         let mut link = self.link()?;
         check_length(&link, sql)?;
@@ -268,7 +271,7 @@ impl Connection {
         link.keep_error(description)
     }
 
-    /// All tables and views, in order of schema and name.
+    /// Returns all tables and views, in order of schema and name.
     pub fn tables(&self) -> Result<Vec<TableEntry>> {
         let mut link = self.link()?;
         let query = link.begin()?;
@@ -282,17 +285,19 @@ impl Connection {
         link.keep_error(tables).map(|(_, tables)| tables)
     }
 
-    /// The state of the transaction after the last statement.
+    /// Returns the state of the transaction after the last statement.
     pub fn transaction(&self) -> Transaction {
         self.0.link.lock().transaction
     }
 
-    /// How far the running statement is, or the last one was at its end; from any thread. `None` before the first.
+    /// Returns the progress of the running statement, or of the last one at its end. Any thread may
+    /// call it. It returns `None` before the first statement.
     pub fn progress(&self) -> Option<Progress> {
         self.0.meter.progress()
     }
 
-    /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.
+    /// Makes the running statement fail with `Interrupted`. Any thread may call it. The connection
+    /// stays usable.
     pub fn interrupt(&self) {
         self.0.interrupted.store(true, Ordering::Release);
     }
@@ -305,7 +310,7 @@ impl Connection {
         self.0.link.lock().resolver = resolver;
     }
 
-    /// Ends the session. Results that have come whole, or are mappings, live on.
+    /// Ends the session. Results that have come whole, or are mappings, stay valid.
     pub fn close(&self) {
         if self.0.closed.swap(true, Ordering::AcqRel) {
             return;

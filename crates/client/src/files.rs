@@ -1,8 +1,8 @@
-//! Columns that lie in files which came with a chunk (protocol.md §10.5).
+//! Columns in files that came with a chunk (protocol.md §10.5).
 //!
-//! The `unsafe` of this crate is here, as in the storage: assembling arrays over mappings without looking at every
-//! value, which is what makes a result cost O(columns) instead of O(rows). Descriptors are taken only from a server
-//! that runs as our own user or as root (`login`).
+//! The `unsafe` code of this crate is here, as in the storage: it assembles arrays over mappings
+//! without reading every value. That makes the cost of a result O(columns) instead of O(rows).
+//! Descriptors are accepted only from a server that runs as our own user or as root (`login`).
 
 use arrow_array::{ArrayRef, make_array, new_empty_array};
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
@@ -28,14 +28,14 @@ pub struct MappedColumns {
     pub rows: usize,
 }
 
-/// A column, and whether the values of its dictionary were looked at.
+/// A verified column, and whether the values of its dictionary were verified.
 #[derive(Debug)]
 struct Read {
     data: ArrayData,
     dictionary: OnceLock<()>,
 }
 
-/// What is wrong with rows.
+/// A description of what is wrong with rows.
 type Flaw = &'static str;
 
 impl MappedColumns {
@@ -58,8 +58,8 @@ impl MappedColumns {
         Ok(Self { schema, files, columns, read, skip, rows })
     }
 
-    /// Looks whether rows of a column are what its type says, for those who read them here: files
-    /// that the server has not verified yet may be damaged. Checksums are the server's.
+    /// Checks that rows of a column are valid for its type, for callers that read them here: files
+    /// that the server has not verified yet may be damaged. The server checks the checksums.
     ///
     /// # Errors
     /// `Corrupt`, naming the column.
@@ -125,7 +125,7 @@ impl MappedColumns {
         let mut builder = ArrayDataBuilder::new(data_type.clone()).len(length);
         if let Some(mask) = &node.validity {
             let bits = BooleanBuffer::new(self.map(mask, private)?, 0, length);
-            // SAFETY: the count is the server's, which counted while it wrote the bits; a wrong one misleads but reads
+            // SAFETY: the server counted while it wrote the bits. A wrong count misleads but reads
             // no foreign memory.
             let nulls = unsafe { NullBuffer::new_unchecked(bits, to_usize(node.nulls)) };
             builder = builder.nulls(Some(nulls));
@@ -173,11 +173,12 @@ impl MappedColumns {
             }
             _ => {}
         }
-        // SAFETY: `read_file_nodes` has checked that the buffers have the lengths that the type and the elements demand, and
-        // mapping them that the files are as long; they begin on a page, so they are aligned. Offsets ascend, text is UTF-8 and codes
-        // are below the number of values because the server's storage wrote them from valid arrays; rows that are read here
-        // are looked at first (`verify`), and of what others read, the server is one that could as well have written into
-        // this process.
+        // SAFETY: `read_file_nodes` has checked that the buffers have the lengths that the type and
+        // the elements need, and mapping them has checked that the files are as long. They begin on
+        // a page, so they are aligned. Offsets ascend, text is UTF-8 and codes are below the number
+        // of values, because the server's storage wrote them from valid arrays. Rows that are read
+        // here are verified first (`verify`). For rows that others read, the server is one that
+        // could as well have written into this process.
         Ok(unsafe { builder.build_unchecked() })
     }
 }
@@ -233,7 +234,7 @@ fn check(data: &ArrayData, rows: Range<usize>) -> std::result::Result<(), Flaw> 
     }
 }
 
-/// What the offsets span.
+/// Checks that offsets ascend, and returns the range that they span.
 fn ascending(offsets: &[i64], end: usize) -> std::result::Result<Range<usize>, Flaw> {
     let place = |offset: Option<&i64>| offset.and_then(|offset| usize::try_from(*offset).ok());
     match (place(offsets.first()), place(offsets.last())) {
@@ -256,7 +257,7 @@ mod tests {
     use hypostyle_wire::{Place, write_file_nodes};
     use std::sync::Arc;
 
-    /// A column of texts over memory files.
+    /// Returns a column of texts over memory files.
     fn texts(offsets: &[i64], heap: &[u8]) -> MappedColumns {
         let file = |bytes: &[u8]| File::sealed(File::unsealed().unwrap(), &[bytes]).unwrap();
         let bytes: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
@@ -291,7 +292,7 @@ mod tests {
             assert!(error.message().contains("column \"s\""), "{error}");
             columns.verify(0, 3..3).unwrap();
         }
-        // Rows of which nothing is damaged can be read.
+        // Rows without damage can be read.
         texts(&[0, 5, 3, 4], b"abcd").verify(0, 2..3).unwrap();
     }
 

@@ -1,8 +1,8 @@
 //! The client of docs/protocol.md: statements to a server, results from it as Arrow arrays.
 //!
-//! Links no query engine. Calls block; handles may be used from any thread, one statement at a time. A result is the native
-//! object here, columns that lie in the server's files, in memory files, or in buffers that chunks were decoded into; rows are a
-//! view of them.
+//! This crate links no query engine. Calls block, and handles may be used from any thread, one
+//! statement at a time. A result is a set of columns: in the server's files, in memory files, or in
+//! buffers into which chunks were decoded. Rows are a view of these columns.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 // Bytes come from outside: whatever they are is an error at worst.

@@ -1,4 +1,5 @@
-//! The socket of a connection, and waiting on it: progress, interrupts, and what the server asks meanwhile.
+//! The socket of a connection, and waiting on it: progress, interrupts, and requests of the server
+//! meanwhile.
 
 use crate::asked::Named;
 use crate::options::{Hook, Resolver};
@@ -14,24 +15,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// A second interrupt within this time after the first is the same; later it gives the connection up.
+/// A second interrupt within this time after the first counts as the same; a later one gives the
+/// connection up.
 const ANSWER_TIME: Duration = Duration::from_secs(1);
 
-/// An answer within this time came from a server that had nothing else to do, over a link that is short.
+/// An answer within this time came from a server that had nothing else to do, over a short link.
 const QUICK_ANSWER_TIME: Duration = Duration::from_micros(200);
 
-/// For the answer of such a server nobody goes to sleep for so long.
+/// The time for which a thread stays awake while it waits for the answer of such a server.
 const AWAKE_TIME: Duration = Duration::from_micros(100);
 
-/// A server that says nothing for so long after an interrupt is given up.
+/// A server that sends nothing for this long after an interrupt is given up.
 const SILENCE_TIME: Duration = Duration::from_secs(10);
 
-/// What is asked during waits; shared with whoever connects again.
+/// The hook that is called during waits; shared with the code that connects again.
 pub type SharedHook = Arc<Mutex<Option<Hook>>>;
 
 pub struct Link {
     pub channel: Channel,
-    /// What the server will do, of what was asked for.
+    /// The requested capabilities that the server has granted.
     pub capabilities: wire::Capabilities,
     /// The longest body that the server accepts.
     pub frame_bytes_max: u32,
@@ -41,29 +43,29 @@ pub struct Link {
     pub transaction: Transaction,
     pub hook: SharedHook,
     pub resolver: Option<Resolver>,
-    /// What the server may ask for, until the running statement has a result.
+    /// The names that the server may ask for, until the running statement has a result.
     pub named: Named,
     pub interrupted: Arc<AtomicBool>,
     interrupts: Interrupts,
-    /// How long the answer to the last statement took, if there was one.
+    /// The time that the answer to the last statement took, if there was one.
     answer_time: Option<Duration>,
-    /// What is heard of the running statement.
+    /// The reported progress of the running statement.
     pub meter: Arc<Meter>,
-    /// Why the connection is of no use any more.
+    /// The reason why the connection is of no use any more.
     broken: Option<Error>,
 }
 
-/// That the program wants the running statement to end.
+/// The interrupts of the running statement.
 #[derive(Default)]
 struct Interrupts {
-    /// When the server was told.
+    /// The time at which the server was told.
     cancelled: Option<Instant>,
-    /// What the hook said last: some say it once, some again and again.
+    /// The last answer of the hook: some hooks report an interrupt once, some again and again.
     asked: bool,
 }
 
 impl Interrupts {
-    /// Whether there is another one than those that are known.
+    /// Says whether there is a new interrupt.
     fn look(&mut self, hook: Option<&Hook>, meter: &Meter, interrupted: &AtomicBool) -> bool {
         let asked = is_refused(hook, meter);
         let is_new = asked && !std::mem::replace(&mut self.asked, asked);
@@ -71,12 +73,13 @@ impl Interrupts {
         interrupted.swap(false, Ordering::AcqRel) || is_new
     }
 
-    /// Whether the server has not had the time to answer to the last one: somebody was impatient, or two said it.
+    /// Says whether the server has not had the time to answer the last interrupt: the user was
+    /// impatient, or two hooks reported the same one.
     fn is_early(&self) -> bool {
         self.cancelled.is_some_and(|cancelled| cancelled.elapsed() < ANSWER_TIME)
     }
 
-    /// Whether the server, which was heard last then, should have answered.
+    /// Says whether the server, which was last heard at `heard`, should have answered.
     fn is_overdue(&self, heard: Instant) -> bool {
         self.cancelled.is_some_and(|cancelled| cancelled.max(heard).elapsed() > SILENCE_TIME)
     }
@@ -108,14 +111,14 @@ impl Link {
         }
     }
 
-    /// Whether the next result may come as descriptors: a computed one cannot be asked for again when this process has
-    /// none left.
+    /// Says whether the next result may come as descriptors. A computed result cannot be requested
+    /// again if this process has none left.
     pub fn takes_descriptors(&self) -> bool {
         self.capabilities.has(wire::Capabilities::DESCRIPTORS)
             && rustix::io::fcntl_dupfd_cloexec(self.channel.socket(), 0).is_ok()
     }
 
-    /// A number for the next statement.
+    /// Returns the number for the next statement.
     pub fn begin(&mut self) -> Result<u32> {
         if let Some(error) = &self.broken {
             let message = format!("the connection to the server is lost ({error}); connect again");
@@ -130,12 +133,13 @@ impl Link {
         Ok(self.last_query)
     }
 
-    /// Why the server has ended the session meanwhile, if it has: it is lost when more is sent.
+    /// Reads the error with which the server may have ended the session meanwhile: it is lost once
+    /// more is sent.
     fn hear_farewell(&mut self) -> Result<()> {
         while let Some(frame) = self.try_receive()? {
             match frame.frame_type {
                 FrameType::Error => return Err(self.failed(&frame)),
-                // Of statements that are over.
+                // These frames belong to statements that are over.
                 FrameType::Credit | FrameType::Progress => {}
                 other => {
                     let error = Error::protocol(format!("a {other:?} frame that nothing asked for"));
@@ -146,7 +150,8 @@ impl Link {
         Ok(())
     }
 
-    /// Whatever breaks the connection breaks it for good: what follows of it would be taken for something else.
+    /// Keeps an error that breaks the connection. The connection stays broken, because later bytes
+    /// would be misread.
     pub fn keep_error<T>(&mut self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result
             && error.kind() == ErrorKind::Connection
@@ -160,7 +165,7 @@ impl Link {
         result
     }
 
-    /// What was open is rolled back by the server; who commits it must be told.
+    /// Notes that the server rolls back the open transaction; a later COMMIT must fail.
     fn lose_transaction(&mut self) {
         if self.transaction == Transaction::Open {
             self.transaction = Transaction::Failed;
@@ -180,30 +185,30 @@ impl Link {
                 interrupts += 1;
                 since.get_or_insert_with(Instant::now);
             }
-            // An interrupt does not cut a frame short, unless it is cut short by the connection's end.
+            // An interrupt does not cut a frame short, except by ending the connection.
             match interrupts > 1 || since.is_some_and(|since| since.elapsed() > SILENCE_TIME) {
                 true => Err(given_up()),
                 false => Ok(()),
             }
         });
         if interrupts > 0 {
-            // Whoever waits next deals with it.
+            // The next wait deals with it.
             self.interrupted.store(true, Ordering::Release);
         }
         self.keep_error(sent)
     }
 
-    /// Ends the connection behind a word to the server, which need not be there any more.
+    /// Ends the connection after telling the server, which may be gone.
     pub fn close(&mut self) {
         let bye = wire::FrameHeader { length: 0, frame_type: FrameType::Bye, descriptors: 0 };
         self.channel.close_with(&bye.encode());
     }
 
-    /// The next frame of a query: what only tells or asks is dealt with here. After an interrupt the query is cancelled, and its
-    /// end awaited.
+    /// Returns the next frame of a query. Frames that only inform or ask are handled here. After an
+    /// interrupt the query is cancelled, and its end is awaited.
     ///
     /// # Errors
-    /// The statement's; the connection's.
+    /// The errors of the statement and of the connection.
     pub fn receive(&mut self, query: u32) -> Result<Frame> {
         let frame = self.receive_any(query);
         let frame = self.keep_error(frame)?;
@@ -213,7 +218,7 @@ impl Link {
         Err(self.failed(&frame))
     }
 
-    /// The error that ends the running statement.
+    /// Returns the error that ends the running statement.
     pub fn failed(&mut self, frame: &Frame) -> Error {
         let failure = Failure::decode(&frame.body);
         let failure = match self.keep_error(failure) {
@@ -232,7 +237,7 @@ impl Link {
         failure.error
     }
 
-    /// Takes the end of the running statement.
+    /// Reads the end of the running statement.
     pub fn done(&mut self, frame: &Frame) -> Result<Done> {
         let done = Done::decode(&frame.body);
         let done = self.keep_error(done)?;
@@ -241,7 +246,7 @@ impl Link {
         Ok(done)
     }
 
-    /// Has a statement end of which nobody wants more.
+    /// Ends a statement whose rows nobody wants any more.
     pub fn abandon(&mut self, query: u32) -> Result<()> {
         if self.running != Some(query) {
             return Ok(());
@@ -258,13 +263,13 @@ impl Link {
         Ok(())
     }
 
-    /// The same of what is there already.
+    /// Returns the next frame of a query if it has come already.
     pub fn try_receive(&mut self) -> Result<Option<Frame>> {
         let frame = self.channel.try_receive(&mut || Ok(()));
         self.keep_error(frame)
     }
 
-    /// For what goes on without waiting for the server.
+    /// Checks for interrupts during work that does not wait for the server.
     pub fn check_interrupt(&self) -> Result<()> {
         let hook = self.hook.lock().clone();
         if is_refused(hook.as_ref(), &self.meter) || self.interrupted.load(Ordering::Acquire) {
@@ -273,12 +278,13 @@ impl Link {
         Ok(())
     }
 
-    /// The next frame of a statement that has just been sent. Where the last answer was there at once, this one is waited for without
-    /// going to sleep for a while: to be woken up takes as long as a short statement.
+    /// Returns the next frame of a statement that has just been sent. If the last answer came at
+    /// once, the thread waits for a while without sleeping: waking up takes as long as a short
+    /// statement.
     pub fn receive_answer(&mut self, query: u32) -> Result<Frame> {
         let sent = Instant::now();
         if self.answer_time.is_some_and(|time| time < QUICK_ANSWER_TIME) {
-            // An error is met again by whoever reads.
+            // The next read meets the error again.
             while sent.elapsed() < AWAKE_TIME
                 && matches!(self.channel.is_readable_within(Duration::ZERO), Ok(false))
             {
@@ -304,7 +310,7 @@ impl Link {
             let frame = match self.channel.receive(&mut poll) {
                 Ok(frame) => frame,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {
-                    // What has come by now may be a part of a frame.
+                    // The bytes that have come by now may be a part of a frame.
                     let is_new = is_new && !self.interrupts.is_early();
                     let is_again = is_new && self.interrupts.cancelled.is_some();
                     if is_again || self.interrupts.is_overdue(self.channel.heard()) {
@@ -327,7 +333,7 @@ impl Link {
         }
     }
 
-    /// Hears how far the running statement is; an earlier one, too, may have been told of.
+    /// Records the progress of the running statement. The frame may be about an earlier one.
     pub fn take_progress(&self, query: u32, frame: &Frame) -> Result<()> {
         let progress = wire::Progress::decode(&frame.body)?;
         if progress.query == query {
@@ -336,7 +342,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what the program has under a name, if the running statement has that name.
+    /// Sends the program's table of a name, if the running statement has that name.
     fn answer(&mut self, ask: &Ask) -> Result<()> {
         let query = ask.query;
         if !self.capabilities.has(wire::Capabilities::RESOLVE) || self.running != Some(query) {
@@ -368,7 +374,7 @@ impl Link {
     }
 }
 
-/// Whether the program's hook does not want to wait any more.
+/// Says whether the program's hook wants to end the wait.
 pub fn is_refused(hook: Option<&Hook>, meter: &Meter) -> bool {
     hook.is_some_and(|hook| !hook(&meter.progress().unwrap_or_default()))
 }

@@ -1,4 +1,4 @@
-//! From an address to a connection that has been let in (protocol.md §1, §3).
+//! Opens a connection from an address, up to the end of the login (protocol.md §1, §3).
 
 use crate::address::{Address, Place, Tls};
 use crate::options::Options;
@@ -23,18 +23,18 @@ pub const REFUSED: &str = "08004";
 
 const NONCE_BYTES: usize = 18;
 
-/// The environment variable with the password of addresses that have none.
+/// The environment variable with the password for addresses that have none.
 const PASSWORD_VARIABLE: &str = "HYPOSTYLE_PASSWORD";
 
-/// A session that there is, by its number and key, and what a connection is to it: 0 its first, else the number of a further
-/// one.
+/// An existing session: its number, its key, and the number of the connection in it. The number is
+/// 0 for the first connection.
 pub type Known<'a> = (u64, &'a [u8], u32);
 
-/// Connects to a new session, or to one that there is.
+/// Connects to a new session, or to an existing one.
 ///
 /// # Errors
-/// `Connection` when nobody answers or TLS fails; `Denied` when the user is not let in; `Version`, `Busy`; `Closed` when the
-/// session to go on with is over.
+/// `Connection` when nobody answers or TLS fails; `Denied` when the login fails; `Version`, `Busy`;
+/// `Closed` when the session to resume is over.
 pub fn log_in(
     address: &Address,
     options: &Options,
@@ -88,7 +88,7 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
     let Place::Tcp { host, .. } = &address.place else { return Ok(None) };
     let is_loopback =
         host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|host| host.is_loopback());
-    // Who names certificates wants them to be looked at.
+    // A user who names certificates wants them to be checked.
     let is_wanted = !is_loopback || address.tls_ca.is_some() || address.tls_cert.is_some();
     if address.tls == Tls::Off || (address.tls == Tls::Auto && !is_wanted) {
         return Ok(None);
@@ -132,7 +132,7 @@ fn tls(address: &Address) -> Result<Option<rustls::ClientConnection>> {
     connection.map(Some).map_err(|error| failed(error.to_string()))
 }
 
-/// The certificates that the client shows, and their key.
+/// Reads the certificates that the client shows, and their key.
 fn own_certificate(
     certificates: &Path,
     key: &Path,
@@ -202,7 +202,7 @@ fn introduce(
                 match &signature {
                     Some(signature) => signature.check(&welcome.last)?,
                     None if password.is_some() => return Err(unasked_password(address)),
-                    // The server lets everybody in.
+                    // The server accepts everybody.
                     None => {}
                 }
                 return Ok(welcome);
@@ -212,7 +212,8 @@ fn introduce(
     }
 }
 
-/// A server that has not asked for the password has not shown that it knows it.
+/// Returns the error for a server that has not asked for the password, and so has not proved that
+/// it knows it.
 fn unasked_password(address: &Address) -> Error {
     let message = format!(
         "a password was given, and {address} has let everybody in: it has no users, or is not the server that it says it is; \
@@ -225,11 +226,13 @@ fn capabilities(socket: &Socket, address: &Address, options: &Options) -> Capabi
     let own = rustix::process::geteuid().as_raw();
     let peer = socket.peer_user();
     let mut asked = Capabilities::PROGRESS.with(Capabilities::PLACES);
-    // A server of our own user could read the program's memory as well; any other gets nothing that nobody has allowed.
+    // A server of our own user could read the program's memory as well. Other servers get only what
+    // the user has allowed.
     if address.variables.unwrap_or(peer == Some(own)) {
         asked = asked.with(Capabilities::RESOLVE);
     }
-    // Mappings of files that somebody else writes can end the process: only our own user's, or root's.
+    // Mappings of files that another user writes can end the process, so only our own user and root
+    // are accepted.
     match peer {
         Some(user) if options.descriptors && (user == 0 || user == own) => {
             asked.with(Capabilities::DESCRIPTORS)

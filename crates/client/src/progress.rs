@@ -1,38 +1,39 @@
-//! How far a statement is: told by the thread that waits for it, asked by any.
+//! The progress of a statement: the thread that waits for the statement reports it, and any thread
+//! may ask for it.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is older is no news.
+/// The age after which a report is out of date.
 const NEWS_TIME: Duration = Duration::from_millis(50);
 
-/// How far the running statement is, or the last one was at its end.
+/// The progress of the running statement, or of the last one at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Rows that were gone through, or that have come from the server.
+    /// The rows that were processed, or that have come from the server.
     pub rows_done: u64,
-    /// Of how many, where that is known; at a good end all are done.
+    /// The total of these rows, if it is known; after a successful end all are done.
     pub rows_total: Option<u64>,
-    /// Whether the rows are those of a result that comes from the server.
+    /// Says whether the rows are those of a result that comes from the server.
     pub is_transfer: bool,
-    /// Since the statement began.
+    /// The time since the statement began.
     pub elapsed: Duration,
-    /// What is left at the speed up to now, where the total is known.
+    /// The remaining time at the speed until now, if the total is known.
     pub remaining: Option<Duration>,
-    /// Until its last row has come, or it has failed, or nobody wants more of it.
+    /// True until the last row has come, or the statement has failed, or nobody wants more rows.
     pub is_running: bool,
 }
 
 impl Progress {
-    /// Of a statement that has gone through so many rows.
+    /// Returns the progress of a statement that has processed some rows.
     pub fn computing(rows_done: u64, rows_total: Option<u64>, elapsed: Duration) -> Self {
         let count = Count { done: rows_done, total: rows_total };
         let remaining = count.remaining(elapsed);
         Self { rows_done, rows_total, is_transfer: false, elapsed, remaining, is_running: true }
     }
 
-    /// Between 0 and 1, where the total is known.
+    /// Returns a number between 0 and 1, if the total is known.
     pub fn fraction(&self) -> Option<f64> {
         self.rows_total.map(|total| match total {
             0 => 1.0,
@@ -52,7 +53,8 @@ impl Count {
         self.total.is_some_and(|total| self.done < total)
     }
 
-    /// `None` also of a time that no clock has: the numbers may be a server's.
+    /// Returns the remaining time. It is also `None` for a time that no clock can represent,
+    /// because the numbers may come from a server.
     fn remaining(self, elapsed: Duration) -> Option<Duration> {
         let left = self.total?.saturating_sub(self.done);
         match self.done {
@@ -62,16 +64,16 @@ impl Count {
     }
 }
 
-/// What is known of one statement.
+/// The state of one statement.
 struct State {
     number: u64,
     began: Instant,
-    /// When something was told last.
+    /// The time of the last report.
     told: Instant,
     computed: Count,
-    /// Rows of the result that have come, and since when they have been awaited.
+    /// The rows of the result that have come, and the time at which the wait for them began.
     received: Option<(Instant, Count)>,
-    /// After how long it ended, and whether well.
+    /// The time after which the statement ended, and whether it succeeded.
     end: Option<(Duration, bool)>,
 }
 
@@ -93,7 +95,7 @@ impl State {
             progress.is_running = false;
             progress.remaining = well.then_some(Duration::ZERO);
             if well {
-                // The last rows have been told by nobody.
+                // The end of the rows was not reported.
                 progress.rows_done = progress.rows_done.max(progress.rows_total.unwrap_or(0));
                 progress.rows_total = Some(progress.rows_done);
             }
@@ -101,20 +103,20 @@ impl State {
         progress
     }
 
-    /// Whether the rows that come tell more than those that are gone through: of a result that is sent while it is computed, nobody knows how
-    /// many will come, but how much is left to go through.
+    /// Says whether received rows tell more than processed rows. For a result that is sent while it
+    /// is computed, the number of rows is unknown, but not how much is left to process.
     fn is_transferred(&self, received: Count) -> bool {
         let ended_well = self.end.is_some_and(|(_, well)| well);
         received.total.is_some() || ended_well || (received.done > 0 && !self.computed.is_partial())
     }
 }
 
-/// How far the statements of a connection are.
+/// The progress of the statements of a connection.
 #[derive(Default)]
 pub struct Meter(Mutex<Option<State>>);
 
 impl Meter {
-    /// A statement begins.
+    /// Begins a statement.
     pub fn begin(self: &Arc<Self>) -> Running {
         let mut state = self.0.lock();
         let (number, now) = (state.as_ref().map_or(0, |last| last.number + 1), Instant::now());
@@ -129,7 +131,7 @@ impl Meter {
         Running { meter: self.clone(), number }
     }
 
-    /// The running statement has gone through so many rows.
+    /// Records that the running statement has processed some rows.
     pub fn computed(&self, done: u64, total: Option<u64>) {
         if let Some(state) = self.0.lock().as_mut() {
             state.told = Instant::now();
@@ -137,25 +139,26 @@ impl Meter {
         }
     }
 
-    /// `None` before the first statement.
+    /// Returns the progress, or `None` before the first statement.
     pub fn progress(&self) -> Option<Progress> {
         self.0.lock().as_ref().map(State::progress)
     }
 }
 
-/// A statement that has begun. Dropped before its end it has failed, or nobody wants more of it.
+/// A statement that has begun. If it is dropped before its end, it has failed, or nobody wants more
+/// rows.
 pub struct Running {
     meter: Arc<Meter>,
     number: u64,
 }
 
 impl Running {
-    /// Its result is about to come, with so many rows.
+    /// Records that the result is about to come, with a number of rows if that is known.
     pub fn expect(&self, rows: Option<u64>) {
         self.change(|state| state.received = Some((Instant::now(), Count { done: 0, total: rows })));
     }
 
-    /// So many more rows have come.
+    /// Records that more rows have come.
     pub fn receive(&self, rows: u64) {
         self.change(|state| {
             if let Some((_, count)) = &mut state.received {
@@ -172,13 +175,13 @@ impl Running {
         self.change(|state| state.end = Some((state.began.elapsed(), false)));
     }
 
-    /// Whether nothing has been told of it for a while.
+    /// Says whether nothing has been reported for a while.
     pub fn is_silent(&self) -> bool {
         let state = self.meter.0.lock();
         state.as_ref().is_some_and(|state| state.number == self.number && state.told.elapsed() > NEWS_TIME)
     }
 
-    /// Nothing changes once it has ended, or another one has begun.
+    /// Changes the state, unless the statement has ended or another one has begun.
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.meter.0.lock();
         if let Some(state) = state.as_mut().filter(|state| state.number == self.number && state.end.is_none())

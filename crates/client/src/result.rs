@@ -1,4 +1,4 @@
-//! Results: columns that lie in the server's files, or batches that come as they are asked for.
+//! Results: columns in the server's files, or batches that come on request.
 
 use crate::connection::Shared;
 use crate::files::MappedColumns;
@@ -22,27 +22,28 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-/// Descriptors of one result: far more than a server passes, fewer than would leave a process without any for long.
+/// The largest number of descriptors of one result: far more than a server passes, but few enough
+/// that the process soon has some again.
 const DESCRIPTORS_AHEAD_MAX: usize = 1 << 14;
 
-/// How a result came, for those who ask why it took so long.
+/// Describes how a result came, for users who ask why it took so long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub rows: u64,
     /// Bytes of the chunks before and after codecs.
     pub raw_bytes: u64,
     pub sent_bytes: u64,
-    /// Where the server's time went.
+    /// The server's times.
     pub times: Times,
-    /// Spent decoding here, by all threads together.
+    /// The time that all threads together have spent decoding here.
     pub decode: Duration,
     /// How each column was encoded.
     pub chosen: Vec<Chosen>,
-    /// Whether the result is a mapping of the server's files.
+    /// Says whether the result is a mapping of the server's files.
     pub mapped: bool,
 }
 
-/// What comes of a statement.
+/// The frames of a running statement.
 pub(crate) struct Stream {
     query: u32,
     schema: SchemaRef,
@@ -52,16 +53,16 @@ pub(crate) struct Stream {
 
 struct State {
     decoder: StreamDecoder,
-    /// Chunks that have come and are not decoded.
+    /// The chunks that have come and are not decoded.
     jobs: VecDeque<DecodeJob>,
     mapped: Option<Arc<MappedColumns>>,
-    /// Descriptors that have come ahead of their chunk, and how many were sent.
+    /// The descriptors that have come ahead of their chunk, and the number that was sent.
     ahead: (Vec<OwnedFd>, usize),
-    /// Descriptors could not be taken: the same is to come as chunks.
+    /// Says that descriptors could not be received: the same result must come as chunks.
     again: bool,
     done: Option<Done>,
     failed: Option<Error>,
-    /// Bytes that have been taken and not been granted again.
+    /// The bytes that have been received and not been granted again.
     taken: u64,
 }
 
@@ -87,8 +88,9 @@ impl Stream {
         }
     }
 
-    /// Waits for the first rows, which say whether the result is a mapping, and from whose arrival, before the program does
-    /// anything else, the server judges the link; then takes what has come.
+    /// Waits for the first rows, and then takes the rows that have come. The first rows say whether
+    /// the result is a mapping. Their receipt also lets the server judge the link, before the
+    /// program does anything else.
     pub fn take_first(&self, link: &mut Link) -> Result<()> {
         let mut state = self.state.lock();
         while state.is_open() {
@@ -102,7 +104,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes the rest into memory, because the next statement wants the connection.
+    /// Takes the rest into memory, because the next statement needs the connection.
     pub fn take_all(&self, link: &mut Link) -> Result<()> {
         let mut state = self.state.lock();
         while state.is_open() {
@@ -115,7 +117,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for the next frame and takes it.
+    /// Waits for the next frame and processes it.
     fn pull(&self, link: &mut Link, state: &mut State) -> Result<()> {
         state.grant(self.query, link)?;
         let result = link.receive(self.query).and_then(|frame| self.take(link, state, frame));
@@ -235,7 +237,7 @@ impl State {
         self.done.is_none() && self.failed.is_none()
     }
 
-    /// Lets the server send as many bytes as have been taken.
+    /// Lets the server send as many bytes as have been received.
     fn grant(&mut self, query: u32, link: &mut Link) -> Result<()> {
         if self.taken < crate::connection::WINDOW_BYTES / 4 {
             return Ok(());
@@ -247,11 +249,11 @@ impl State {
 
 fn map_all(file: OwnedFd) -> Result<Buffer> {
     let file = File::from_descriptor(file, "a result in memory");
-    // Sealed or not, it is a server's that runs as our own user.
+    // The file may be unsealed, because the server runs as our own user.
     Ok(Buffer::from(bytes::Bytes::from_owner(file.map(file.length()?)?)))
 }
 
-/// What a statement gave.
+/// The result of a statement.
 pub struct QueryResult {
     shared: Arc<Shared>,
     stream: Arc<Stream>,
@@ -263,14 +265,15 @@ pub struct QueryResult {
 
 #[derive(Default)]
 struct Kept {
-    /// All batches, once they have been materialized, and where `next_batch` is.
+    /// All batches, once they have been materialized, and the index of the next one for
+    /// `next_batch`.
     batches: Option<Vec<RecordBatch>>,
     next: usize,
-    /// Whether `next_batch` has taken some away.
+    /// Says whether `next_batch` has taken some away.
     streamed: bool,
 }
 
-/// Chunks that are one batch at most.
+/// The largest number of chunks that become one batch.
 const JOINED_MAX: usize = 8;
 
 impl QueryResult {
@@ -297,17 +300,17 @@ impl QueryResult {
         self.is_query
     }
 
-    /// Rows that the statement wrote.
+    /// Returns the number of rows that the statement wrote.
     pub fn rows_affected(&self) -> Option<u64> {
         self.stream.state.lock().done.as_ref().and_then(|done| done.affected)
     }
 
-    /// The columns of a result that is a mapping of the server's files.
+    /// Returns the columns of a result that is a mapping of the server's files.
     pub fn mapped(&self) -> Option<Arc<MappedColumns>> {
         self.stream.state.lock().mapped.clone()
     }
 
-    /// How the result came, as far as it has.
+    /// Returns the statistics of the result until now.
     pub fn statistics(&self) -> Statistics {
         let state = self.stream.state.lock();
         let done = state.done.clone().unwrap_or_default();
@@ -322,7 +325,7 @@ impl QueryResult {
         }
     }
 
-    /// The next chunk that has to be decoded, waiting for it; `None` at the end.
+    /// Waits for the next chunk that has to be decoded. Returns `None` at the end.
     fn next_job(&self) -> Result<Option<DecodeJob>> {
         if let Some(job) = self.stream.state.lock().jobs.pop_front() {
             return Ok(Some(job));
@@ -353,10 +356,11 @@ impl QueryResult {
         Ok(())
     }
 
-    /// The next rows; a batch that was given is not kept, unless the result was materialized.
+    /// Returns the next rows. A returned batch is not kept, unless the result was materialized.
     ///
     /// # Errors
-    /// Those of the query; `Interrupted`; `Connection` when it broke or the rows are not those that were sent.
+    /// The errors of the query; `Interrupted`; `Connection` when the connection broke, or when the
+    /// rows are not those that were sent.
     pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
         let mut kept = self.kept.lock();
         if self.mapped().is_some() {
@@ -380,7 +384,7 @@ impl QueryResult {
         }
     }
 
-    /// One chunk, or several that are one batch.
+    /// Decodes one chunk, or several that become one batch.
     fn decode(&self, mut jobs: Vec<DecodeJob>) -> Result<RecordBatch> {
         let begin = Instant::now();
         let batch = match jobs.pop() {
@@ -395,10 +399,10 @@ impl QueryResult {
         batch
     }
 
-    /// Takes all rows and keeps them; free the second time.
+    /// Takes all rows and keeps them. The second call costs nothing.
     ///
     /// # Errors
-    /// Those of the query; `InvalidInput` when `next_batch` has taken rows away.
+    /// The errors of the query; `InvalidInput` when `next_batch` has taken rows away.
     pub fn materialize(&self) -> Result<()> {
         self.materialize_locked(&mut self.kept.lock())
     }
@@ -487,7 +491,7 @@ impl QueryResult {
         decoded.into_iter().map(|(_, batch)| batch).collect()
     }
 
-    /// Rows in all; materializes.
+    /// Returns the number of all rows; materializes the result.
     pub fn row_count(&self) -> Result<u64> {
         if let Some(mapped) = self.mapped() {
             return Ok(mapped.rows as u64);
@@ -495,7 +499,7 @@ impl QueryResult {
         Ok(self.record_batches()?.iter().map(|batch| batch.num_rows() as u64).sum())
     }
 
-    /// All rows, materialized; a mapping is one batch.
+    /// Returns all rows and materializes the result; a mapping is one batch.
     pub fn record_batches(&self) -> Result<Vec<RecordBatch>> {
         let mut kept = self.kept.lock();
         self.materialize_locked(&mut kept)?;
@@ -504,7 +508,8 @@ impl QueryResult {
 }
 
 impl Drop for QueryResult {
-    /// The server need not go on with what nobody reads; what it has sent is passed over by the next statement.
+    /// Lets the server stop, because nobody reads the rest. The next statement skips what has been
+    /// sent.
     fn drop(&mut self) {
         if self.shared.check_process().is_ok()
             && self.stream.state.lock().is_open()

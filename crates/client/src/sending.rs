@@ -1,4 +1,4 @@
-//! Rows on their way to the server: encoded on all cores while others are being sent.
+//! Sends rows to the server; they are encoded on all cores while others are being sent.
 
 use crate::link::Link;
 use arrow_array::RecordBatch;
@@ -14,11 +14,12 @@ use std::time::Instant;
 pub struct Sending {
     query: u32,
     encoder: StreamEncoder,
-    /// The last chunk, which is often the only one: nothing is to be done beside it, and no threads are started for it.
+    /// The last chunk, which is often the only one. No threads are started for it, because there is
+    /// no other work beside it.
     held: Option<EncodeJob>,
     encoding: VecDeque<Pending<Result<Encoded>>>,
     pool: Option<Arc<Pool>>,
-    /// The end of sending the last chunk.
+    /// The time at which the last chunk was sent.
     last: Instant,
     credit: i64,
 }
@@ -39,7 +40,8 @@ impl Sending {
     }
 
     /// # Errors
-    /// The server's, which has then given the statement up; that rows of this batch, or of one before it, cannot be sent.
+    /// The error of the server, which has then ended the statement; or an error about rows of this
+    /// batch, or of an earlier one, that cannot be sent.
     pub fn batch(&mut self, link: &mut Link, batch: &RecordBatch) -> Result<()> {
         let mut start = 0;
         while start < batch.num_rows() {
@@ -53,10 +55,10 @@ impl Sending {
         Ok(())
     }
 
-    /// Sends what is left.
+    /// Sends the rest.
     ///
     /// # Errors
-    /// As [`Self::batch`].
+    /// The errors of [`Self::batch`].
     pub fn end(mut self, link: &mut Link) -> Result<()> {
         while let Some(pending) = self.encoding.pop_front() {
             self.encoded(link, &pending.wait()??)?;
@@ -68,7 +70,7 @@ impl Sending {
         link.send(&End { query: self.query, rows: end.rows, checksum: end.checksum }.frame())
     }
 
-    /// Has a chunk encoded, and sends those that are.
+    /// Starts encoding a chunk, and sends those that are encoded.
     fn encode(&mut self, link: &mut Link, job: EncodeJob) -> Result<()> {
         let pool = match &self.pool {
             Some(pool) => pool,

@@ -1,5 +1,5 @@
-//! Servers that announce more than comes: what a client takes memory for is what is there. In this process no piece of
-//! memory is larger than what an honest server needs here, and a larger one ends it.
+//! Servers that announce more than they send: a client takes memory only for bytes that have come.
+//! In this process an allocation that is larger than an honest server needs ends the process.
 
 mod common;
 
@@ -11,12 +11,14 @@ use hypostyle_wire::{
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 
-/// Less than one announced body, or than the rows of one chunk that may be.
+/// The largest allowed allocation: less than one announced body, or than the possible rows of one
+/// chunk.
 const GREATEST_ALLOWED: usize = 32 << 20;
 
 struct Modest;
 
-// SAFETY: what is not refused is left to the system's allocator, and null is what a refusal is.
+// SAFETY: an allocation that is not refused is left to the system's allocator, and a refusal is
+// null.
 unsafe impl GlobalAlloc for Modest {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if layout.size() > GREATEST_ALLOWED {
@@ -43,22 +45,22 @@ unsafe impl GlobalAlloc for Modest {
 #[global_allocator]
 static ALLOCATOR: Modest = Modest;
 
-/// Sends to a client that may have had enough.
+/// Sends to a client that may have closed the connection.
 fn send(peer: &mut Peer, bytes: &[u8]) {
     let _gone = peer.0.send(bytes, &mut || Ok(()));
 }
 
-/// More than there are types of frames.
+/// A number that is larger than the number of frame types.
 const FRAME_TYPES: u8 = 48;
 
-/// The header of a long body, of which a few bytes come.
+/// Sends the header of a long body and a few bytes of it.
 fn send_beginning(peer: &mut Peer, frame_type: u8, length: u32) {
     let mut header = FrameHeader { length, frame_type: FrameType::Chunk, descriptors: 0 }.encode();
     header[4] = frame_type;
     send(peer, &[&header[..], &[0; 64]].concat());
 }
 
-/// What comes of a query that a server answers like that, and then leaves.
+/// Returns the result of a query to a server that answers in a given way and then leaves.
 fn ask(listener: Listener, answer: impl FnOnce(&mut Peer, u32) + Send + 'static) -> Result<u64> {
     let (address, server) = listener.serve(|listener| {
         let mut peer = listener.accept().welcome(Capabilities::DESCRIPTORS.with(Capabilities::PROGRESS));
@@ -109,7 +111,7 @@ fn the_rows_of_a_result_are_not_believed() {
                 peer.chunk(&mut encoder);
                 peer.end_rows(query, &encoder);
             };
-            // That there are fewer may be an error; it is no reason to take memory.
+            // A smaller number may be an error, but it is no reason to take memory.
             let _fewer = ask(Listener::unix(), answer);
         }
     }

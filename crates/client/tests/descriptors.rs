@@ -1,4 +1,5 @@
-//! A process that may open no more files; alone, because all of it is.
+//! A process that may open no more files. The test is alone, because the limit is that of the
+//! process.
 
 mod common;
 

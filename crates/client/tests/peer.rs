@@ -1,4 +1,4 @@
-//! What a client does when its server is hostile, busy, stopped or gone.
+//! Tests what a client does when its server is hostile, busy, stopped or gone.
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 const NOTHING: Capabilities = Capabilities(0);
 
-/// The number of the query that comes next.
+/// Reads the next query and returns its number.
 fn query(peer: &mut Peer) -> u32 {
     Query::decode(&peer.receive(FrameType::Query).body).unwrap().query
 }
@@ -37,7 +37,7 @@ fn a_second_interrupt_ends_the_wait_for_a_server_that_is_stopped() {
     let interrupting = {
         let connection = connection.clone();
         thread::spawn(move || {
-            // The second is too early to be another one.
+            // The second one comes too early to count as another one.
             for pause in [300, 100, 1200] {
                 thread::sleep(Duration::from_millis(pause));
                 connection.interrupt();
@@ -63,7 +63,7 @@ fn a_server_that_is_silent_after_an_interrupt_is_given_up() {
         peer.rest()
     });
     let connection = connect(&address).unwrap();
-    // Some hooks say it again and again: that is one interrupt.
+    // Some hooks repeat it: that is one interrupt.
     connection.set_hook(Some(Arc::new(|_| false)));
     let begin = Instant::now();
     let error = connection.execute("SELECT 1", None, &[]).map(drop).unwrap_err();
@@ -256,7 +256,7 @@ fn a_server_that_dies_is_an_error_and_no_wait() {
     server.join().unwrap();
 }
 
-/// What a server gets when it asks for names during a statement.
+/// Returns the frames that a server gets when it asks for names during a statement.
 fn asked(address_options: &str, tcp: bool, sql: &'static str, names: &'static [&'static str]) -> Vec<String> {
     let listener = if tcp { Listener::tcp() } else { Listener::unix() };
     let (address, server) = listener.serve(move |listener| {
@@ -309,10 +309,10 @@ fn a_server_gets_nothing_of_the_program_but_what_the_statement_names() {
     ];
     assert_eq!(asked("?variables=on", true, sql, names), given);
     assert_eq!(asked("", false, sql, names), given);
-    // One that nobody has allowed to ask is let go.
+    // A server that nobody has allowed to ask is disconnected.
     assert_eq!(asked("", true, sql, names), ["closed"]);
     assert_eq!(asked("?variables=off", false, sql, names), ["closed"]);
-    // Not without end.
+    // A name is not given without limit.
     let times = asked("", false, "SELECT * FROM frame", &["frame"; 100]);
     assert!(times.iter().filter(|answer| *answer != "nothing").count() < 50, "{times:?}");
 }

@@ -1,4 +1,4 @@
-//! What a client says of how far its statement is.
+//! Tests the progress that a client reports for its statement.
 
 mod common;
 
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 const NOTHING: Capabilities = Capabilities(0);
 
-/// The number of the query that comes next; the client wants to know how far it is.
+/// Reads the next query and returns its number. The client wants progress.
 fn query(peer: &mut Peer) -> u32 {
     let query = Query::decode(&peer.receive(FrameType::Query).body).unwrap();
     assert!(query.progress);
@@ -25,7 +25,7 @@ fn tell(peer: &mut Peer, query: u32, done: u64, total: Option<u64>) {
     peer.send(&wire::Progress { query, done, total, elapsed: Duration::from_secs(1) }.frame());
 }
 
-/// The progress once so many rows are done.
+/// Returns the progress once some rows are done.
 fn once(connection: &Connection, rows: u64) -> Progress {
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {
@@ -112,7 +112,7 @@ fn a_result_that_is_sent_while_it_is_computed_is_as_far_as_its_computation() {
         assert!(!progress.is_transfer && progress.remaining.is_some());
         assert_eq!(progress.rows_total, Some(100));
         step.send(()).unwrap();
-        // Nobody knows how many rows come when all have been gone through.
+        // Nobody knows how many rows will come when all have been processed.
         let progress = once(&connection, 3000);
         assert!(progress.is_transfer && progress.rows_total.is_none() && progress.remaining.is_none());
         step.send(()).unwrap();
@@ -165,7 +165,7 @@ fn numbers_that_a_server_makes_up_are_no_time() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| connection.execute("SELECT 1", None, &[]).map(drop));
         once(&connection, 1);
-        // So much of a second, times the rows that are left, is more than a duration holds.
+        // This part of a second, times the remaining rows, is more than a duration holds.
         thread::sleep(Duration::from_millis(1100));
         assert_eq!(connection.progress().unwrap().remaining, None);
         step.send(()).unwrap();

@@ -1,8 +1,9 @@
-//! Advisory locks of PostgreSQL's clients, and the ends of other sessions that they ask for.
+//! Advisory locks of PostgreSQL's clients, and their functions that end other sessions.
 //!
-//! A lock is a number that means something to the programs which take it. It belongs to a session or to its transaction, and a
-//! session may take one several times. Functions do not wait for one that another session has: they fail, and the statement is
-//! tried again until it is free, on a thread that no other session needs.
+//! A lock is a number whose meaning the programs define. It belongs to a session or to its
+//! transaction, and a session may take one several times. A function does not wait for a lock of
+//! another session: it fails, and the statement is tried again until the lock is free, on a thread
+//! that no other session needs.
 
 use crate::session::{Engine, Session};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringArray};
@@ -27,7 +28,7 @@ use std::time::{Duration, Instant};
 /// The names of all functions that take locks have it in them.
 const SIGN: &str = "advisory_";
 
-/// How often it is looked whether a lock has become free.
+/// The interval between two attempts to take a lock.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A database, and the number or the two of them that a lock is.
@@ -77,7 +78,7 @@ impl Locks {
     }
 }
 
-/// Those of one session.
+/// The locks of one session.
 #[derive(Debug)]
 pub(crate) struct SessionLocks {
     locks: Arc<Locks>,
@@ -101,7 +102,7 @@ impl SessionLocks {
         })
     }
 
-    /// Those that a transaction has taken end with it.
+    /// Releases the locks that the transaction has taken.
     pub fn end_transaction(&self) {
         if self.of_transaction.swap(false, Ordering::AcqRel) {
             self.locks.retain(|hold| hold.session != self.session || !hold.of_transaction);
@@ -136,12 +137,12 @@ fn taken() -> Error {
     Error::new(ErrorKind::Conflict, "another session has the advisory lock").with_sqlstate("55P03")
 }
 
-/// Whether a statement has failed because a lock is not free.
+/// Says whether a statement has failed because a lock is not free.
 fn is_taken(error: &Error) -> bool {
     error.kind() == ErrorKind::Conflict && error.sqlstate() == "55P03"
 }
 
-/// Whether a statement may take a lock: its result is computed at once.
+/// Says whether a statement may take a lock: its result is computed at once.
 pub(crate) fn may_lock(sql: &str) -> bool {
     sql.as_bytes().windows(SIGN.len()).any(|part| part.eq_ignore_ascii_case(SIGN.as_bytes()))
 }
@@ -203,7 +204,7 @@ pub(crate) fn register(context: &SessionContext, locks: &Arc<SessionLocks>) {
         let signature = match action {
             Action::UnlockAll => TypeSignature::Nullary,
             Action::CancelStatement => one,
-            // With the milliseconds that it is waited for.
+            // The second argument is the time to wait, in milliseconds.
             Action::EndSession | Action::Lock { .. } | Action::Unlock { .. } => {
                 TypeSignature::OneOf(vec![one, two])
             }
@@ -240,7 +241,7 @@ impl Hash for AdvisoryFunction {
 }
 
 impl AdvisoryFunction {
-    /// Whether it gives a truth; others give nothing, as an empty text.
+    /// Says whether it gives a truth; others give nothing, as an empty text.
     fn tells(&self) -> bool {
         !matches!(self.action, Action::Lock { tries: false, .. } | Action::UnlockAll)
     }

@@ -1,10 +1,10 @@
 //! Sessions and statements: SQL over Hypostyle's storage.
 //!
-//! The path of a statement: `session` ties it to a runtime and to memory; `statement` parses it with
-//! `hypostyle-sql` and runs what DataFusion does not (DDL, INSERT, COPY, settings); `hypostyle-catalog` says what
-//! names mean; `hypostyle-plan` makes and rewrites the plan; `hypostyle-exec` hands DataFusion arrays over the mapped
-//! column files. A query that only names stored columns is not run at all: its result is the columns themselves
-//! ([`StoredResult`]).
+//! The path of a statement: `session` ties it to a runtime and to memory; `statement` parses it
+//! with `hypostyle-sql` and runs what DataFusion does not (DDL, INSERT, COPY, settings);
+//! `hypostyle-catalog` says what names mean; `hypostyle-plan` makes and rewrites the plan;
+//! `hypostyle-exec` hands DataFusion arrays over the mapped column files. A query that only names
+//! stored columns is not run at all: its result is the columns themselves ([`StoredResult`]).
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ pub use session::{
 };
 pub use statement::{Described, DescribedColumn, Gives, parse_bytes, system_memory};
 
-/// What PostgreSQL's protocol and its clients take for granted.
+/// Features that PostgreSQL's protocol and its clients rely on.
 pub mod postgres {
     pub use hypostyle_catalog::origin::Origin;
     pub use hypostyle_catalog::pg_catalog::rows::VECTOR;

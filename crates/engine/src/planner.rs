@@ -1,9 +1,11 @@
-//! Threads that plan. A plan is made in one go, by code that neither waits nor looks whether anyone still wants it, and that
-//! recurses as deep as the statement nests. So it is made on a thread of its own, with a stack for the deepest statement that the
-//! gate lets pass: whoever waits for it can stop waiting at any time, and the engine's threads go on with what they run.
+//! Threads that plan. Planning is one uninterrupted computation: it neither waits nor checks
+//! whether anyone still wants the plan, and it recurses as deep as the statement nests. So it runs
+//! on a thread of its own, with a stack for the deepest statement that the gate accepts. The
+//! waiting thread can stop waiting at any time, and the engine's threads continue with their work.
 //!
-//! A plan that was given up ends at the next place of ours that it comes by ([`hypostyle_expr::wanted`]), or with itself; until then its
-//! thread counts. Small queries are planned by their callers, in less time than it takes to wake a thread.
+//! An abandoned plan ends at the next place where our code checks for it
+//! ([`hypostyle_expr::wanted`]), or when it is complete. Until then its thread counts. Small
+//! queries are planned by their callers, in less time than it takes to wake a thread.
 
 use futures::future::{AbortHandle, Abortable, Aborted};
 use hypostyle_expr::wanted::{interrupted, watch};
@@ -35,7 +37,8 @@ impl Planners {
     /// Runs a future of a user's on a thread of its own.
     ///
     /// # Errors
-    /// `Busy` (53000) while too many plans of the user's were given up and go on; `OutOfMemory` without a thread.
+    /// `Busy` (53000) while too many plans of the user's were given up and go on; `OutOfMemory`
+    /// without a thread.
     pub fn start<T: Send + 'static>(
         &self,
         handle: Handle,
@@ -101,7 +104,7 @@ mod tests {
             Ok(())
         };
         let plans: Vec<_> = (0..GIVEN_UP_MAX).map(|_| start(endless()).unwrap()).collect();
-        // Those that somebody waits for do not count.
+        // Plans that somebody waits for do not count.
         let wanted = planners.start(runtime.handle().clone(), "one", async { Ok(7) }).unwrap();
         assert_eq!(wanted.receiver.recv().unwrap().unwrap(), 7);
         for plan in plans {

@@ -1,9 +1,10 @@
 //! Engines and sessions: the runtime, the memory, and how a blocking caller waits.
 //!
-//! A session runs one statement at a time, on the thread that calls it; DataFusion's work runs on
-//! the engine's own threads, but for small queries, which take less time than to wake one. While it waits, the caller's thread calls the poll hook every
-//! [`POLL_INTERVAL`], so that a program can show progress or ask for an interrupt, and Python can
-//! look at its signals. There is no global state: an engine owns its runtime and its memory pool.
+//! A session runs one statement at a time, on the thread that calls it. DataFusion's work runs on
+//! the engine's own threads, except for small queries, which take less time than to wake a thread.
+//! While it waits, the caller's thread calls the poll hook every [`POLL_INTERVAL`], so that a
+//! program can show progress or ask for an interrupt, and Python can handle its signals. There is
+//! no global state: an engine owns its runtime and its memory pool.
 
 use crate::advisory;
 use crate::advisory::{Locks, SessionLocks};
@@ -64,7 +65,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Runtime};
 use tokio::task::JoinHandle;
 
-/// Of a statement's text in SHOW SESSIONS.
+/// The bytes of a statement's text in SHOW SESSIONS.
 const STATEMENT_BYTES_SHOWN: usize = 1024;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -72,11 +73,12 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Batches that may wait between the engine's threads and the caller's.
 const BATCHES_IN_FLIGHT: usize = 4;
 
-/// Stack of a worker thread: expressions recurse as deep as the gate lets statements nest. What is not used takes no memory.
+/// Stack of a worker thread: expressions recurse as deep as the gate lets statements nest. What is
+/// not used takes no memory.
 const STACK_BYTES: usize = 64 << 20;
 
-/// Rows of a join's smaller side that one of a single thread would collect, those that any does, and what a row takes where only
-/// bytes are known.
+/// Rows of a join's smaller side that one of a single thread would collect, those that any does,
+/// and what a row takes where only bytes are known.
 const COLLECTED_ROWS: usize = 16 << 20;
 const COLLECTED_ROWS_MIN: usize = 128 << 10;
 const COLLECTED_ROW_BYTES: usize = 64;
@@ -91,24 +93,24 @@ pub struct EngineOptions {
     pub memory_limit: u64,
     /// The same of one statement; all of them when absent.
     pub query_memory_limit: Option<u64>,
-    /// Where operators spill; the system's temporary directory when absent.
+    /// The directory in which operators spill; by default the system's temporary directory.
     pub temp_directory: Option<PathBuf>,
     /// Bytes that spilled rows may take; half of what is free when absent.
     pub temp_directory_limit: Option<u64>,
     /// ATTACH takes databases on network file systems, too.
     pub allow_network_filesystem: bool,
-    /// When columns of attached databases are verified that are handed out as they lie.
+    /// When columns of attached databases are verified that are handed out unread.
     pub verify: Verify,
 }
 
-/// What a poll hook answers.
+/// The answer of a poll hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Poll {
     Continue,
     Interrupt,
 }
 
-/// How far the running statement is.
+/// The progress of the running statement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     pub rows_done: u64,
@@ -117,7 +119,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Between 0 and 1, where the total is known.
+    /// Returns a number between 0 and 1, if the total is known.
     pub fn fraction(&self) -> Option<f64> {
         let total = self.rows_total.filter(|total| *total > 0)?;
         Some((self.rows_done as f64 / total as f64).min(1.0))
@@ -160,7 +162,7 @@ impl Drop for Workers {
 #[derive(Default)]
 pub(crate) struct Attached {
     pub databases: Vec<(String, Arc<Database>)>,
-    /// How often they have changed.
+    /// The number of changes.
     pub changes: u64,
 }
 
@@ -178,7 +180,7 @@ pub struct Engine {
     pub(crate) advisory_locks: Arc<Locks>,
 }
 
-/// What a session does now.
+/// The present activity of a session.
 pub(crate) struct Activity {
     pub session: u64,
     pub identity: Identity,
@@ -241,7 +243,7 @@ impl Engine {
         self.options.read().clone()
     }
 
-    /// The memory and disk of a new session.
+    /// Returns the memory and disk of a new session.
     fn environment(&self) -> Arc<RuntimeEnv> {
         let shared = self.environment.read().clone();
         let Some(limit) = self.options.read().query_memory_limit else { return shared };
@@ -249,7 +251,8 @@ impl Engine {
         Arc::new(RuntimeEnv { memory_pool: Arc::new(pool), ..RuntimeEnv::clone(&shared) })
     }
 
-    /// Sessions opened after this have the new limits; the one that changes them takes them at once.
+    /// Sessions opened after this have the new limits; the one that changes them takes them at
+    /// once.
     pub(crate) fn set_options(&self, options: EngineOptions) -> Result<()> {
         *self.environment.write() = environment(&options)?;
         self.ledger.set_limit(options.memory_limit);
@@ -281,7 +284,7 @@ pub struct StoredResult {
     pub snapshot: Arc<Snapshot>,
 }
 
-/// What a statement gives.
+/// The outcome of a statement.
 pub enum Outcome {
     Stored(StoredResult),
     Stream { schema: SchemaRef, stream: SendableRecordBatchStream },
@@ -290,7 +293,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// One batch as a whole result.
+    /// Returns one batch as a whole result.
     pub(crate) fn batch(batch: RecordBatch) -> Self {
         Self::Batches { schema: batch.schema(), batches: vec![batch] }
     }
@@ -299,15 +302,15 @@ impl Outcome {
 /// The rows of a statement, computed as they are asked for.
 pub struct Rows {
     stream: Arc<tokio::sync::Mutex<SendableRecordBatchStream>>,
-    /// In which the statement was run.
+    /// The transaction in which the statement was run.
     transaction: Option<u64>,
 }
 
 /// Called by the thread that waits for a statement, every 50 ms.
 pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
-/// A call of a session that is running. Between calls a session keeps no files of old versions, but for
-/// those of its transaction and its results.
+/// A call of a session that is running. Between calls a session keeps no files of old versions, but
+/// for those of its transaction and its results.
 pub(crate) struct Running<'a> {
     session: &'a Session,
     _one_at_a_time: MutexGuard<'a, ()>,
@@ -356,7 +359,8 @@ pub struct Session {
     pub(crate) identity: Identity,
     /// The beginning of the last statement's text.
     statement: Mutex<String>,
-    /// Of the columns of the last statement's result, for a client of PostgreSQL's protocol.
+    /// The origins of the columns of the last statement's result, for a client of PostgreSQL's
+    /// protocol.
     pub(crate) origins: Mutex<Vec<Option<Origin>>>,
     clock: Arc<Clock>,
     /// Settings that the program around the engine has added.
@@ -372,8 +376,9 @@ pub(crate) struct AddedSetting {
 /// Gives a value as it is kept and shown, or says why it cannot be.
 pub type SettingCheck = fn(&str) -> Result<String>;
 
-/// Plans for so many threads. The smaller side of a join is collected by one of them, unless so many rows are hashed sooner by
-/// all, who must share out the rows of both sides for it (docs/decisions/0010).
+/// Plans for so many threads. The smaller side of a join is collected by one of them, unless so
+/// many rows are hashed sooner by all, who must share out the rows of both sides for it
+/// (docs/decisions/0010).
 fn share_work(options: &mut ConfigOptions, threads: usize) {
     let threads = threads.max(1);
     options.execution.target_partitions = threads;
@@ -396,7 +401,7 @@ impl Session {
         let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
         let scope = Scope::new(engine.database.clone(), snapshot);
         let mut config = SessionConfig::new()
-            // Our catalog has one of its own.
+            // Our catalog has an information_schema of its own.
             .with_information_schema(false)
             .with_create_default_catalog_and_schema(false)
             .with_default_catalog_and_schema(SEARCH, SEARCH)
@@ -411,18 +416,20 @@ impl Session {
         // What TIMESTAMP WITH TIME ZONE means where no zone is given.
         config.options_mut().execution.time_zone = Some("UTC".into());
         config.options_mut().execution.parquet.pushdown_filters = false;
-        // It takes memory for as many groups as LIMIT says, before there is one.
+        // This optimization takes memory for as many groups as LIMIT says, before there is one.
         config.options_mut().optimizer.enable_topk_aggregation = false;
-        // An array of 4 bytes for each number between the least and the greatest key of a join's build side is quicker
-        // to look into than a hash table, also while 19 of 20 are missing: a seventh less work for TPC-H's 22 queries.
+        // An array of 4 bytes for each number between the least and the greatest key of a join's
+        // build side is quicker to look into than a hash table, also while 19 of 20 are missing: a
+        // seventh less work for TPC-H's 22 queries.
         config.options_mut().execution.perfect_hash_join_min_key_density = 0.05;
-        // The optimizer may find out that a CASE is never NULL, which the operators do not see: `CASE WHEN a > b THEN a ELSE 4 END`.
+        // The optimizer may find out that a CASE is never NULL, which the operators do not see:
+        // `CASE WHEN a > b THEN a ELSE 4 END`.
         config.options_mut().execution.skip_physical_aggregate_schema_check = true;
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_catalog_list(Arc::new(Databases(scope.clone())))
             .with_runtime_env(engine.environment())
-            // Before those of DataFusion, which look for types of operands.
+            // These come before those of DataFusion, which compute the types of operands.
             .with_expr_planners(vec![Arc::new(Chains)])
             .with_default_features()
             .with_analyzer_rules(rules::analyzer_rules(&meter))
@@ -435,7 +442,7 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(Yielding))
             .build();
         let mut context = SessionContext::new_with_state(state);
-        // Before those of JSON.
+        // This comes before those of JSON.
         context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
         datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
         file::register(&context)?;
@@ -497,7 +504,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Of times that are written without one.
+    /// Returns the time zone of times that are written without one.
     pub(crate) fn time_zone(&self) -> Arc<str> {
         let state = self.context.state_ref();
         let state = state.read();
@@ -513,7 +520,7 @@ impl Session {
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.interrupt();
-        // A statement that runs does the same when it ends.
+        // A running statement does the same when it ends.
         if let Some(_idle) = self.running.try_lock() {
             self.end_if_killed();
         }
@@ -525,7 +532,7 @@ impl Session {
         }
     }
 
-    /// Whether KILL has ended the session.
+    /// Says whether KILL has ended the session.
     pub fn is_killed(&self) -> bool {
         self.killed.load(Ordering::Acquire)
     }
@@ -574,7 +581,7 @@ impl Session {
         self.added_settings.write().insert(name, AddedSetting { value: value.into(), check });
     }
 
-    /// The value of a setting that was added.
+    /// Returns the value of a setting that was added.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.added_settings.read().get(name).map(|setting| setting.value.clone())
     }
@@ -583,12 +590,13 @@ impl Session {
         &self.engine
     }
 
-    /// The settings that clients of PostgreSQL know.
+    /// Returns the settings that clients of PostgreSQL know.
     pub fn settings(&self) -> &Arc<Settings> {
         &self.settings
     }
 
-    /// The origins of the columns of the last statement's result, for a client of PostgreSQL's protocol.
+    /// Returns the origins of the columns of the last statement's result, for a client of
+    /// PostgreSQL's protocol.
     pub fn take_origins(&self) -> Vec<Option<Origin>> {
         std::mem::take(&mut self.origins.lock())
     }
@@ -623,7 +631,7 @@ impl Session {
         self.meter.interrupted.store(true, Ordering::Release);
     }
 
-    /// Whether something has asked for the running statement, or the last one, to end.
+    /// Says whether something has asked for the running statement, or the last one, to end.
     pub fn is_interrupted(&self) -> bool {
         self.meter.interrupted.load(Ordering::Acquire)
     }
@@ -634,7 +642,7 @@ impl Session {
         Running { session: self, _one_at_a_time, _patience: self.patience().hold() }
     }
 
-    /// How long statements wait for the locks of other processes.
+    /// Returns how long statements wait for the locks of other processes.
     fn patience(&self) -> Patience {
         let session = self.this.clone();
         Patience::of(self.settings.time(LOCK_TIMEOUT))
@@ -658,7 +666,8 @@ impl Session {
         Ok(())
     }
 
-    /// Goes on with a result that was left open: older interrupts are forgotten, and its time begins anew.
+    /// Goes on with a result that was left open: older interrupts are forgotten, and its time
+    /// begins anew.
     ///
     /// # Errors
     /// `Closed` after KILL.
@@ -669,7 +678,7 @@ impl Session {
         Ok(())
     }
 
-    /// [`Self::start`] for a statement that reads no rows.
+    /// Starts a statement as [`Self::start`] does, for a statement that reads no rows.
     pub(crate) fn start_unpinned(&self) -> Result<()> {
         if self.is_in_transaction() {
             return self.start();
@@ -800,10 +809,12 @@ impl Session {
         }
     }
 
-    /// Runs a future that plans on a thread of its own and waits for it. What the future leaves to the engine's threads goes on there.
+    /// Runs a future that plans on a thread of its own and waits for it. What the future leaves to
+    /// the engine's threads goes on there.
     ///
     /// # Errors
-    /// The future's; `Interrupted`; `Busy` (53000) when too many plans were given up and go on; `Internal` when it panics.
+    /// The future's; `Interrupted`; `Busy` (53000) when too many plans were given up and go on;
+    /// `Internal` when it panics.
     pub(crate) fn wait_apart<T: Send + 'static>(
         &self,
         future: impl Future<Output = Result<T>> + Send + 'static,
@@ -860,7 +871,7 @@ impl Session {
                         break Err(error);
                     }
                 }
-                // The end is said, so that a panic is not taken for it.
+                // The end is announced, so that a panic is not taken for it.
                 Ok(Some(Ok(None))) => break Ok(()),
                 Ok(Some(Err(error))) | Err(error) => break Err(error),
                 Ok(None) => break Err(Error::internal("the query panicked; please report it")),
@@ -872,15 +883,16 @@ impl Session {
         result
     }
 
-    /// The rows of a statement that has just been started.
+    /// Returns the rows of a statement that has just been started.
     pub fn rows(&self, stream: SendableRecordBatchStream) -> Rows {
         let transaction = self.transaction.lock().as_ref().map(|explicit| explicit.number);
         Rows { stream: Arc::new(tokio::sync::Mutex::new(stream)), transaction }
     }
 
-    /// Waits for the next rows. An error aborts the transaction that they are of, if it is still open.
+    /// Waits for the next rows. An error aborts the transaction that they are of, if it is still
+    /// open.
     pub fn next_batch(&self, rows: &Rows) -> Result<Option<RecordBatch>> {
-        // Who computes them are threads, which a child of fork() does not have.
+        // Threads compute the rows, and a child of fork() does not have them.
         self.engine.database.check_process()?;
         self.fetches.fetch_add(1, Ordering::Relaxed);
         let stream = rows.stream.clone();
@@ -911,7 +923,7 @@ impl Session {
         Ok(batches)
     }
 
-    /// The SQL types of a result's columns, as (name, type, nullable).
+    /// Returns the SQL types of a result's columns, as (name, type, nullable).
     pub fn describe(outcome: &Outcome) -> Result<Vec<(String, LogicalType, bool)>> {
         match outcome {
             Outcome::Stored(stored) => Ok(stored
@@ -932,18 +944,18 @@ impl Session {
 }
 
 impl StoredResult {
-    /// The Arrow schema of the columns at rest.
+    /// Returns the Arrow schema of the columns at rest.
     pub fn schema(&self) -> SchemaRef {
         let fields: Vec<_> =
             self.columns.iter().map(|(name, column)| column.field().with_name(name)).collect();
         Arc::new(Schema::new(fields))
     }
 
-    /// Called before some columns are handed out as they lie, for others to read: they are verified
-    /// now, or soon, as the database was opened. `proceed` is asked before each block that is.
+    /// Verifies columns before they are handed out unread: now, or soon, according to the
+    /// database's options. `proceed` is called before each block that is verified.
     ///
     /// # Errors
-    /// `Corrupt`, naming the column and the block; those of `proceed`.
+    /// `Corrupt` with the column and the block; the errors of `proceed`.
     pub fn hand_out(&self, columns: Range<usize>, mut proceed: impl FnMut() -> Result<()>) -> Result<()> {
         let rows = self.offset..self.offset + self.rows;
         self.columns[columns]
@@ -951,8 +963,8 @@ impl StoredResult {
             .try_for_each(|(_, column)| self.snapshot.hand_out(column, rows.clone(), &mut proceed))
     }
 
-    /// Checks the checksums and the structure of rows of the result, for those who read them here: a mapping is handed
-    /// over unread.
+    /// Checks the checksums and the structure of rows of the result, for those who read them here:
+    /// a mapping is handed over unread.
     ///
     /// # Errors
     /// `Corrupt`, naming the column and the block.
@@ -960,7 +972,7 @@ impl StoredResult {
         (0..self.columns.len()).try_for_each(|column| self.verify_column(column, rows.clone()))
     }
 
-    /// [`Self::verify_rows`] of one column.
+    /// Verifies one column as [`Self::verify_rows`] does.
     ///
     /// # Errors
     /// `Corrupt`, naming the column and the block.
@@ -975,14 +987,14 @@ impl StoredResult {
 pub enum Parameters {
     #[default]
     None,
-    /// For `?` and `$1`.
+    /// Values for `?` and `$1`.
     Positional(Vec<ScalarValue>),
-    /// For `$name`.
+    /// Values for `$name`.
     Named(Vec<(String, ScalarValue)>),
 }
 
 impl Parameters {
-    /// A UUID as a value of a statement: in plans UUIDs are text.
+    /// Returns a UUID as a value of a statement: in plans UUIDs are text.
     pub fn uuid(bytes: [u8; 16]) -> ScalarValue {
         ScalarValue::Utf8(Some(uuid::Uuid::from_bytes(bytes).hyphenated().to_string()))
     }

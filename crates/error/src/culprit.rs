@@ -1,4 +1,4 @@
-//! What a statement names that the planner does not know, or that may be one thing or another.
+//! Names in a statement that the planner does not know, or that are ambiguous.
 
 use crate::column_name::POSITION;
 use datafusion_common::DataFusionError;
@@ -17,13 +17,13 @@ pub enum Culprit {
 pub struct Unknown {
     pub name: String,
     pub table: Option<String>,
-    /// Where it stands, if the planner tells.
+    /// Its place, if the planner reports it.
     pub span: Option<Span>,
     /// The columns that there are.
     known: Vec<Column>,
 }
 
-/// The column that an error is about.
+/// Returns the column that an error is about.
 pub fn culprit(error: &DataFusionError) -> Option<Culprit> {
     match error {
         DataFusionError::Diagnostic(diagnostic, inner) => {
@@ -51,7 +51,8 @@ pub fn culprit(error: &DataFusionError) -> Option<Culprit> {
 }
 
 impl Unknown {
-    /// The columns that there are, each once: what ORDER BY may name is both in the result and in the table.
+    /// Returns the columns that there are, each once: what ORDER BY may name is both in the result
+    /// and in the table.
     pub fn known(&self, table: Option<&str>) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for column in &self.known {
@@ -64,7 +65,7 @@ impl Unknown {
         names
     }
 
-    /// The columns of the same name but for capitals.
+    /// Returns the columns of the same name but for capitals.
     pub fn alike(&self) -> Vec<&str> {
         let wanted = self.name.to_lowercase();
         let mut names = self.known(self.table.as_deref());
@@ -72,8 +73,8 @@ impl Unknown {
         names
     }
 
-    /// The column that a name without quotes means which is no column's: the one that is written so, or else the only one that
-    /// differs in capitals alone.
+    /// Returns the column that a name without quotes means which is no column's: the one that is
+    /// written so, or else the only one that differs in capitals alone.
     pub fn spelled(&self, name: &Ident, table: Option<&Ident>) -> Option<Ident> {
         if name.quote_style.is_some() {
             return None;
@@ -99,7 +100,7 @@ impl Unknown {
         Some(Ident { value: (*found).to_string(), quote_style: Some('"'), span: name.span })
     }
 
-    /// The column of the only series there is.
+    /// Returns the column of the only series there is.
     fn series(&self) -> Option<&&str> {
         let mut all = SERIES.iter().filter(|series| {
             self.known.iter().any(|column| {

@@ -1,7 +1,7 @@
-//! DataFusion's and Arrow's errors as Hypostyle's: their kinds, codes and words.
+//! Turns DataFusion's and Arrow's errors into Hypostyle's, with a kind, a SQLSTATE and a message.
 //!
-//! Other libraries tell some things by their messages alone. The phrases that are looked for are
-//! here and nowhere else.
+//! Some errors of other libraries can be told apart only by their messages. The phrases that
+//! identify them are here and nowhere else.
 
 #![forbid(unsafe_code)]
 
@@ -25,15 +25,16 @@ use sqlparser::parser::ParserError;
 /// The setting that bounds them.
 pub const LIMIT_NAME: &str = "temp_directory_limit";
 
-/// What DataFusion says of a window function that is where none can be, as in WHERE.
+/// The message of DataFusion about a window function where none is allowed, such as in WHERE.
 const OF_WINDOW: &str = "does not support logical expression WindowFunction";
 
-/// An error of our own on its way through DataFusion.
+/// Returns an error of our own on its way through DataFusion.
 pub fn external(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
 
-/// The kind and message of an error that came up through DataFusion; one of our own comes back whole.
+/// Returns the kind and message of an error that came up through DataFusion; one of our own comes
+/// back whole.
 pub fn from_datafusion(error: DataFusionError) -> Error {
     of_datafusion(&error)
 }
@@ -45,7 +46,7 @@ fn of_datafusion(error: &DataFusionError) -> Error {
         other if other.message().contains(LIMIT_NAME) => {
             return Error::new(ErrorKind::DiskFull, other.strip_backtrace());
         }
-        // Wherever it was met, on the way here it has become a text.
+        // Wherever the error arose, it has become a text on its way here.
         other if is_of_full_disk(&other.message()) => {
             return Error::new(
                 ErrorKind::DiskFull,
@@ -98,7 +99,8 @@ fn of_datafusion(error: &DataFusionError) -> Error {
     }
 }
 
-/// Whether a message is of an error of Linux: a file system, a quota or the size of a file is exhausted.
+/// Says whether a message is of an error of Linux: a file system, a quota or the size of a file is
+/// exhausted.
 fn is_of_full_disk(message: &str) -> bool {
     const ENOSPC: &str = "(os error 28)";
     const EDQUOT: &str = "(os error 122)";
@@ -106,7 +108,7 @@ fn is_of_full_disk(message: &str) -> bool {
     [ENOSPC, EDQUOT, EFBIG].iter().any(|code| message.contains(code))
 }
 
-/// Whether planning failed for what a statement says.
+/// Says whether planning failed for what a statement says.
 pub fn is_about_the_text(error: &DataFusionError) -> bool {
     match error {
         DataFusionError::Diagnostic(..) | DataFusionError::SchemaError(..) | DataFusionError::Plan(_) => true,
@@ -117,7 +119,7 @@ pub fn is_about_the_text(error: &DataFusionError) -> bool {
     }
 }
 
-/// Whether DataFusion refuses a plan because two expressions of it have one name.
+/// Says whether DataFusion refuses a plan because two expressions of it have one name.
 pub fn is_of_twice_named(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::SchemaError(inner, _) => matches!(
@@ -142,7 +144,7 @@ pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// That a statement has got another number of values than it has parameters.
+/// Returns the error that a statement has got another number of values than it has parameters.
 pub fn wrong_parameters(statement: &str, parameters: usize, given: usize) -> Error {
     let were = if given == 1 { "was" } else { "were" };
     let (parameters, given) = (counted(parameters, "parameter"), counted(given, "value"));
@@ -172,7 +174,7 @@ fn from_arrow(error: &ArrowError) -> Error {
             Error::invalid_input(format!("overflow: {of}")).with_sqlstate("22003")
         }
         ArrowError::CastError(message) | ArrowError::ParseError(message) => cast_error(message),
-        // Of decimals with more digits than their type has.
+        // This error is about decimals with more digits than their type has.
         ArrowError::InvalidArgumentError(message) if message.contains(" to store in a Decimal") => {
             Error::invalid_input(message.clone()).with_sqlstate("22003")
         }
@@ -186,7 +188,7 @@ fn from_arrow(error: &ArrowError) -> Error {
     }
 }
 
-/// The error at a place, unless its place is known.
+/// Returns the error at a place, unless its place is known.
 fn at(error: Error, span: Option<Span>) -> Error {
     let Some(span) = span.filter(|_| error.position().is_none()) else { return error };
     let mut mark = error.mark().cloned().unwrap_or_default();
@@ -194,13 +196,13 @@ fn at(error: Error, span: Option<Span>) -> Error {
     error.marked(mark)
 }
 
-/// The place that a part of a syntax tree has, where a message shows one.
+/// Returns the place that a part of a syntax tree has, where a message shows one.
 fn place_in(message: &str) -> Option<(u64, u64)> {
     let (line, column) = between(message, "Location(", ")")?.split_once(',')?;
     Some((line.trim().parse().ok()?, column.trim().parse().ok()?)).filter(|(line, _)| *line > 0)
 }
 
-/// What the parser expected, and where it found something else.
+/// Returns what the parser expected, and where it found something else.
 fn syntax_error(message: &str) -> Error {
     let message = message
         .trim_start_matches("sql parser error: ")
@@ -227,7 +229,7 @@ fn syntax_error(message: &str) -> Error {
     Error::new(ErrorKind::Syntax, plain(&message)).marked(Mark { word, line_and_column: place })
 }
 
-/// What users do wrong and DataFusion takes for mistakes of its own.
+/// Returns what users do wrong and DataFusion takes for mistakes of its own.
 fn internal_error(message: &str) -> Error {
     const OF_TYPES: [&str; 4] =
         ["Failed to coerce", "Cannot coerce", "coerce types", "Unsupported data type"];
@@ -265,7 +267,7 @@ fn schema_error(error: &SchemaError, whole: &DataFusionError) -> Error {
     }
 }
 
-/// That a column is not there, or is one of several.
+/// Returns the error that a column is not there, or is one of several.
 fn unknown_column(unknown: &Unknown) -> Error {
     let names = unknown.known(None);
     let is_one_of = |name: &&&str| **name != unmarked_name(name) && unmarked_name(name) == unknown.name;
@@ -297,12 +299,12 @@ fn unknown_column(unknown: &Unknown) -> Error {
     at(error.about(&unknown.name), unknown.span)
 }
 
-/// What stands between two texts.
+/// Returns what stands between two texts.
 fn between<'a>(message: &'a str, before: &str, after: &str) -> Option<&'a str> {
     Some(message.split_once(before)?.1.split_once(after)?.0)
 }
 
-/// The SQL name of a type that Arrow has displayed.
+/// Returns the SQL name of a type that Arrow has displayed.
 fn shown_type(shown: &str) -> String {
     shown.parse().map_or_else(|_| shown.to_string(), |data_type| type_name(&data_type))
 }
@@ -349,11 +351,11 @@ fn execution_error(message: &str) -> Error {
     Error::invalid_input(plain(message))
 }
 
-/// That no function has the name, or takes the types.
+/// Returns the error that no function has the name, or takes the types.
 fn function_error(message: &str) -> Option<Error> {
     let of = |kind, message: String| Some(Error::new(kind, message).with_sqlstate("42883"));
     if let Some(name) = between(message, "Invalid function '", "'") {
-        // It always names one, however far it is.
+        // DataFusion always suggests a name, however different it is.
         let suggestion = did_you_mean(name, between(message, "Did you mean '", "'"));
         return of(ErrorKind::UnknownName, format!("no function \"{name}\"{suggestion}"))
             .map(|error| error.about(name));

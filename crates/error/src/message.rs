@@ -1,13 +1,15 @@
-//! What DataFusion says, in the words of those who write SQL: without its syntax trees, and with the types' own names.
+//! Rewrites DataFusion's messages for users of SQL: without its syntax trees, and with SQL's names
+//! of types.
 
 use crate::type_name::type_name;
 use arrow::datatypes::DataType;
 
-/// What names that only DataFusion's programmers know begin with, where its messages show parts of a syntax tree.
+/// The first parts of names that only DataFusion's programmers know, in messages that show parts of
+/// a syntax tree.
 const TREES: [&str; 7] =
     ["span: ", "{ value: ", "ObjectName(", "quote_style: ", "ValueWithSpan", "WindowFunction(", "Field { "];
 
-/// How types begin that Arrow displays.
+/// The first parts of types that Arrow displays.
 const TYPES: [&str; 35] = [
     "Boolean",
     "LargeUtf8",
@@ -46,7 +48,7 @@ const TYPES: [&str; 35] = [
     "Map",
 ];
 
-/// What follows a message of DataFusion's that is no part of it.
+/// The texts behind a message of DataFusion that are no part of it.
 const ENDINGS: [&str; 3] =
     ["This issue was likely caused by a bug", "Please help us to resolve this", "\n\nbacktrace: "];
 
@@ -66,7 +68,7 @@ const SIGNATURES: [&str; 12] = [
     "Comparable(",
 ];
 
-/// The message as a person can read it.
+/// Returns the message as a person can read it.
 pub fn plain(message: &str) -> String {
     let message = ENDINGS
         .iter()
@@ -76,12 +78,12 @@ pub fn plain(message: &str) -> String {
     message.replace("DataFusion", "Hypostyle")
 }
 
-/// The message up to the syntax tree that it shows.
+/// Returns the message up to the syntax tree that it shows.
 fn without_tree(message: &str) -> String {
     let Some(tree) = TREES.iter().filter_map(|mark| message.find(mark)).min() else {
         return message.to_string();
     };
-    // It begins with the name before the outermost bracket around it.
+    // The tree begins with the name before the outermost bracket around it.
     let mut open = Vec::new();
     for (place, character) in message[..tree].char_indices() {
         match character {
@@ -102,7 +104,7 @@ fn without_tree(message: &str) -> String {
     }
 }
 
-/// The message with the names that types have in SQL.
+/// Returns the message with the names that types have in SQL.
 fn with_types(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     let mut rest = message;
@@ -122,7 +124,7 @@ fn with_types(message: &str) -> String {
     text
 }
 
-/// The type that a text begins with, and the length of its name.
+/// Returns the type that a text begins with, and the length of its name.
 fn type_at(text: &str) -> Option<(DataType, usize)> {
     let name = TYPES.iter().find(|name| text.starts_with(**name))?;
     let after = &text[name.len()..];
@@ -133,7 +135,7 @@ fn type_at(text: &str) -> Option<(DataType, usize)> {
     text[..length].parse().ok().map(|data_type| (data_type, length))
 }
 
-/// The length of what is in the parentheses that a text begins with, with them.
+/// Returns the length of what is in the parentheses that a text begins with, with them.
 fn parenthesis(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, character) in text.char_indices() {
@@ -149,7 +151,7 @@ fn parenthesis(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether what a function takes is told in types.
+/// Says whether what a function takes is told in types.
 pub fn is_of_types(signature: &str) -> bool {
     !SIGNATURES.iter().any(|word| signature.contains(word))
 }

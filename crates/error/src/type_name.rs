@@ -3,7 +3,7 @@
 use arrow::datatypes::{DataType, Field};
 use hypostyle_types::LogicalType;
 
-/// The name of a type in SQL.
+/// Returns the name of a type in SQL.
 pub fn type_name(data_type: &DataType) -> String {
     LogicalType::from_arrow(&Field::new("", data_type.clone(), true))
         .map_or_else(|_| data_type.to_string(), |known| known.to_string())

@@ -1,4 +1,4 @@
-//! How far a statement is.
+//! The progress of a statement.
 
 use std::sync::atomic::AtomicU64;
 

@@ -1,6 +1,7 @@
-//! Rows in the order of the partitions that they come from, which is the order in which a table has them. DataFusion takes
-//! whatever partition has rows first; where a result, or what LIMIT cuts, is no more than picked from a table, order costs little:
-//! the table is scanned in small pieces, of which a few at once are computed ahead of the one that is read.
+//! Returns rows in the order of their partitions, which is the order of the table. DataFusion
+//! returns rows of any partition that has some first. If a result, or the input of LIMIT, is only
+//! selected from a table, order costs little: the table is scanned in small pieces, and a few of
+//! them are computed ahead of the one that is read.
 
 use crate::scan::ScanExec;
 use arrow::record_batch::RecordBatch;
@@ -30,14 +31,15 @@ use std::sync::Arc;
 const PIECE_ROWS: u64 = 65_536;
 const PIECE_BATCHES: usize = 8;
 
-/// Puts an [`InOrderExec`] in the place of what collects the partitions of a result, or of what LIMIT cuts.
+/// Puts an [`InOrderExec`] in the place of what collects the partitions of a result, or of what
+/// LIMIT cuts.
 #[derive(Debug)]
 pub struct InOrder;
 
 impl PhysicalOptimizerRule for InOrder {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = collected(plan, true)?;
-        // Whoever runs it collects what is left of partitions.
+        // Code that runs the plan collects the rest of the partitions.
         match plan.output_partitioning().partition_count() > 1 && is_in_order(&plan) {
             true => Ok(Arc::new(InOrderExec::over(in_pieces(&plan)?, None))),
             false => Ok(plan),
@@ -53,7 +55,7 @@ impl PhysicalOptimizerRule for InOrder {
     }
 }
 
-/// The plan, of whose rows the order is `wanted` or not.
+/// Returns the plan, of whose rows the order is `wanted` or not.
 fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(collector) = plan.downcast_ref::<CoalescePartitionsExec>() {
         let fetch = collector.fetch();
@@ -76,7 +78,7 @@ fn collected(plan: Arc<dyn ExecutionPlan>, wanted: bool) -> Result<Arc<dyn Execu
     }
 }
 
-/// Whether rows leave each partition as they came, and none of another one.
+/// Says whether rows leave each partition as they came, and none of another one.
 fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<ProjectionExec>()
         || plan.is::<FilterExec>()
@@ -84,13 +86,13 @@ fn keeps_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<LocalLimitExec>()
 }
 
-/// Whether the partitions of a plan are in the order of the tables' rows.
+/// Says whether the partitions of a plan are in the order of the tables' rows.
 fn is_in_order(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let inputs = plan.children();
     (inputs.is_empty() || keeps_order(plan) || plan.is::<UnionExec>()) && inputs.into_iter().all(is_in_order)
 }
 
-/// The plan with smaller partitions of the tables.
+/// Returns the plan with smaller partitions of the tables.
 fn in_pieces(plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     if let Some(scan) = plan.downcast_ref::<ScanExec>() {
         return Ok(Arc::new(scan.in_pieces(PIECE_ROWS)));
@@ -155,7 +157,7 @@ impl ExecutionPlan for InOrderExec {
     }
 }
 
-/// The next batch, with what comes after it, of which so many rows are wanted.
+/// Returns the next batch, with what comes after it, of which so many rows are wanted.
 async fn next_of(
     (mut ahead, left): (Ahead, Option<usize>),
 ) -> Result<Option<(RecordBatch, (Ahead, Option<usize>))>> {

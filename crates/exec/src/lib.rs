@@ -1,7 +1,7 @@
-//! Physical operators: scans over stored columns, what cuts, orders and sends rows, and the memory
-//! and temporary files that they take.
+//! Physical operators: scans over stored columns, operators that cut, order and send rows, and
+//! their memory and temporary files.
 //!
-//! Nothing here knows SQL text, sessions or names.
+//! The crate knows neither SQL text nor sessions nor names.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Memory of one session's statement, and of what it holds beside its plans, as a part of what all may have.
+//! The memory of one session's statement, and of its data beside the plans, as a part of the memory
+//! of all sessions.
 
 use hypostyle_error::from_datafusion;
 
@@ -17,7 +18,7 @@ impl Held {
         Self(MemoryConsumer::new(what).register(pool))
     }
 
-    /// What is held is so much, whether there was room for it or not.
+    /// Sets the size of the held memory, whether there is room for it or not.
     pub fn settle(&self, bytes: u64) {
         self.0.resize(usize::try_from(bytes).unwrap_or(usize::MAX));
     }
@@ -29,16 +30,17 @@ impl Budget for Held {
     }
 }
 
-/// Of a token while its statement is parsed and planned, as measured, and the statements for which nobody asks.
+/// The memory of a token while its statement is parsed and planned. It was measured, and includes
+/// statements that the engine runs on its own.
 const TOKEN_BYTES: u64 = 1 << 10;
 const TOKENS_FREE: usize = 4 << 10;
 
-/// The memory to parse and plan a text in, which is held until the statement has begun.
+/// Returns the memory to parse and plan a text in, which is held until the statement has begun.
 ///
 /// # Errors
 /// `OutOfMemory` when there is not so much.
 pub fn for_text(sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_types::Result<Option<Held>> {
-    // A token has a byte at least.
+    // A token has at least one byte.
     let tokens = if sql.len() <= TOKENS_FREE { 0 } else { tokens_at_most(sql) };
     if tokens <= TOKENS_FREE {
         return Ok(None);
@@ -48,7 +50,7 @@ pub fn for_text(sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_types::Resul
     Ok(Some(held))
 }
 
-/// The memory of a statement that is kept as it was parsed.
+/// Returns the memory of a statement that is kept as it was parsed.
 ///
 /// # Errors
 /// `OutOfMemory` when there is not so much.
@@ -58,7 +60,7 @@ pub fn for_kept(what: &str, sql: &str, pool: &Arc<dyn MemoryPool>) -> hypostyle_
     Ok(held)
 }
 
-/// The tokens of a text but for space, or more.
+/// Returns the tokens of a text but for space, or more.
 fn tokens_at_most(sql: &str) -> usize {
     let (mut tokens, mut within_word, mut quote) = (0, false, None);
     for byte in sql.bytes() {
@@ -80,8 +82,8 @@ fn tokens_at_most(sql: &str) -> usize {
     tokens
 }
 
-/// A pool within another one, that lets no more than `limit` bytes be reserved. A session runs one statement at a
-/// time, so that a pool for each session is one for each statement.
+/// A pool within another one, that lets no more than `limit` bytes be reserved. A session runs one
+/// statement at a time, so that a pool for each session is one for each statement.
 #[derive(Debug)]
 pub struct QueryPool {
     shared: Arc<dyn MemoryPool>,

@@ -1,9 +1,11 @@
-//! Batches cut into pieces before operators that make much of little, or keep all of it.
+//! Cuts batches into pieces before operators that produce much from little, or keep all of it.
 //!
-//! UnnestExec makes all rows of a list at once, and repeats the other columns for each; an expression repeats its constants for each row
-//! of a batch; window functions give one value to many rows, and WindowAggExec keeps its whole input without a reservation; a join
-//! copies long values into each row that it makes. Below each of them a [`PiecesExec`] hands on so little at a time, or reserves what is
-//! kept, or refuses rows that are too wide, that the operator takes no more than it may.
+//! UnnestExec produces all rows of a list at once, and repeats the other columns for each. An
+//! expression repeats its constants for each row of a batch. Window functions give one value to
+//! many rows, and WindowAggExec keeps its whole input without a reservation. A join copies long
+//! values into each row that it produces. Below each of them is a [`PiecesExec`]. It passes on
+//! small pieces, or reserves memory for what is kept, or refuses rows that are too wide, so that
+//! the operator stays within its limit.
 
 use crate::yielding::YIELD_TIME;
 use arrow::array::{
@@ -40,7 +42,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What an operator makes of one piece, about.
+/// The approximate bytes that an operator produces from one piece.
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// Shorter constants are not counted: there may be many, which are compared with and not repeated.
@@ -50,7 +52,8 @@ pub fn is_long(constant: &ScalarValue) -> bool {
     scalar_bytes(constant) >= LONG_CONSTANT
 }
 
-/// Whether an expression calls a function whose result is the same in all rows, and was not made a constant.
+/// Says whether an expression calls a function whose result is the same in all rows, and was not
+/// made a constant.
 fn is_constant_call(expression: &Arc<dyn PhysicalExpr>) -> bool {
     let is_call = |expression: &Arc<dyn PhysicalExpr>| expression.is::<ScalarFunctionExpr>();
     let varies = |expression: &Arc<dyn PhysicalExpr>| {
@@ -61,7 +64,7 @@ fn is_constant_call(expression: &Arc<dyn PhysicalExpr>) -> bool {
     is_call(expression) && !expression.exists(varies).unwrap_or(true)
 }
 
-/// The bytes of such a result; 0 where it is short, or an error, which is the operator's.
+/// Returns the bytes of such a result; 0 where it is short, or an error, which is the operator's.
 fn bytes_of_constant(expression: &Arc<dyn PhysicalExpr>) -> u64 {
     let options = RecordBatchOptions::new().with_row_count(Some(1));
     let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options);
@@ -105,18 +108,20 @@ impl PhysicalOptimizerRule for InPieces {
     }
 }
 
-/// What is done to the input of an operator.
+/// The treatment of an operator's input.
 #[derive(Clone, Debug)]
 enum How {
     /// Long lists are cut, for those that are unnested.
     Lists(Arc<[ListUnnest]>),
     /// No piece has more rows.
     Rows(usize),
-    /// All of it is kept: reserved is its size twice, and so much for each row, or a value of any length.
+    /// All of it is kept: reserved is its size twice, and so much for each row, or a value of any
+    /// length.
     Kept { row_bytes: usize, repeats: bool },
     /// Any value may become that of all rows of a piece.
     Repeated,
-    /// A join, above which is a [`FewRowsExec`]: it makes so few rows at a time that they may be wide. Its inputs have as many as ever.
+    /// A join, above which is a [`FewRowsExec`]: it makes so few rows at a time that they may be
+    /// wide. Its inputs have as many as ever.
     Joined { batch_rows: usize },
 }
 
@@ -223,7 +228,7 @@ impl ExecutionPlan for PiecesExec {
                     rows_kept += batch.num_rows() as u64;
                     if *repeats {
                         widest = widest.max(widest_row(&batch, is_long_type));
-                        // What all rows would take besides what has been reserved.
+                        // This is the memory that all rows would take beyond the reservation.
                         let all = rows_kept.saturating_mul(widest) as usize;
                         reserved.try_grow(all.saturating_sub(reserved.size()))?;
                     }
@@ -246,7 +251,8 @@ impl ExecutionPlan for PiecesExec {
             Ok::<_, DataFusionError>(stream::iter(pieces))
         });
         let mut last = Instant::now();
-        // One batch may become very many pieces, and somebody must take them.
+        // One batch may become very many pieces, so the task checks its limits and yields between
+        // them.
         let pieces = pieces.try_flatten().then(move |piece| {
             let checked = meter.as_ref().map_or(Ok(()), |meter| meter.check()).map_err(external);
             let is_due = last.elapsed() > YIELD_TIME;
@@ -264,18 +270,19 @@ impl ExecutionPlan for PiecesExec {
     }
 }
 
-/// Values of any length.
+/// Returns values of any length.
 fn is_long_type(of: &DataType) -> bool {
     matches!(of, DataType::Utf8View | DataType::BinaryView) || is_copied_type(of)
 }
 
-/// Values of any length, which are copied with each row that has them.
+/// Returns values of any length, which are copied with each row that has them.
 fn is_copied_type(of: &DataType) -> bool {
     matches!(of, DataType::Utf8 | DataType::LargeUtf8 | DataType::Binary | DataType::LargeBinary)
         || of.is_nested()
 }
 
-/// The bytes of the widest row, of the columns of some types; 0 when there are none, or all are short together.
+/// Returns the bytes of the widest row, of the columns of some types; 0 when there are none, or all
+/// are short together.
 fn widest_row(batch: &RecordBatch, is_counted: fn(&DataType) -> bool) -> u64 {
     let columns = batch.columns().iter().filter(|column| is_counted(column.data_type()));
     let columns: Vec<&ArrayRef> = columns.collect();
@@ -297,10 +304,10 @@ fn too_wide(width: u64, limit: u64) -> DataFusionError {
     external(Error::new(ErrorKind::OutOfMemory, message))
 }
 
-/// What a join makes at once where its rows may be wide.
+/// The rows that a join produces at once if they may be wide.
 const JOINED_ROWS: usize = 256;
 
-/// The same task with batches of other sizes.
+/// Returns the same task with batches of other sizes.
 fn with_batch_rows(context: &TaskContext, rows: usize) -> Arc<TaskContext> {
     let config = context.session_config().clone().with_batch_size(rows);
     Arc::new(TaskContext::new(
@@ -358,7 +365,7 @@ impl ExecutionPlan for FewRowsExec {
     }
 }
 
-/// A batch in pieces of so many rows.
+/// Returns a batch in pieces of so many rows.
 fn cut(batch: RecordBatch, rows: usize) -> impl Iterator<Item = Result<RecordBatch>> + Send {
     let starts = (0..batch.num_rows()).step_by(rows);
     starts.map(move |start| Ok(batch.slice(start, rows.min(batch.num_rows() - start))))
@@ -371,10 +378,10 @@ struct Lists {
     cut: Vec<usize>,
     is_nested: bool,
     rows_max: u64,
-    /// What each row becomes: rows, and the bytes of one of them.
+    /// The number of rows that each row becomes, and the bytes of one of them.
     expanded: Vec<(u64, u64)>,
     limit: u64,
-    /// What comes next: a row, and an element of its lists.
+    /// The next row, and the next element of its lists.
     row: usize,
     element: usize,
 }
@@ -393,7 +400,7 @@ impl Lists {
         let is_list = |column: &usize| {
             matches!(batch.column(*column).data_type(), DataType::List(_) | DataType::LargeList(_))
         };
-        // A list that is unnested to two depths is needed whole.
+        // A list that is unnested to two depths is needed as a whole.
         let may_cut = deep.iter().all(is_list) && !deep.iter().any(|column| flat.contains(column));
         let expanded = (0..batch.num_rows()).map(|row| expanded(&batch, &deep, &flat, deepest, row));
         let expanded = expanded.collect();
@@ -409,7 +416,7 @@ impl Lists {
         })
     }
 
-    /// Rows that together become few.
+    /// Returns the number of rows that together become few.
     fn small_rows(&self) -> usize {
         let (mut rows, mut bytes) = (0_u64, 0_u64);
         let fit = self.expanded[self.row..].iter().take_while(|(count, width)| {
@@ -420,7 +427,8 @@ impl Lists {
         fit.count()
     }
 
-    /// The elements that the lists of the present row have, and how many of them one piece has.
+    /// Returns the elements that the lists of the present row have, and how many of them one piece
+    /// has.
     fn elements(&self) -> (usize, usize) {
         let lists = self.cut.iter().filter_map(|column| length_of_list(self.batch.column(*column), self.row));
         let all = lists.max().unwrap_or(0);
@@ -432,7 +440,7 @@ impl Lists {
         (all, at_once)
     }
 
-    /// Some elements of the present row's lists, beside its other columns.
+    /// Returns some elements of the present row's lists, beside its other columns.
     fn piece_of_row(&self, elements: Range<usize>) -> Result<RecordBatch> {
         let columns =
             self.batch.columns().iter().enumerate().map(|(index, column)| match self.cut.contains(&index) {
@@ -484,7 +492,8 @@ impl Iterator for Lists {
     }
 }
 
-/// The rows that one row becomes when lists are unnested, and the bytes that are copied for each.
+/// Returns the rows that one row becomes when lists are unnested, and the bytes that are copied for
+/// each.
 fn expanded(batch: &RecordBatch, deep: &[usize], flat: &[usize], deepest: usize, row: usize) -> (u64, u64) {
     let within = row..row + 1;
     let length = |column: &usize| length_of_list(batch.column(*column), row).unwrap_or(1) as u64;
@@ -508,7 +517,8 @@ fn expanded(batch: &RecordBatch, deep: &[usize], flat: &[usize], deepest: usize,
     (rows.max(1), width)
 }
 
-/// Some elements of the list in a row, as a list in a row; what the list does not have is left out.
+/// Returns some elements of the list in a row, as a list in a row; what the list does not have is
+/// left out.
 fn part_of_list(column: &ArrayRef, row: usize, elements: Range<usize>) -> Result<ArrayRef> {
     if column.is_null(row) {
         return Ok(column.slice(row, 1));
@@ -611,7 +621,7 @@ mod tests {
         let found = pieces(&batch, &[list(0, 2), list(0, 1)], 100, 1000);
         let error = found.into_iter().next().unwrap().unwrap_err();
         assert_eq!(hypostyle_error::from_datafusion(error).sqlstate(), "53200");
-        // Of lists of lists the outer one is cut.
+        // For lists of lists, the outer list is cut.
         let found = pieces(&batch, &[list(0, 2)], 100, 1000);
         assert_eq!(found.into_iter().map(Result::unwrap).count(), 40);
     }

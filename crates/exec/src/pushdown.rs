@@ -1,7 +1,9 @@
-//! Filters on their way down a physical plan: those of FilterExec, and those that joins, aggregates and TopK make while they run.
+//! Restricts how filters move down a physical plan: those of FilterExec, and those that joins,
+//! aggregates and TopK create while they run.
 //!
-//! DataFusion 55 takes a column of such a filter for the first one of its name in the schema below, where a join of tables
-//! with an `id` each has two. So no filter goes past a node with two columns of one name.
+//! DataFusion 55 takes a column of such a filter for the first one of its name in the schema below.
+//! A join of two tables with an `id` each has two. So no filter goes past a node with two columns
+//! of one name.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -11,7 +13,8 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// The physical optimizer rules of DataFusion, with pushdown of filters where names tell columns from each other.
+/// Returns the physical optimizer rules of DataFusion, with pushdown of filters where names tell
+/// columns from each other.
 pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let rules = PhysicalOptimizer::new().rules.into_iter();
     rules
@@ -48,7 +51,7 @@ impl PhysicalOptimizerRule for WhereNamesDiffer {
     }
 }
 
-/// Whether the columns of a node, and those of each below it, have names of their own.
+/// Says whether the columns of a node, and those of each below it, have names of their own.
 fn names_differ(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let mut names = HashSet::new();
     plan.schema().fields().iter().all(|field| names.insert(field.name().clone()))

@@ -1,5 +1,6 @@
-//! Temporary files of queries that need more memory than they may have. They have no names, so that nothing is left of those of a
-//! process that is killed, and together they take no more than `temp_directory_limit`.
+//! Temporary files of queries that need more memory than they may have. They have no names, so that
+//! nothing is left of those of a killed process. Together they take no more than
+//! `temp_directory_limit`.
 
 use bytes::Bytes;
 use datafusion::error::{DataFusionError, Result};
@@ -28,8 +29,9 @@ pub struct SpillFiles {
 }
 
 impl SpillFiles {
-    /// In the system's temporary directory when none is given; one that is not there is made for the first file.
-    /// They take no more than `limit` bytes, or half of what is free where there is none.
+    /// Returns files in a directory, or in the system's temporary directory if none is given. A
+    /// missing directory is created for the first file. The files take no more than `limit` bytes,
+    /// or half of the free space without a limit.
     pub fn within(directory: Option<PathBuf>, limit: Option<u64>) -> Arc<Self> {
         let directory = directory.unwrap_or_else(std::env::temp_dir).into();
         Arc::new(Self { directory, limit, free: OnceLock::new(), used: Arc::default() })
@@ -102,7 +104,7 @@ impl Drop for Taken {
 }
 
 impl Spill {
-    /// The bytes from a place on, as many as are read at a time; none at the end.
+    /// Returns the bytes from a place on, as many as are read at a time; none at the end.
     fn read(&self, at: u64) -> Result<Bytes> {
         let length = self.length.bytes().saturating_sub(at).min(READ_BYTES);
         let mut bytes = vec![0; length as usize];

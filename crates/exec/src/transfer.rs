@@ -1,4 +1,4 @@
-//! What it would cost to send a result: EXPLAIN ANALYZE of a session whose client is elsewhere.
+//! The cost of sending a result: EXPLAIN ANALYZE of a session whose client is remote.
 
 use crate::scan::for_result;
 use datafusion::arrow::array::RecordBatch;
@@ -19,29 +19,30 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;
 
-/// How the program around the engine sends results.
+/// Sends results, for the program around the engine.
 pub trait Transfer: Send + Sync {
-    /// A result of this schema begins; a stored one is nothing but columns of a table.
+    /// Begins a result of this schema. A stored result is only columns of a table.
     ///
     /// # Errors
     /// That rows of such a schema cannot be sent.
     fn begin(&self, schema: SchemaRef, is_stored: bool) -> hypostyle_types::Result<Box<dyn TransferTrial>>;
 }
 
-/// One result that is made ready and not sent.
+/// One result that is prepared and not sent.
 pub trait TransferTrial: Send {
     /// # Errors
     /// Those of encoding.
     fn rows(&mut self, rows: RecordBatch) -> hypostyle_types::Result<()>;
 
-    /// What it came to, for a line of the plan.
+    /// Returns what it came to, for a line of the plan.
     fn report(self: Box<Self>) -> String;
 }
 
 /// A session's transfer among the extensions of its configuration.
 pub struct SessionTransfer(pub Arc<dyn Transfer>);
 
-/// The plan of an EXPLAIN ANALYZE with the transfer on top of what is analyzed; other plans as they are.
+/// Returns the plan of an EXPLAIN ANALYZE with the transfer on top of what is analyzed; other plans
+/// as they are.
 pub fn with_transfer(
     plan: Arc<dyn ExecutionPlan>,
     transfer: &Arc<dyn Transfer>,
@@ -62,7 +63,7 @@ struct TransferExec {
     input: Arc<dyn ExecutionPlan>,
     transfer: Arc<dyn Transfer>,
     is_stored: bool,
-    /// What the transfer came to, once it is over.
+    /// The result of the transfer, once it is over.
     report: Arc<Mutex<String>>,
 }
 

@@ -1,5 +1,5 @@
-//! Plans that let go of their thread: a join may compute for hours between two rows of its scans, where alone a task
-//! yields, and only then is one that was interrupted dropped.
+//! Plans that yield their thread. A join may compute for hours between two rows of its scans, and
+//! only a scan yields by itself. An interrupted task is dropped only when it yields.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};

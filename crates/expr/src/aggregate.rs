@@ -1,8 +1,9 @@
 //! `sum` and `avg` that are exact where DataFusion's are not, `avg` of intervals, and `bool_and` and `bool_or` that slide.
 //!
-//! DataFusion adds BIGINTs modulo 2⁶⁴, and cuts the average of decimals after four more digits. Both
-//! are wrapped here: integers are added as 128-bit decimals, and a sum that BIGINT does not hold is an
-//! error; the average of decimals is the DOUBLE nearest to exact sum ÷ count, as in DuckDB.
+//! DataFusion adds BIGINTs modulo 2⁶⁴, and truncates the average of decimals after four more
+//! digits. Both are wrapped here. Integers are added as 128-bit decimals, and a sum that BIGINT
+//! cannot hold is an error. The average of decimals is the DOUBLE nearest to exact sum ÷ count, as
+//! in DuckDB.
 
 use crate::arithmetic::nearest_quotient;
 use crate::cast::cast as cast_as_sql;
@@ -33,7 +34,7 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_types::Error;
 use std::sync::Arc;
 
-/// The functions, to take the places of DataFusion's.
+/// Returns the functions, to take the places of DataFusion's.
 pub fn functions() -> [AggregateUDF; 4] {
     [sum_udaf(), avg_udaf(), bool_and_udaf(), bool_or_udaf()].map(|inner| {
         let signature = match inner.name() {
@@ -154,12 +155,12 @@ impl Adapter {
         }
     }
 
-    /// The results, from those of the wrapped accumulator or from its state.
+    /// Returns the results, from those of the wrapped accumulator or from its state.
     fn results(&self, evaluated: impl FnOnce(bool) -> Result<Vec<ArrayRef>>) -> Result<ArrayRef> {
         match self {
             Self::Average => match evaluated(true)?.as_slice() {
                 [counts, sums] => quotients(counts, sums),
-                // AVG(DISTINCT): lists of the distinct values.
+                // For AVG(DISTINCT) these are lists of the distinct values.
                 [distinct] => Ok(Arc::new(list_averages(distinct)?)),
                 _ => Err(DataFusionError::Internal("the state of avg is neither two columns nor one".into())),
             },
@@ -205,7 +206,7 @@ fn list_averages(lists: &ArrayRef) -> Result<Float64Array> {
         let Some(list) = list.filter(|list| list.len() > list.null_count()) else { return Ok(None) };
         let count = (list.len() - list.null_count()) as f64;
         let total = match list.data_type() {
-            // Exactly, and so whatever the order of the values.
+            // The sum is exact, so the order of the values does not matter.
             data_type @ DataType::Decimal128(..) => {
                 let total = sum(list.as_primitive::<Decimal128Type>());
                 let total = Decimal128Array::from(vec![total]).with_data_type(data_type.clone());
@@ -264,7 +265,7 @@ impl AggregateUDFImpl for Exact {
             return interval_average(args.is_distinct);
         }
         if args.is_distinct && self.inner.name() == "sum" {
-            // DataFusion slides distinct sums of BIGINT only.
+            // DataFusion slides distinct sums only for BIGINT.
             return self.inner.create_sliding_accumulator(args);
         }
         match self.inner.name() {

@@ -1,9 +1,12 @@
-//! Functions that make much of little, or compute for long: what a call gives and costs is known before it is made.
+//! Functions whose results can be much larger than their arguments, or that compute for long. The
+//! size and the cost of a call are known before it is made.
 //!
-//! DataFusion's functions allocate what they give, whatever it takes: `repeat('x', 1000000000)` of 8192 rows is 8 TB. The functions
-//! of [`FUNCTIONS`] are wrapped, wherever a plan has them. A value has no more than [`Meter::value_limit`] bytes (54000),
-//! what is made of a batch of rows no more than [`Meter::batch_limit`], and there must be room for it (53200). What costs by more than the
-//! number of rows is computed in slices of rows, between which an interrupt is seen.
+//! DataFusion's functions allocate any result: `repeat('x', 1000000000)` of 8192 rows is 8 TB. The
+//! functions of [`FUNCTIONS`] are wrapped wherever a plan has them. A value has no more than
+//! [`Meter::value_limit`] bytes (54000). The result for a batch of rows has no more than
+//! [`Meter::batch_limit`] bytes, and there must be memory for it (53200). A function whose cost
+//! depends on more than the number of rows runs in slices of rows, and interrupts are checked
+//! between them.
 
 use crate::builtin::SLEEP;
 use crate::meter::{Meter, SMALL_BYTES};
@@ -38,36 +41,37 @@ use hypostyle_error::external;
 use hypostyle_types::{Error, ErrorKind};
 use std::sync::{Arc, LazyLock};
 
-/// What is computed at once, in units of [`Cost`].
+/// The work that is done at once, in units of [`Cost`].
 const SLICE_COST: u64 = 16 << 20;
 
-/// What one row may cost at most, where nothing can stop it: less than a second.
+/// The largest cost of one row whose computation nothing can stop: less than a second.
 const DISTANCE_MAX: u64 = 1 << 28;
 
 /// The text that a regular expression is matched with.
 const MATCHED_BYTES_MAX: u64 = 16 << 20;
 
-/// The product of a text and of the pattern that it is matched with, in bytes: in the worst case the steps that it takes.
+/// The product of a text and of the pattern that it is matched with, in bytes: in the worst case
+/// the steps that it takes.
 const MATCHED_STEPS_MAX: u64 = 1 << 31;
 
 /// A constant pattern of so many bytes costs little more than to read the text.
 const SHORT_PATTERN_BYTES: usize = 64;
 
-/// What it costs to compile a regular expression.
+/// The cost of compiling a regular expression.
 const COMPILE_COST: u64 = 2 << 20;
 
-/// How large what a function gives is.
+/// The size of a function's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Output {
-    /// As all arguments together.
+    /// The result is as large as all arguments together.
     Joined,
     /// The first argument stands between all others.
     Separated,
     /// The first argument, as often as the second says.
     Repeated,
-    /// So many characters as the second argument says.
+    /// The result has as many characters as the second argument says.
     Padded,
-    /// So many elements as the second argument says, as large as the third.
+    /// The result has as many elements as the second argument says, each as large as the third.
     Resized,
     /// Elements from the first argument to the second.
     Series,
@@ -81,17 +85,17 @@ enum Output {
     ElementsReplaced,
     /// The first argument cut into elements, where the second is.
     Cut,
-    /// So many times the first argument.
+    /// The result is this many times as large as the first argument.
     Times(u64),
     /// The second argument, a format, each of whose characters may become as many.
     Formatted(u64),
     /// The first argument with the others in it, each perhaps more than once, quoted, or padded.
     Composed,
-    /// As many rows as there are.
+    /// There are as many values as rows.
     Small,
 }
 
-/// What a row costs besides.
+/// The additional cost of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Cost {
     Output,
@@ -153,7 +157,8 @@ pub fn register(context: &SessionContext, meter: &Arc<Meter>) {
     }
 }
 
-/// Wraps the functions that planning puts into plans by itself, and takes a function for `||` of texts.
+/// Wraps the functions that planning puts into plans by itself, and takes a function for `||` of
+/// texts.
 #[derive(Debug)]
 pub struct BoundFunctions(pub Arc<Meter>);
 
@@ -175,7 +180,8 @@ impl AnalyzerRule for BoundFunctions {
     }
 }
 
-/// The operators whose results or steps may be many as functions: `||` of texts or bytes, and regular expressions.
+/// Returns the operators whose results or steps may be many as functions: `||` of texts or bytes,
+/// and regular expressions.
 fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>> {
     use datafusion::logical_expr::ExprSchemable;
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
@@ -186,7 +192,8 @@ fn as_function(expr: Expr, schema: &dyn ExprSchema) -> Result<Transformed<Expr>>
         Operator::RegexMatch | Operator::RegexNotMatch | Operator::RegexIMatch | Operator::RegexNotIMatch
     );
     let is_of_bytes = |of: &DataType| of.is_string() || of.is_binary() || of.is_null();
-    // Types are asked for where they decide: each takes the time of the whole expression.
+    // Types are computed only where they decide, because each takes the time of the whole
+    // expression.
     if op == Operator::StringConcat
         && [&left, &right].iter().all(|side| side.get_type(schema).is_ok_and(|of| is_of_bytes(&of)))
     {
@@ -209,7 +216,7 @@ fn is_short_pattern(pattern: &Expr) -> bool {
         if value.try_as_str().is_some_and(|text| text.is_none_or(|text| text.len() <= SHORT_PATTERN_BYTES)))
 }
 
-/// A match with a regular expression as a function, which is held to limits.
+/// Returns a match with a regular expression as a function, which is held to limits.
 fn matched(text: Expr, op: Operator, pattern: Expr, of: &DataType) -> Result<Expr> {
     let mut args = vec![text, pattern];
     if matches!(op, Operator::RegexIMatch | Operator::RegexNotIMatch) {
@@ -234,7 +241,8 @@ fn bounded(expr: Expr, meter: &Arc<Meter>) -> Result<Transformed<Expr>> {
     })
 }
 
-/// Whether an expression calls a function that may take so long that somebody should be able to stop it.
+/// Says whether an expression calls a function that may take so long that somebody should be able
+/// to stop it.
 pub fn calls_slow_function(expr: &Expr) -> bool {
     let is_slow = |name: &str| {
         name == SLEEP || FUNCTIONS.iter().any(|(known, _, cost)| *known == name && *cost != Cost::Output)
@@ -254,16 +262,16 @@ struct Bounded {
 }
 
 impl Bounded {
-    /// `None` for a function that is none of them, or is wrapped already.
+    /// Returns `None` for other functions, and for one that is wrapped already.
     fn over(function: &Arc<ScalarUDF>, meter: &Arc<Meter>) -> Option<Self> {
         let (_, output, cost) = *FUNCTIONS.iter().find(|(name, ..)| *name == function.name())?;
         let is_bounded = (function.inner().as_ref() as &dyn std::any::Any).is::<Self>();
         (!is_bounded).then(|| Self { inner: function.clone(), meter: meter.clone(), output, cost })
     }
 
-    /// Whether what the rows take is within the limits, and there is room for it.
+    /// Checks that the memory for the rows is within the limits and available.
     fn check_output(&self, arguments: &[Argument], rows: usize) -> Result<()> {
-        // What is made of constants is made once.
+        // A result of constants is computed once.
         let rows = if arguments.iter().all(Argument::is_scalar) { rows.min(1) } else { rows };
         if self.output.at_most(arguments, rows) < SMALL_BYTES {
             return Ok(());
@@ -296,7 +304,7 @@ impl Bounded {
         self.meter.check_room(total, self.name()).map_err(external)
     }
 
-    /// The rows that are computed at once, as the ends of slices.
+    /// Returns the rows that are computed at once, as the ends of slices.
     fn slices(&self, arguments: &[Argument], rows: usize) -> Result<Vec<usize>> {
         let is_scalar = arguments.iter().all(Argument::is_scalar);
         if is_scalar || self.cost == Cost::Output {
@@ -325,7 +333,7 @@ fn no_less_than_one(count: u64) -> u64 {
 }
 
 impl Output {
-    /// A bound of what all rows take that is found quickly.
+    /// Returns a bound of what all rows take that is found quickly.
     fn at_most(self, arguments: &[Argument], rows: usize) -> u64 {
         let rows = rows as u64;
         let all = || arguments.iter().map(Argument::total).fold(0, u64::saturating_add);
@@ -339,14 +347,14 @@ impl Output {
             Cut => all().saturating_mul(ELEMENT_BYTES + 1),
             Formatted(times) => all().saturating_mul(times),
             Small => 0,
-            // Every row is looked at.
+            // These need a look at every row.
             Composed | Resized | Series | Replaced | ReplacedByPattern | Listed | ElementsReplaced => {
                 u64::MAX
             }
         }
     }
 
-    /// What a row takes, or a bound of it.
+    /// Returns what a row takes, or a bound of it.
     fn of_row(self, arguments: &[Argument], row: usize) -> u64 {
         let bytes = |place: usize| arguments.get(place).map_or(0, |argument| argument.bytes(row));
         let count = |place: usize| arguments.get(place).map_or(0, |argument| argument.count(row));
@@ -405,7 +413,8 @@ impl Output {
         }
     }
 
-    /// What an element takes besides its bytes; of text that is made of values, the bytes for each that they have.
+    /// Returns what an element takes besides its bytes; of text that is made of values, the bytes
+    /// for each that they have.
     fn of_element(self, arguments: &[Argument]) -> u64 {
         let Some(first) = arguments.first().map(Argument::data_type) else { return 0 };
         match self {
@@ -429,7 +438,7 @@ impl Output {
         }
     }
 
-    /// What a row takes, where a bound of it is too much and it pays to look.
+    /// Returns what a row takes, where a bound of it is too much and it pays to look.
     fn counted(self, arguments: &[Argument], row: usize) -> Option<u64> {
         let text = |place: usize| arguments.get(place).and_then(|argument| argument.text(row));
         match self {
@@ -448,7 +457,7 @@ impl Output {
     }
 }
 
-/// The width that a specifier of format() begins with; it is never greater.
+/// Returns the width that a specifier of format() begins with; it is never greater.
 fn width_of(specifier: &str) -> u64 {
     const WIDTH_MAX: u64 = 1 << 20;
     let end = specifier.find(|c: char| !c.is_ascii_digit() && c != '$' && c != '-');
@@ -457,12 +466,12 @@ fn width_of(specifier: &str) -> u64 {
     if width.is_empty() { 0 } else { width.parse().map_or(WIDTH_MAX, |width: u64| width.min(WIDTH_MAX)) }
 }
 
-/// The groups that a replacement names.
+/// Returns the groups that a replacement names.
 fn groups_in(replacement: &str) -> u64 {
     replacement.matches(['\\', '$']).count() as u64
 }
 
-/// The elements of range() and generate_series().
+/// Returns the elements of range() and generate_series().
 fn series(arguments: &[Argument], row: usize) -> u64 {
     let place = |place: usize| arguments.get(place).and_then(|argument| argument.place(row));
     let (start, stop) = match arguments.len() {
@@ -484,7 +493,7 @@ fn series(arguments: &[Argument], row: usize) -> u64 {
 }
 
 impl Cost {
-    /// What a row costs.
+    /// Returns what a row costs.
     ///
     /// # Errors
     /// 54000 when it is more than anybody should wait for.
@@ -521,7 +530,7 @@ impl Cost {
     }
 }
 
-// The meter and the limits are the session's.
+// The meter and the limits belong to the session.
 equal_by!(Bounded: inner);
 
 impl ScalarUDFImpl for Bounded {
@@ -571,12 +580,12 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        // It would become an operator, which has no limits.
+        // DataFusion would turn it into an operator, which has no limits.
         if self.cost == Cost::Pattern && !args.get(1).is_some_and(is_short_pattern) {
             return Ok(ExprSimplifyResult::Original(args));
         }
         Ok(match self.inner.inner().simplify(args, context)? {
-            // It may be another call of the function, and DataFusion's.
+            // It may be another call of the function, and one of DataFusion's.
             ExprSimplifyResult::Simplified(expr) => {
                 ExprSimplifyResult::Simplified(expr.transform_up(|expr| bounded(expr, &self.meter))?.data)
             }
@@ -633,7 +642,7 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// A call for some of the rows.
+/// Returns a call for some of the rows.
 fn sliced(args: &ScalarFunctionArgs, start: usize, rows: usize) -> ScalarFunctionArgs {
     let slice = |value: &ColumnarValue| match value {
         ColumnarValue::Array(values) => ColumnarValue::Array(values.slice(start, rows)),
@@ -652,12 +661,12 @@ const JOIN: &str = "||";
 
 static TEXTS: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Texts::default())));
 
-/// A call of `||` for texts in a row.
+/// Returns a call of `||` for texts in a row.
 pub fn joined_all(texts: Vec<Expr>) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(TEXTS.clone(), texts))
 }
 
-/// What a call of [`joined_all`] joins.
+/// Returns what a call of [`joined_all`] joins.
 pub fn join_operands(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::ScalarFunction(call) if call.func.name() == JOIN => Some(&call.args),
@@ -714,7 +723,7 @@ impl ScalarUDFImpl for Texts {
         if args.args.len() > 2 {
             return joined_texts(&args);
         }
-        // DataFusion's operator, of these values.
+        // This applies DataFusion's operator to these values.
         let (mut fields, mut arrays, mut sides) = (Vec::new(), Vec::new(), Vec::new());
         for value in args.args {
             let side: Arc<dyn PhysicalExpr> = match value {
@@ -762,8 +771,8 @@ fn joined_texts(args: &ScalarFunctionArgs) -> Result<ColumnarValue> {
     })
 }
 
-/// Makes negative lengths of a padding function zero, which is what they mean. DataFusion adds up all lengths to make room
-/// beforehand, and takes a sum below zero for a huge one.
+/// Makes negative lengths of a padding function zero, which is what they mean. DataFusion adds up
+/// all lengths to make room beforehand, and takes a sum below zero for a huge one.
 fn clear_negative_lengths(args: &mut [ColumnarValue]) {
     if let Some(ColumnarValue::Array(lengths)) = args.get_mut(1)
         && let Some(numbers) = lengths.as_primitive_opt::<Int64Type>()
@@ -868,7 +877,7 @@ mod tests {
         let (ascii, others) = ("abc, ", "aß€𝄞,");
         for seed in 0..20 {
             let text = |number: u64, of: &str| texts(seed * 7 + number, of);
-            // How much more may be foretold than there is, times and besides.
+            // The estimate may exceed the result by these: a factor, and a number of bytes.
             for (name, args, times, besides) in [
                 ("repeat", vec![text(1, others), counts(seed, 30)], 1, 0),
                 ("repeat", vec![view("text"), counts(seed, 30)], 1, 0),
@@ -923,13 +932,13 @@ mod tests {
         {
             assert_eq!(sqlstate("repeat", vec![view("x"), constant(count as i64)], rows), expected);
         }
-        // Of a batch it is made as often as there are rows.
+        // For a batch the result is computed once for each row.
         let letters: ArrayRef = Arc::new(StringViewArray::from(vec!["x"; 17]));
         let counts = constant(1_i64 << 20);
         let some = ColumnarValue::Array(letters.slice(0, 16));
         assert_eq!(sqlstate("repeat", vec![some, counts.clone()], 16), "00000");
         assert_eq!(sqlstate("repeat", vec![ColumnarValue::Array(letters), counts], 17), "53200");
-        // A bound that is too much is looked at closely.
+        // A bound that is too large is checked row by row.
         let rare = format!("{}a", "b".repeat(1 << 20));
         assert_eq!(sqlstate("replace", vec![view(&rare), view("a"), view(&rare)], 1), "00000");
         let often = view(&"a".repeat(1 << 20));

@@ -1,5 +1,5 @@
-//! `x = ANY (list)` (ISO/IEC 9075-2, 8.9): NULL where x is none of the elements, and one of them, or x, is NULL. DataFusion takes
-//! it for `array_has`, which is false then.
+//! `x = ANY (list)` (ISO/IEC 9075-2, 8.9). The result is NULL if x is none of the elements, and one
+//! of them or x is NULL. DataFusion reads it as `array_has`, which is then false.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -45,7 +45,7 @@ impl ScalarUDFImpl for AnyEqual {
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        // Bytes of several types, for which `array_has` finds no common one.
+        // These are bytes of several types, for which `array_has` finds no common type.
         if let [
             DataType::List(element) | DataType::LargeList(element) | DataType::FixedSizeList(element, _),
             of,
@@ -83,7 +83,7 @@ impl ScalarUDFImpl for AnyEqual {
         Ok(Arc::new(field.as_ref().clone().with_name(NAME).with_nullable(true)))
     }
 
-    /// A list that is written out is one for IN, which scans know how to use.
+    /// Turns a list of literals into one for IN, which scans can use.
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let elements = match args.as_slice() {
             [Expr::Literal(list, _), sought] => {
@@ -123,7 +123,7 @@ impl ScalarUDFImpl for AnyEqual {
     }
 }
 
-/// The elements of one list; `None` where it is NULL.
+/// Returns the elements of one list; `None` where it is NULL.
 fn element_range(lists: &ArrayRef, row: usize) -> Option<ArrayRef> {
     if lists.is_null(row) {
         return None;

@@ -1,9 +1,10 @@
 //! Arithmetic that is exact or fails.
 //!
-//! DataFusion's `+`, `-` and `*` wrap around on integers and run out of a decimal's digits without a
-//! word, and its quotient of decimals is cut after four more digits. Functions take the operators' places,
-//! under the operators' names, so that nothing else in a plan changes: `/` of decimals becomes the DOUBLE
-//! nearest to the quotient, as in DuckDB, and what may overflow becomes checked.
+//! DataFusion's `+`, `-` and `*` wrap around on integers and exceed a decimal's digits silently,
+//! and its quotient of decimals is truncated after four more digits. Functions replace the
+//! operators, under the operators' names, so that nothing else in a plan changes. `/` of decimals
+//! becomes the DOUBLE nearest to the quotient, as in DuckDB, and operators that may overflow become
+//! checked.
 
 use crate::cast::{cast as cast_as_sql, cast_scalar, nearest_double};
 use arrow::array::{Array, ArrayRef, AsArray, Datum, Decimal128Array, Float64Array};
@@ -51,7 +52,7 @@ fn call(function: &Arc<ScalarUDF>, left: Expr, right: Expr) -> Transformed<Expr>
     Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function.clone(), vec![left, right])))
 }
 
-/// A quotient as it is before the types are coerced.
+/// Returns a quotient as it is before the types are coerced.
 pub fn divided(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right })
@@ -63,7 +64,7 @@ pub fn divided(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     })
 }
 
-/// Whether a quotient is one of a decimal and a decimal or an integer.
+/// Says whether a quotient is one of a decimal and a decimal or an integer.
 fn exact_quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
     match (type_of(left, schema), type_of(right, schema)) {
         (Ok(left), Ok(right)) => {
@@ -73,7 +74,7 @@ fn exact_quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-/// The operator and the operands of a function of ours.
+/// Returns the operator and the operands of a function of ours.
 pub fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
     let arithmetic = func.inner().downcast_ref::<Arithmetic>()?;
@@ -99,7 +100,7 @@ pub fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
     Ok(found)
 }
 
-/// What may overflow, of operands that have been coerced.
+/// Returns what may overflow, of operands that have been coerced.
 pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expression else {
         return Ok(Transformed::no(expression));
@@ -113,7 +114,7 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Operator::BitwiseXor => &CHECKED[5],
         _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
     };
-    // An expression whose type cannot be told is one that planning refuses.
+    // Planning refuses an expression whose type cannot be determined.
     let result = match (type_of(&left, schema), type_of(&right, schema)) {
         (Ok(left), Ok(right)) if is_exact(&left) && is_exact(&right) => coerced_type(op, &left, &right).ok(),
         _ => None,
@@ -129,8 +130,8 @@ pub fn checked(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
     })
 }
 
-/// The negative of an integer, which the least one does not have, and of a floating-point number: that of NaN is NaN, which is greater than
-/// all numbers, and not one that is less.
+/// Returns the negative of an integer, which the least one does not have, and of a floating-point
+/// number: that of NaN is NaN, which is greater than all numbers, and not one that is less.
 pub fn negated(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     static NEGATED: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         Arc::new(ScalarUDF::from(Negated { signature: Signature::any(1, Volatility::Immutable) }))
@@ -237,17 +238,17 @@ fn of_bits(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<Ar
     cast(&places.with_data_type(WIDE), of)
 }
 
-/// The type of `left operator right` for operands that have been coerced.
+/// Returns the type of `left operator right` for operands that have been coerced.
 fn coerced_type(operator: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
     BinaryTypeCoercer::new(left, &operator, right).get_result_type()
 }
 
-/// Whether numbers are integers or decimals, of which results are exact.
+/// Says whether numbers are integers or decimals, of which results are exact.
 fn is_exact(of: &DataType) -> bool {
     of.is_decimal() || of.is_integer()
 }
 
-/// The type of `left operator right` for numbers as they are written.
+/// Returns the type of `left operator right` for numbers as they are written.
 pub fn result_type(operator: Operator, left: &DataType, right: &DataType) -> Result<DataType> {
     let is_quotient = operator == Operator::Divide && (left.is_decimal() || right.is_decimal());
     match is_quotient && is_exact(left) && is_exact(right) {
@@ -256,7 +257,7 @@ pub fn result_type(operator: Operator, left: &DataType, right: &DataType) -> Res
     }
 }
 
-/// `left operator right` of numbers as they are written.
+/// Returns `left operator right` of numbers as they are written.
 ///
 /// # Errors
 /// What is out of the result's range; a division by zero.
@@ -306,7 +307,7 @@ impl ScalarUDFImpl for Arithmetic {
         let [left, right] = args else {
             return Err(plan_datafusion_err!("{} takes two arguments", self.name));
         };
-        // A chain of operators has one name, which is not put together of those of all its parts.
+        // A chain of operators has one name, which is not composed of the names of its parts.
         let (mut first, mut rest) = (left, vec![(self.operator, right)]);
         while let Some((operator, [left, right])) = operands(first) {
             rest.push((operator, right));
@@ -430,7 +431,7 @@ fn quotient_of_doubles(left: &ColumnarValue, right: &ColumnarValue) -> Result<Co
     };
     apply(&double(left)?, &double(right)?, |left, right| {
         let divisors = right.get().0.as_primitive::<Float64Type>();
-        // A NULL is no division by zero, and what lies under it may be 0.
+        // NULL is no division by zero, and the value under it may be 0.
         if divisors.iter().flatten().any(|divisor| divisor == 0.0) {
             return Err(ArrowError::DivideByZero);
         }

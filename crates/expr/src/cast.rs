@@ -1,6 +1,7 @@
-//! CAST as SQL has it. Arrow's cuts 1.5 to 1, takes dates for numbers of days, makes infinity of what a FLOAT cannot hold,
-//! reads only one of the forms in which times and intervals are written, and knows no UUIDs and no JSON; these casts, in plans and of
-//! new rows, are made here, also where they are those of elements and fields.
+//! CAST by SQL's rules. Arrow's cast truncates 1.5 to 1, reads dates as numbers of days, and turns
+//! a number that a FLOAT cannot hold into infinity. It reads only one of the forms of times and
+//! intervals, and knows no UUIDs and no JSON. These casts are made here, in plans and of new rows,
+//! also for elements and fields.
 
 use crate::time_zone::in_zones;
 use arrow::array::{
@@ -37,36 +38,39 @@ use uuid::Uuid;
 /// Casts that are not Arrow's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Special {
-    /// Of numbers with a fraction to whole ones: DECIMALs to the nearest, halves away from zero; floating-point numbers to
-    /// the nearest, halves to the even one (as in PostgreSQL and DuckDB).
+    /// Casts numbers with a fraction to whole ones. DECIMALs become the nearest, with halves away
+    /// from zero. Floating-point numbers become the nearest, with halves to the even one (as in
+    /// PostgreSQL and DuckDB).
     Rounded,
     /// Of DECIMALs to the nearest FLOAT, or with more digits than a DOUBLE has to the nearest one: Arrow rounds them twice.
     Nearest,
-    /// Of DOUBLE to FLOAT, which must not become infinite.
+    /// Casts DOUBLE to FLOAT, which must not become infinite.
     Narrowed,
-    /// Of text to a time or a DECIMAL, in PostgreSQL's forms too.
+    /// Casts text to a time or a DECIMAL, in PostgreSQL's forms too.
     Read,
-    /// Of text to an interval.
+    /// Casts text to an interval.
     Interval,
-    /// Of text to a time of day, which ends before midnight.
+    /// Casts text to a time of day, which ends before midnight.
     Time,
-    /// Of text to a UUID, which is text in plans and bytes within other types.
+    /// Casts text to a UUID, which is text in plans and bytes within other types.
     Uuid,
-    /// Of a UUID's bytes to text.
+    /// Casts a UUID's bytes to text.
     UuidText,
-    /// Of points in time and times of day to text, as PostgreSQL writes them (ISO 8601 with a space).
+    /// Casts points in time and times of day to text, as PostgreSQL writes them (ISO 8601 with a
+    /// space).
     TimeText,
-    /// Of intervals to text, as PostgreSQL writes them.
+    /// Casts intervals to text, as PostgreSQL writes them.
     IntervalText,
-    /// Of text to JSON, which is text that is valid.
+    /// Casts text to JSON, which must be valid.
     Json,
-    /// Of text to a list, in PostgreSQL's form or DuckDB's.
+    /// Casts text to a list, in PostgreSQL's form or DuckDB's.
     Listed,
-    /// Of text to a BLOB: pairs of hexadecimal digits after `\x`, as PostgreSQL writes them, or its own bytes.
+    /// Casts text to a BLOB: pairs of hexadecimal digits after `\x`, as PostgreSQL writes them, or
+    /// the text's own bytes.
     Bytes,
-    /// Of lists and structures with other elements and fields.
+    /// Casts lists and structures to others with different elements and fields.
     Nested,
-    /// Between points in time and numbers.
+    /// Refuses casts between points in time and numbers.
     Refused,
 }
 
@@ -127,16 +131,18 @@ fn special(from: &DataType, to: &Field) -> Option<Special> {
 /// A DECIMAL of so many digits may be one that a DOUBLE does not have.
 const EXACT_DIGITS: u8 = 16;
 
-/// Of text that is read as a DECIMAL: beyond it are only zero and what no DECIMAL holds.
+/// The largest exponent of text that is read as a DECIMAL. Beyond it are only zero and numbers that
+/// no DECIMAL can hold.
 const EXPONENT_MAX: i32 = 200;
 const FRACTION_DIGITS_MAX: usize = 76;
 
 type ArrowResult<T> = std::result::Result<T, ArrowError>;
 
-/// The values in another type; `safe` makes NULLs of those that it does not have.
+/// Returns the values in another type; `safe` makes NULLs of those that it does not have.
 ///
 /// # Errors
-/// `CastError` or `ParseError` for a value that the type does not have, `ExternalError` for types that are not cast.
+/// `CastError` or `ParseError` for a value that the type does not have, `ExternalError` for types
+/// that are not cast.
 pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
     let (options, wanted) = (CastOptions { safe, ..CastOptions::default() }, to.data_type());
     if let DataType::Dictionary(_, plain) = values.data_type() {
@@ -193,7 +199,8 @@ pub fn cast(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> 
     }
 }
 
-/// Texts as points in time; those that name no zone are of this one, also where its clocks leave an hour out or show it twice.
+/// Texts as points in time; those that name no zone are of this one, also where its clocks leave an
+/// hour out or show it twice.
 fn zoned(
     values: &ArrayRef,
     wanted: &DataType,
@@ -217,7 +224,8 @@ fn zoned(
     zip(&local, &moments, &cast_with_options(&only(false), wanted, options)?)
 }
 
-/// Texts of what clocks show, or of days, without the zones or offsets that they may name, which say nothing of these, as in PostgreSQL.
+/// Texts of what clocks show, or of days, without the zones or offsets that they may name, which
+/// say nothing of these, as in PostgreSQL.
 fn without_zones(values: &ArrayRef, wanted: &DataType) -> ArrowResult<ArrayRef> {
     if matches!(wanted, DataType::Timestamp(_, Some(_))) || wanted.is_decimal() {
         return Ok(values.clone());
@@ -240,7 +248,7 @@ fn without_zone(text: &str) -> &str {
     if is_zone { time.trim_end() } else { text }
 }
 
-/// Whether a zone or an offset is behind the time, as in `2020-01-01 00:00+01`.
+/// Says whether a zone or an offset is behind the time, as in `2020-01-01 00:00+01`.
 fn names_zone(text: &str) -> bool {
     let behind = text.split_once(':').map_or(text, |(_, behind)| behind);
     let is_time = |byte: u8| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b' ');
@@ -279,7 +287,7 @@ pub fn interval_texts(values: &dyn Array) -> std::result::Result<StringViewArray
     Ok(intervals.as_primitive::<IntervalMonthDayNanoType>().iter().map(|value| value.map(text)).collect())
 }
 
-/// A number with an exponent, as 1.5e2, without it; anything else as it is.
+/// Returns a number with an exponent, as 1.5e2, without it; anything else as it is.
 fn decimal_text(text: &str) -> Cow<'_, str> {
     let split = || {
         let (mantissa, exponent) = text.trim().split_once(['e', 'E'])?;
@@ -297,7 +305,7 @@ fn decimal_text(text: &str) -> Cow<'_, str> {
     let zeros = |count: i32| "0".repeat(usize::try_from(count).unwrap_or_default());
     let digits = format!("{}{digits}{}", zeros(1 - point), zeros(point - digits.len() as i32));
     let (whole, fraction) = digits.split_at(usize::try_from(point).unwrap_or_default().max(1));
-    // More are neither stored nor read, and none of them decides how the others are rounded.
+    // More digits are neither stored nor read, and none of them affects the rounding.
     let fraction = &fraction[..fraction.len().min(FRACTION_DIGITS_MAX)];
     Cow::Owned(format!("{sign}{whole}.{fraction}"))
 }
@@ -349,14 +357,14 @@ fn time_texts(values: &ArrayRef) -> ArrowResult<StringViewArray> {
         let zone = text.rfind(['+', '-']).filter(|_| has_zone).unwrap_or(text.len());
         let (time, zone) = text.split_at(zone);
         let time = if time.contains('.') { time.trim_end_matches('0') } else { time };
-        // Seconds are of the time before there were zones.
+        // Offsets with seconds are from the time before there were zones.
         let zone = zone.strip_suffix(":00").unwrap_or(zone);
         Ok(format!("{time}{}", zone.strip_suffix(":00").unwrap_or(zone)))
     };
     (0..values.len()).map(|row| values.is_valid(row).then(|| text(row)).transpose()).collect()
 }
 
-/// Each text as something else, or NULL where it is none and that is `safe`.
+/// Returns each text as something else, or NULL where it is none and that is `safe`.
 fn parsed<T>(
     values: &ArrayRef,
     safe: bool,
@@ -386,7 +394,7 @@ fn json(values: &ArrayRef, wanted: &DataType, safe: bool) -> ArrowResult<ArrayRe
     arrow::compute::cast(&text, wanted)
 }
 
-/// Arrow reads a sixtieth second, which may be the next day's.
+/// Checks times of day: Arrow accepts a sixtieth second, which may be the next day's.
 fn times_of_day(times: &Time64MicrosecondArray, safe: bool) -> ArrowResult<ArrayRef> {
     let check = |time: Option<i64>| match time {
         Some(DAY_MICROSECONDS..) if safe => Ok(None),
@@ -470,7 +478,8 @@ fn nested(values: &ArrayRef, to: &Field, safe: bool) -> ArrowResult<ArrayRef> {
     match (values.data_type(), to.data_type()) {
         (DataType::Struct(_), DataType::Struct(fields)) => {
             let own = values.as_struct();
-            // By their names, if those are the same; else by their places, as of rows without names.
+            // Fields are matched by their names, if those are the same; else by their places, as
+            // for rows without names.
             let by_name: Option<Vec<&ArrayRef>> =
                 fields.iter().map(|field| own.column_by_name(field.name())).collect();
             let given = by_name.unwrap_or_else(|| own.columns().iter().collect());
@@ -547,7 +556,7 @@ fn cannot_cast(from: &DataType, to: &DataType) -> Error {
         .with_sqlstate("42846")
 }
 
-/// A point in time with seconds, which may be left out.
+/// Returns a point in time with seconds, which may be left out.
 fn time_text(text: &str) -> Cow<'_, str> {
     let text = text.trim();
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
@@ -561,7 +570,7 @@ fn time_text(text: &str) -> Cow<'_, str> {
     format!("{date}{hour:0>2}:{}:00{}", &after[..minutes], &after[minutes..]).into()
 }
 
-/// A value in another type.
+/// Returns a value in another type.
 ///
 /// # Errors
 /// As [`cast`].
@@ -572,7 +581,8 @@ pub fn cast_scalar(value: &ScalarValue, to: &Field) -> Result<ScalarValue> {
     }
 }
 
-/// The value of an array of one; a list with what its field says of the elements, which DataFusion drops.
+/// Returns the value of an array of one; a list with what its field says of the elements, which
+/// DataFusion drops.
 fn only_value(values: &ArrayRef) -> Result<ScalarValue> {
     Ok(match values.data_type() {
         DataType::List(_) => ScalarValue::List(Arc::new(values.as_list().clone())),
@@ -594,10 +604,11 @@ pub fn as_in_sql(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr
         Expr::TryCast(TryCast { expr, field }) => (expr, field, true),
         _ => return Ok(Transformed::no(expression)),
     };
-    // An expression whose type cannot be told is one that planning refuses.
+    // Planning refuses an expression whose type cannot be determined.
     let Ok(from) = expr.get_type(schema) else { return Ok(Transformed::no(expression)) };
     match special(&from, field) {
-        // Where the optimizer moves a cast to what it is compared with, what cannot be cast is a value, too.
+        // The optimizer may move a cast to the other side of a comparison, where a failed cast is a
+        // value, too.
         None if safe && from != *field.data_type() => {}
         None => return Ok(Transformed::no(expression)),
         Some(Special::Refused) => {
@@ -629,7 +640,7 @@ impl ScalarUDFImpl for SqlCast {
         if self.safe { "try_cast" } else { "cast" }
     }
 
-    /// Not its operand's, which may be there, too.
+    /// Returns a name that differs from the operand's, which may be there, too.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         match args {
             [of] => Ok(format!("{}({} AS {})", self.name(), of.schema_name(), self.field.data_type())),

@@ -1,8 +1,10 @@
-//! Long chains of operators, each as one call. DataFusion finds the type and the name of an operator from those of its operands,
-//! time and again, and of these from their operands': the time to plan a chain would grow with the square of its length, or its
-//! cube. A call of all operands is one level deep.
+//! Long chains of operators, each as one call. DataFusion derives the type and the name of an
+//! operator from those of its operands, repeatedly, and these from theirs. So the time to plan a
+//! chain would grow with the square of its length, or its cube. A call of all operands is one level
+//! deep.
 //!
-//! The operands are taken one after the other as the operators would take them, by their types and kernels.
+//! The operands are combined one after the other as the operators would do it, by their types and
+//! kernels.
 
 use crate::amplifier::{join_operands, joined_all};
 use crate::arithmetic::{computed, result_type};
@@ -22,10 +24,10 @@ use hypostyle_error::complexity::too_complex;
 use hypostyle_error::external;
 use std::sync::Arc;
 
-/// So many operators within each other become a call.
+/// The number of nested operators that become a call.
 const OPERATORS_MIN: usize = 16;
 
-/// So many others may be within each other.
+/// The number of other operators that may be nested.
 const LEVELS_MAX: usize = 400;
 
 /// Plans operators that are in a row with many others.
@@ -56,7 +58,7 @@ impl ExprPlanner for Chains {
     }
 }
 
-/// How many calls and operators are within each other on the left, as far as it matters.
+/// Returns how many calls and operators are within each other on the left, as far as it matters.
 fn levels(expr: &Expr) -> usize {
     fn first(expr: &Expr) -> Option<&Expr> {
         match expr {
@@ -69,7 +71,7 @@ fn levels(expr: &Expr) -> usize {
     std::iter::successors(Some(expr), |expr| first(expr)).take(LEVELS_MAX + 2).count() - 1
 }
 
-/// What became of an operator: a call, or its operands as they were.
+/// The result of planning an operator: a call, or its operands unchanged.
 enum Planned {
     Call(Expr),
     Operands(Expr, Expr),
@@ -102,13 +104,14 @@ fn chained(operator: Operator, left: Expr, right: Expr, schema: &DFSchema) -> Pl
     Planned::Call(Expr::ScalarFunction(ScalarFunction::new_udf(function, args)))
 }
 
-/// The chain that an expression is a call of.
+/// Returns the chain that an expression is a call of.
 fn chain_of(expr: &Expr) -> Option<&Chain> {
     let Expr::ScalarFunction(call) = expr else { return None };
     call.func.inner().downcast_ref::<Chain>()
 }
 
-/// The operator of two numbers that an expression is, with the operand that has those before it, and the other one.
+/// Returns the operator of two numbers that an expression is, with the operand that has those
+/// before it, and the other one.
 fn step_of(expr: &Expr, is_left: bool) -> Option<(Operator, &Expr, &Expr)> {
     let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else { return None };
     let is_chained = matches!(
@@ -118,7 +121,8 @@ fn step_of(expr: &Expr, is_left: bool) -> Option<(Operator, &Expr, &Expr)> {
     is_chained.then_some(if is_left { (*op, left, right) } else { (*op, right, left) })
 }
 
-/// How many operators are within each other, on the left or on the right; at least so many of a chain.
+/// Returns how many operators are within each other, on the left or on the right; at least so many
+/// of a chain.
 fn length(expr: &Expr, is_left: bool) -> usize {
     if let Some(chain) = chain_of(expr) {
         return OPERATORS_MIN.max(chain.steps.len());
@@ -126,7 +130,7 @@ fn length(expr: &Expr, is_left: bool) -> usize {
     std::iter::successors(step_of(expr, is_left), |(_, before, _)| step_of(before, is_left)).count()
 }
 
-/// The operands of operators within each other.
+/// Returns the operands of operators within each other.
 fn operands(expr: &Expr, is_left: bool) -> impl Iterator<Item = &Expr> {
     let mut next = Some(expr);
     std::iter::from_fn(move || {
@@ -145,7 +149,7 @@ fn is_number(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|of| of.is_numeric())
 }
 
-/// The steps and the operands of a chain, or of operators within each other.
+/// Returns the steps and the operands of a chain, or of operators within each other.
 fn taken_apart(expr: Expr, is_left: bool) -> (Vec<Step>, Vec<Expr>) {
     if let Some(steps) = chain_of(&expr).map(|chain| chain.steps.clone())
         && let Expr::ScalarFunction(call) = expr
@@ -167,7 +171,7 @@ fn taken_apart(expr: Expr, is_left: bool) -> (Vec<Step>, Vec<Expr>) {
     (steps, args)
 }
 
-/// `||` of texts in a row.
+/// Returns `||` of texts in a row.
 fn joined(left: Expr, right: Expr, schema: &DFSchema) -> Planned {
     if join_operands(&left).is_some()
         && let Expr::ScalarFunction(mut call) = left
@@ -202,7 +206,8 @@ fn is_text(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|of| of.is_string())
 }
 
-/// An operand of `||` as the text that it is beside another one; `None` where it is joined in another way.
+/// Returns an operand of `||` as the text that it is beside another one; `None` where it is joined
+/// in another way.
 fn as_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     if is_text(expr, schema) {
         return Some(expr.clone());
@@ -214,7 +219,8 @@ fn as_text(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     is_plain.then(|| Expr::Cast(Cast::new(Box::new(expr.clone()), wanted)))
 }
 
-/// Operators of numbers, one after the other: the first argument is that of the first step, and each step has one more.
+/// Operators of numbers, one after the other: the first argument is that of the first step, and
+/// each step has one more.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Chain {
     steps: Vec<Step>,
@@ -226,7 +232,7 @@ impl Chain {
         Self { steps, signature: Signature::variadic_any(Volatility::Immutable) }
     }
 
-    /// The steps with their operands, and the first one.
+    /// Returns the steps with their operands, and the first one.
     fn with_operands<'a, T>(
         &'a self,
         args: &'a [T],
@@ -243,14 +249,14 @@ impl ScalarUDFImpl for Chain {
         "chain"
     }
 
-    /// That of the operators.
+    /// Returns the name of the operators.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let (first, rest) = self.with_operands(args)?;
         let (mut before, mut after) = (Vec::new(), String::new());
         for (Step { operator, is_left }, operand) in rest {
             match is_left {
                 true => after += &format!(" {operator} {}", operand.schema_name()),
-                // What is on the left of all that comes before.
+                // The left operand is the result of everything before it.
                 false => before.push(format!("{} {operator} ", operand.schema_name())),
             }
         }

@@ -1,5 +1,5 @@
-//! Comparisons that DataFusion makes by other rules than SQL's: UUIDs with text in another notation than theirs, SIMILAR TO,
-//! and the two zeros of floating-point numbers.
+//! Comparisons for which DataFusion's rules differ from SQL's: UUIDs with text in another notation,
+//! SIMILAR TO, and the two zeros of floating-point numbers.
 
 use crate::common_type::of_compared;
 use arrow::datatypes::{DataType, TimeUnit};
@@ -19,7 +19,8 @@ use hypostyle_types::parse_uuid;
 use hypostyle_types::{Error, LogicalType};
 use std::sync::Arc;
 
-/// A comparison of UUIDs, which are text in plans, with literals in the notation that they are written in.
+/// Returns a comparison of UUIDs, which are text in plans, with literals in the notation that they
+/// are written in.
 ///
 /// # Errors
 /// `InvalidInput` (22P02) for a literal that is no UUID.
@@ -92,7 +93,8 @@ pub fn joined_bytes(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::yes(expression))
 }
 
-/// The list that a UUID is sought in by `= ANY`, and the type that it must have: its elements may be texts, or bytes.
+/// Returns the list that a UUID is sought in by `= ANY`, and the type that it must have: its
+/// elements may be texts, or bytes.
 fn list_of_uuids<'a>(
     expression: &'a mut Expr,
     schema: &DFSchema,
@@ -107,7 +109,7 @@ fn list_of_uuids<'a>(
     Ok((list.get_type(schema)? != wanted).then_some((list, wanted)))
 }
 
-/// What an expression compares.
+/// Returns what an expression compares.
 pub fn operands(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
     Some(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if compares(*op) => {
@@ -125,7 +127,7 @@ pub fn operands(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
     })
 }
 
-/// The same, and the arguments of functions that compare or choose.
+/// Returns the same, and the arguments of functions that compare or choose.
 fn operands_or_arguments(expression: &mut Expr) -> Option<Vec<&mut Expr>> {
     if !matches!(expression, Expr::ScalarFunction(_)) {
         return operands(expression);
@@ -153,7 +155,7 @@ fn is_uuid(expr: &Expr, schema: &DFSchema) -> bool {
         })
 }
 
-/// Whether an expression is a text as it is written.
+/// Says whether an expression is a text as it is written.
 pub fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Literal(value, _) if text_of(value).is_some())
 }
@@ -167,7 +169,8 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
     }
 }
 
-/// SIMILAR TO, whose pattern is that of LIKE with some of a regular expression's signs, and matches a whole text.
+/// Rewrites SIMILAR TO, whose pattern is that of LIKE with some signs of regular expressions, and
+/// matches the whole text.
 ///
 /// # Errors
 /// `Unsupported` for a pattern that is no constant.
@@ -190,7 +193,7 @@ pub fn similar(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(binary_expr(*expr, operator, pattern)))
 }
 
-/// A pattern of SIMILAR TO as a regular expression.
+/// Returns a pattern of SIMILAR TO as a regular expression.
 fn regular_expression(pattern: &str, escape: char) -> String {
     let mut regex = String::from("(?s)^(?:");
     let mut characters = pattern.chars();
@@ -212,7 +215,7 @@ fn regular_expression(pattern: &str, escape: char) -> String {
                 in_brackets = true;
                 regex.push('[');
             }
-            // A class of characters, such as [:alpha:].
+            // This is a class of characters, such as [:alpha:].
             '[' if characters.as_str().starts_with(':') && characters.as_str().contains(":]") => {
                 regex.push('[');
                 for character in characters.by_ref() {
@@ -235,8 +238,8 @@ fn regular_expression(pattern: &str, escape: char) -> String {
     regex
 }
 
-/// Floating-point numbers whose zeros must be the same, but are told from each other by their bits: what CASE and `nullif` compare, of
-/// which an aggregate takes each once, and by which a window is divided and ordered.
+/// Gives floating-point numbers one zero where their bits would tell the two zeros apart: in the
+/// comparisons of CASE and `nullif`, in aggregates of distinct values, and in the keys of windows.
 pub fn equal_zeros(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let compared: Vec<&mut Expr> = match &mut expression {
         Expr::Case(Case { expr: Some(compared), when_then_expr, .. }) => [compared]
@@ -279,7 +282,8 @@ fn with_one_zero(expr: &mut Expr, schema: &DFSchema) -> bool {
     true
 }
 
-/// Rows that are sorted by floating-point numbers, and those of which are equal by something else.
+/// Returns rows that are sorted by floating-point numbers, and those of which are equal by
+/// something else.
 pub fn sorted_with_equal_zeros(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Sort(mut sort) = plan else { return Ok(Transformed::no(plan)) };
     let schema = sort.input.schema().clone();

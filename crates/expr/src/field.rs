@@ -1,5 +1,6 @@
-//! Fields of structures and values of maps. DataFusion gives what lies under a NULL structure, compares the keys of a map only with
-//! values of their own type, and those that are lists with the wrong ones.
+//! Fields of structures and values of maps. DataFusion returns the value under a NULL structure. It
+//! compares the keys of a map only with values of their own type, and keys that are lists with the
+//! wrong ones.
 
 use crate::wrapped::as_within;
 use arrow::array::{
@@ -124,7 +125,7 @@ fn field_of(values: &ArrayRef, name: &ScalarValue) -> Result<ArrayRef> {
     without_hidden(field, values.nulls())
 }
 
-/// Values of which some lie under a NULL.
+/// Returns values of which some lie under a NULL.
 fn without_hidden(values: &ArrayRef, above: Option<&NullBuffer>) -> Result<ArrayRef> {
     match above.filter(|above| above.null_count() > 0 && !values.data_type().is_null()) {
         None => Ok(values.clone()),
@@ -132,7 +133,7 @@ fn without_hidden(values: &ArrayRef, above: Option<&NullBuffer>) -> Result<Array
     }
 }
 
-/// The values that a key has in each map.
+/// Returns the values that a key has in each map.
 fn value_of(maps: &MapArray, key: &ScalarValue) -> Result<ArrayRef> {
     let keys = maps.keys();
     let nothing = || Ok(new_null_array(maps.values().data_type(), maps.len()));

@@ -1,4 +1,5 @@
-//! Functions as users of PostgreSQL and DuckDB know them: DataFusion's by further names, and for further types.
+//! DataFusion's functions under further names and for further types, as users of PostgreSQL and
+//! DuckDB know them.
 
 use crate::time_zone::in_zones;
 use crate::wrapped::{as_within, equal_by};
@@ -44,7 +45,8 @@ const AGGREGATE: [(&str, &[&str]); 6] = [
     ("approx_percentile_cont", &["approx_quantile"]),
 ];
 
-/// Registers the names, for the functions that there are, and functions in the place of DataFusion's.
+/// Registers the names, for the functions that there are, and functions in the place of
+/// DataFusion's.
 pub fn register(context: &SessionContext, clock: &Arc<Clock>) {
     context.register_udf(ScalarUDF::from(OctetLength::new()));
     if let Ok(inner) = context.udf("date_trunc") {
@@ -83,8 +85,8 @@ pub fn register(context: &SessionContext, clock: &Arc<Clock>) {
     }
 }
 
-/// Functions that count and are unsigned in DataFusion, where a difference of two may be out of range, and whose results PostgreSQL's
-/// clients take for decimals.
+/// Functions that count and are unsigned in DataFusion, where a difference of two may be out of
+/// range, and whose results PostgreSQL's clients take for decimals.
 const COUNTING: [&str; 4] = ["array_length", "array_position", "array_ndims", "cardinality"];
 
 /// One of [`COUNTING`], as BIGINT. The length of a dimension is NULL where it is empty, as in PostgreSQL.
@@ -196,7 +198,7 @@ impl ScalarUDFImpl for OctetLength {
     }
 }
 
-/// When the explicit transaction of a session began, for its statement that runs.
+/// The time at which the session's explicit transaction began, for the running statement.
 #[derive(Debug)]
 pub struct Clock(AtomicI64);
 
@@ -217,12 +219,12 @@ impl Clock {
     }
 }
 
-/// What a point in time is called that a statement is given.
+/// The point in time that a statement gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Given {
-    /// When the transaction began.
+    /// The begin of the transaction.
     Transaction,
-    /// When the statement began.
+    /// The begin of the statement.
     Statement,
     /// The day on which the transaction began, in the session's zone.
     Day,
@@ -234,8 +236,9 @@ const GIVEN: [(Given, &str, &[&str]); 3] = [
     (Given::Day, "current_date", &["today"]),
 ];
 
-/// A point in time that a statement is given, in microseconds, as columns have it; DataFusion's are nanoseconds, and make nanoseconds
-/// of what they are put beside, and each statement's own, where a transaction has one.
+/// A point in time that a statement is given, in microseconds, as columns have it; DataFusion's are
+/// nanoseconds, and make nanoseconds of what they are put beside, and each statement's own, where a
+/// transaction has one.
 #[derive(Debug)]
 struct Now {
     given: Given,
@@ -245,7 +248,7 @@ struct Now {
     signature: Signature,
 }
 
-// The clock is the session's.
+// The clock belongs to the session.
 equal_by!(Now: given);
 
 impl ScalarUDFImpl for Now {
@@ -401,13 +404,14 @@ fn precision_of(value: &ColumnarValue) -> Option<String> {
     })
 }
 
-/// A precision that may have been written as in `milliseconds`.
+/// Returns a precision that may have been written as in `milliseconds`.
 fn in_singular(precision: &ColumnarValue) -> ColumnarValue {
     let singular = precision_of(precision).map(|precision| ColumnarValue::Scalar(precision.into()));
     singular.unwrap_or_else(|| precision.clone())
 }
 
-/// What gives the first day of the week, the month, the quarter, the year or more years of another; `None` for other precisions.
+/// Returns what gives the first day of the week, the month, the quarter, the year or more years of
+/// another; `None` for other precisions.
 fn first_day(precision: &ColumnarValue) -> Option<fn(NaiveDate) -> Option<NaiveDate>> {
     match precision_of(precision)?.as_str() {
         "week" => Some(|day| Some(day.week(Weekday::Mon).first_day())),
@@ -415,7 +419,7 @@ fn first_day(precision: &ColumnarValue) -> Option<fn(NaiveDate) -> Option<NaiveD
         "quarter" => Some(|day| day.with_day(1)?.with_month0(day.month0() / 3 * 3)),
         "year" => Some(|day| day.with_ordinal(1)),
         "decade" => Some(|day| NaiveDate::from_ymd_opt(day.year().div_euclid(10) * 10, 1, 1)),
-        // They begin with their first year.
+        // Decades, centuries and millennia begin with their first year.
         "century" => Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(100) * 100 + 1, 1, 1)),
         "millennium" => {
             Some(|day| NaiveDate::from_ymd_opt((day.year() - 1).div_euclid(1000) * 1000 + 1, 1, 1))
@@ -424,7 +428,8 @@ fn first_day(precision: &ColumnarValue) -> Option<fn(NaiveDate) -> Option<NaiveD
     }
 }
 
-/// DataFusion's counts nanoseconds for this, which end in 2262.
+/// Truncates points in time in microseconds. DataFusion's function counts nanoseconds, which end in
+/// 2262.
 fn truncated(
     values: &TimestampMicrosecondArray,
     first: fn(NaiveDate) -> Option<NaiveDate>,

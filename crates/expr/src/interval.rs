@@ -1,4 +1,4 @@
-//! Intervals: what is computed with them, and their order.
+//! Arithmetic with intervals, and their order.
 
 use crate::comparison::{is_text, operands};
 use crate::time_difference;
@@ -214,7 +214,7 @@ fn in_parts(interval: IntervalMonthDayNano, times: impl Fn(f64) -> f64) -> Optio
     Some(IntervalMonthDayNano::new(months, days, nanoseconds))
 }
 
-/// Text that is compared with an interval is one, too.
+/// Casts text that is compared with an interval to an interval.
 pub fn with_intervals(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Some(compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
     if !compared.iter().any(|expr| is_text(expr)) || !compared.iter().any(|expr| is_interval(expr, schema)) {
@@ -226,8 +226,8 @@ pub fn with_intervals(mut expression: Expr, schema: &DFSchema) -> Result<Transfo
     Ok(Transformed::yes(expression))
 }
 
-/// The hours, minutes and seconds of a difference of two points in time are those of its last day, hour and minute, as of an
-/// interval; DataFusion gives all of them.
+/// Reads hours, minutes and seconds of a difference of two points in time as those of its last day,
+/// hour and minute, as for an interval. DataFusion gives all of them.
 pub fn parts_of_durations(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
         return Ok(Transformed::no(expression));
@@ -247,8 +247,8 @@ pub fn parts_of_durations(expression: Expr, schema: &DFSchema) -> Result<Transfo
     Ok(Transformed::yes(binary_expr(expression, Operator::Modulo, lit(whole))))
 }
 
-/// Intervals are compared by their lengths, as in PostgreSQL and DuckDB: a month has 30 days, a day 24 hours. Arrow compares the
-/// months, then the days, then the rest.
+/// Intervals are compared by their lengths, as in PostgreSQL and DuckDB: a month has 30 days, a day
+/// 24 hours. Arrow compares the months, then the days, then the rest.
 pub fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::AggregateFunction(call) = &mut expression {
         let changed = first_by_length(call, schema);
@@ -264,7 +264,8 @@ pub fn by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<
     Ok(Transformed::yes(expression))
 }
 
-/// Windows that are divided and ordered by intervals go by their lengths, before the types of their frames are looked at.
+/// Windows that are divided and ordered by intervals go by their lengths, before the types of their
+/// frames are looked at.
 pub fn windows_by_length(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
     let WindowFunctionParams { partition_by, order_by, .. } = &mut call.params;
@@ -277,7 +278,8 @@ pub fn windows_by_length(mut expression: Expr, schema: &DFSchema) -> Result<Tran
     Ok(Transformed::new_transformed(expression, changed))
 }
 
-/// Makes of `min` and `max` of intervals the first one by length, and counts those of other lengths.
+/// Makes of `min` and `max` of intervals the first one by length, and counts those of other
+/// lengths.
 fn first_by_length(call: &mut AggregateFunction, schema: &DFSchema) -> bool {
     if let ("count", true, [of]) = (call.func.name(), call.params.distinct, call.params.args.as_mut_slice())
         && is_interval(of, schema)
@@ -296,7 +298,7 @@ fn first_by_length(call: &mut AggregateFunction, schema: &DFSchema) -> bool {
     true
 }
 
-/// What intervals are compared and sorted by.
+/// Returns what intervals are compared and sorted by.
 pub fn length_of(interval: Expr) -> Expr {
     static LENGTH: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::exact(vec![INTERVAL], Volatility::Immutable);

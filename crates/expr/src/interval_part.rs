@@ -1,5 +1,5 @@
-//! Parts of intervals, as PostgreSQL's `extract` has them: DataFusion's have no fractions, and its months are of 30 days also
-//! where they make a year.
+//! Parts of intervals, as in PostgreSQL's `extract`. DataFusion's have no fractions, and its months
+//! have 30 days also if they form a year.
 
 use crate::interval::is_interval;
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
@@ -72,7 +72,7 @@ impl Part {
     }
 }
 
-/// The seconds of an interval: a year has 365.25 days, a month that makes no year 30.
+/// Returns the seconds of an interval: a year has 365.25 days, a month that makes no year 30.
 fn epoch(IntervalMonthDayNano { months, days, nanoseconds }: IntervalMonthDayNano) -> f64 {
     const DAY: f64 = 86_400.0;
     let of_months = f64::from(months / 12) * 365.25 * DAY + f64::from(months % 12) * 30.0 * DAY;

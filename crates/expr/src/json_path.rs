@@ -1,5 +1,5 @@
-//! `#>` and `#>>` of JSON with a path that is computed, such as a parameter: a list of texts, or its text. Constant paths become
-//! steps, which the functions for JSON take.
+//! `#>` and `#>>` of JSON with a computed path, such as a parameter: a list of texts, or its text.
+//! Constant paths become steps, which the functions for JSON take.
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
@@ -80,7 +80,7 @@ impl ScalarUDFImpl for AtPath {
     }
 }
 
-/// The steps of each path; `None` for NULL, and for one with a NULL in it.
+/// Returns the steps of each path; `None` for NULL, and for one with a NULL in it.
 fn paths(paths: &ArrayRef) -> Result<Vec<Option<Vec<String>>>> {
     if paths.data_type().is_string() {
         let paths = cast(paths, &DataType::Utf8)?;
@@ -101,7 +101,7 @@ fn at<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
         Value::Object(members) => members.get(step),
         Value::Array(elements) => {
             let place: i64 = step.parse().ok()?;
-            // From the end, if it is below 0.
+            // A negative index counts from the end.
             let place = if place < 0 { place.checked_add(elements.len() as i64)? } else { place };
             elements.get(usize::try_from(place).ok()?)
         }

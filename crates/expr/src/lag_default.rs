@@ -1,5 +1,6 @@
-//! `lag` and `lead` with a default that is no constant, which DataFusion refuses: a second call, of what is never NULL, tells the rows
-//! for which there is no other row, and these get the default.
+//! `lag` and `lead` with a default that is not constant, which DataFusion refuses. A second call,
+//! of a value that is never NULL, identifies the rows for which there is no other row, and these
+//! get the default.
 
 use datafusion::common::Column;
 use datafusion::common::tree_node::Transformed;
@@ -37,7 +38,7 @@ pub fn with_defaults(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(outputs, Arc::new(windows))?)))
 }
 
-/// A call of `lag` or `lead`, and its default, where that depends on the row.
+/// Returns a call of `lag` or `lead`, and its default, where that depends on the row.
 fn shifted(call: &Expr) -> Option<(&WindowFunction, &Expr)> {
     let function = match call {
         Expr::WindowFunction(function) => function.as_ref(),
@@ -49,7 +50,7 @@ fn shifted(call: &Expr) -> Option<(&WindowFunction, &Expr)> {
     (matches!(function.fun.name(), "lag" | "lead") && !is_constant).then_some((function, default))
 }
 
-/// True for each row that may be the one that is sought.
+/// Returns a condition that is true for each row that may be the one that is sought.
 fn there_is_one(function: &WindowFunction) -> Result<Expr> {
     match function.params.null_treatment {
         Some(NullTreatment::IgnoreNulls) => {
@@ -59,7 +60,7 @@ fn there_is_one(function: &WindowFunction) -> Result<Expr> {
     }
 }
 
-/// The call of another value, or of its own.
+/// Returns the call of another value, or of its own.
 fn without_default(function: &WindowFunction, value: Option<Expr>) -> Expr {
     let mut function = function.clone();
     function.params.args.truncate(2);

@@ -1,7 +1,7 @@
-//! What values, casts, operators, functions and aggregates mean: SQL's rules where DataFusion's
-//! differ, and the functions of PostgreSQL and DuckDB that DataFusion lacks.
+//! The meaning of values, casts, operators, functions and aggregates: SQL's rules where
+//! DataFusion's differ, and the functions of PostgreSQL and DuckDB that DataFusion lacks.
 //!
-//! Nothing here knows storage, snapshots or statements.
+//! The crate knows neither storage nor snapshots nor statements.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,10 @@
-//! What statements have allocated, and who is to fail when it is too much.
+//! Counts what statements have allocated, and decides which one fails when it is too much.
 //!
-//! Operators reserve what they hold in a pool, but not everything that is computed on the way does. Where the process counts what it
-//! allocates (`hypostyle_memory`), each session's statement is charged with its allocations, on whichever threads they are made.
-//! Between batches, and before a function makes much of little, a statement looks whether the process has more than its memory limit
-//! and [`allowance`]: then the statement that has most fails, and no other.
+//! Operators reserve what they hold in a pool, but not all memory that a computation uses. If the
+//! process counts its allocations (`hypostyle_memory`), each session's statement is charged with
+//! its own, on all threads. Between batches, and before a function that may give a large result, a
+//! statement checks whether the process exceeds its memory limit and [`allowance`]. Then the
+//! statement that has most fails, and no other.
 
 use arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
@@ -21,14 +22,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
-/// Of one value, as in PostgreSQL, and at the least, however little memory there is.
+/// The largest size of one value, as in PostgreSQL. A value may always have this many bytes,
+/// however little memory there is.
 const VALUE_BYTES_MAX: u64 = 1 << 30;
 const VALUE_BYTES_MIN: u64 = 1 << 20;
 
 /// Nobody asks for room for less.
 pub const SMALL_BYTES: u64 = 1 << 20;
 
-/// What a process may take beyond its limit for what is there without statements, and for what operators need for a moment.
+/// Returns what a process may take beyond its limit for what is there without statements, and for
+/// what operators need for a moment.
 fn allowance(limit: u64) -> u64 {
     const LEAST: u64 = 64 << 20;
     LEAST.max(limit / 4)
@@ -44,7 +47,7 @@ pub struct Ledger {
 impl Ledger {
     pub fn new(limit: u64) -> Arc<Self> {
         if hypostyle_memory::total().is_some() {
-            // Another engine of the process has set it when this fails: it is the same.
+            // This fails if another engine of the process has set it; the value is the same.
             let _is_set = set_join_set_tracer(&ChargingTasks);
         }
         let ledger = Self::default();
@@ -60,12 +63,12 @@ impl Ledger {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// What the process may have at most.
+    /// Returns what the process may have at most.
     fn bound(&self) -> u64 {
         self.limit().saturating_add(allowance(self.limit()))
     }
 
-    /// What all statements are charged with, and what the one is that has most.
+    /// Returns what all statements are charged with, and what the one is that has most.
     fn charged(&self) -> (u64, u64) {
         let meters = self.meters.lock();
         let bytes = meters.iter().filter_map(Weak::upgrade).map(|meter| meter.account.bytes());
@@ -98,7 +101,7 @@ impl Meter {
         meter
     }
 
-    /// Another statement begins.
+    /// Begins another statement.
     pub fn begin(&self) {
         self.interrupted.store(false, Ordering::Release);
         self.account.clear();
@@ -110,27 +113,27 @@ impl Meter {
         self.account.charge(run)
     }
 
-    /// A future whose polls are charged.
+    /// Returns a future whose polls are charged.
     pub fn charged<F: Future>(self: &Arc<Self>, future: F) -> Charged<F> {
         Charged { meter: self.clone(), future: Box::pin(future) }
     }
 
-    /// Rows become the caller's, who frees them whenever it likes.
+    /// Stops charging rows that now belong to the caller, who frees them at any time.
     pub fn hand_over(&self, batch: &RecordBatch) {
         self.account.hand_over(batch.get_array_memory_size() as u64);
     }
 
-    /// The bytes that one value may have.
+    /// Returns the bytes that one value may have.
     pub fn value_limit(&self) -> u64 {
         (self.ledger.limit() / 8).clamp(VALUE_BYTES_MIN, VALUE_BYTES_MAX)
     }
 
-    /// The bytes that a function may make of one batch of rows.
+    /// Returns the bytes that a function may make of one batch of rows.
     pub fn batch_limit(&self) -> u64 {
         (self.ledger.limit() / 4).max(2 * VALUE_BYTES_MIN)
     }
 
-    /// Whether the statement may go on as it is.
+    /// Checks that the statement may continue.
     ///
     /// # Errors
     /// `Interrupted`, and `OutOfMemory` for the statement that has most of too much.
@@ -140,14 +143,14 @@ impl Meter {
             return Ok(());
         };
         let (all, most) = self.ledger.charged();
-        // What is not the statements' is not theirs to give back.
+        // A statement cannot give back memory that belongs to others.
         match self.account.bytes() >= most && all >= self.ledger.limit() / 2 {
             true => Err(self.exhausted(total, "")),
             false => Ok(()),
         }
     }
 
-    /// Whether the statement may allocate so many bytes at once.
+    /// Checks that the statement may allocate `bytes` at once.
     ///
     /// # Errors
     /// `Interrupted`, and `OutOfMemory` when there is no room for them.

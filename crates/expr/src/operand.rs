@@ -1,5 +1,6 @@
-//! Casts beside what they cast. DataFusion names a cast as its operand, and refuses two expressions of one name, as
-//! `SELECT sum(i), sum(i::BIGINT)` and `GROUP BY t, t::DATE` have them: there the operands tell to what they are cast.
+//! Casts beside their operands. DataFusion gives a cast the name of its operand, and refuses two
+//! expressions of one name, as in `SELECT sum(i), sum(i::BIGINT)` and `GROUP BY t, t::DATE`. Here
+//! the operand's name tells the type of the cast.
 
 use crate::walk::any_node;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
@@ -14,7 +15,7 @@ use datafusion::logical_expr::{
 use hypostyle_sql::cast_operand::NAME;
 use std::collections::HashSet;
 
-/// Whether rows are grouped by two expressions of one name, which is refused only later.
+/// Says whether rows are grouped by two expressions of one name, which is refused only later.
 pub fn groups_twice_named(plan: &LogicalPlan) -> bool {
     any_node(plan, |node| {
         let LogicalPlan::Aggregate(aggregate) = node else { return false };

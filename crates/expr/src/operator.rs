@@ -1,4 +1,4 @@
-//! What the physical operators here have in common, as methods within their `impl ExecutionPlan`.
+//! Common methods of the physical operators here, within their `impl ExecutionPlan`.
 
 /// The methods of an operator that has no expressions and that other inputs do not change.
 #[macro_export]
@@ -24,7 +24,8 @@ macro_rules! no_expressions {
     };
 }
 
-/// The methods of such an operator with one field `input`, of which `with_input` makes the same one over another input.
+/// The methods of such an operator with one field `input`, of which `with_input` makes the same one
+/// over another input.
 #[macro_export]
 macro_rules! one_input {
     () => {

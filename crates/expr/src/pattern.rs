@@ -1,4 +1,5 @@
-//! Patterns of times as PostgreSQL has them (`YYYY-MM-DD HH24:MI:SS`), for functions that know those of strftime (`%Y-%m-%d`).
+//! Converts PostgreSQL's patterns of times (`YYYY-MM-DD HH24:MI:SS`) to those of strftime
+//! (`%Y-%m-%d`), which functions know.
 
 use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
@@ -7,7 +8,7 @@ use datafusion::error::{DataFusionError, Result};
 use hypostyle_types::Error;
 use std::borrow::Cow;
 
-/// Those that are numbers or signs may be written in any case; longer ones first.
+/// The patterns, longer ones first. Patterns of numbers and signs may be written in any case.
 const PATTERNS: [(&str, &str); 18] = [
     ("HH24", "%H"),
     ("HH12", "%I"),
@@ -31,7 +32,7 @@ const PATTERNS: [(&str, &str); 18] = [
 
 const NAMES: [(&str, &str); 4] = [("Month", "%B"), ("Mon", "%b"), ("Day", "%A"), ("Dy", "%a")];
 
-/// A pattern of strftime for one of PostgreSQL; one with `%` is one already.
+/// Returns a pattern of strftime for one of PostgreSQL; one with `%` is one already.
 ///
 /// # Errors
 /// `Unsupported` for letters that have no such pattern.
@@ -80,7 +81,7 @@ pub fn in_percents(pattern: &str) -> hypostyle_types::Result<Cow<'_, str>> {
     Ok(out.into())
 }
 
-/// [`in_percents`] of each.
+/// Returns [`in_percents`] of each.
 pub fn with_percents(patterns: &ArrayRef) -> Result<ArrayRef> {
     let texts = cast(patterns, &DataType::Utf8)?;
     let texts = texts.as_string::<i32>().iter().map(|text| text.map(in_percents).transpose());

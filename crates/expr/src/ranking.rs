@@ -1,5 +1,5 @@
-//! Numbers and ranks of rows as BIGINT, as in PostgreSQL and DuckDB: DataFusion's are unsigned, so that a difference of two of
-//! them may be out of range.
+//! Row numbers and ranks as BIGINT, as in PostgreSQL and DuckDB. DataFusion's are unsigned, so that
+//! a difference of two of them may be out of range.
 
 use arrow::array::ArrayRef;
 use arrow::compute::cast;
@@ -31,7 +31,8 @@ pub fn register(context: &SessionContext) {
     }
 }
 
-/// Refuses places below 1 in a window, which are counted from the end by DataFusion, and by nobody else, and place 0 in a group.
+/// Refuses places below 1 in a window, which are counted from the end by DataFusion, and by nobody
+/// else, and place 0 in a group.
 pub fn place_in_window(expression: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::WindowFunction(call) = &expression
         && call.fun.name() == "nth_value"

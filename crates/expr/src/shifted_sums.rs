@@ -1,5 +1,6 @@
-//! Sums of one column and several constants: `sum(x + 1), sum(x + 2)` are made of `sum(x)` and `count(x)`, which are computed once.
-//! Only where nothing can overflow that would not otherwise: the column is narrower than BIGINT, and so are the constants.
+//! Sums of one column and several constants: `sum(x + 1), sum(x + 2)` are computed from `sum(x)`
+//! and `count(x)`, which are computed once. This is done only if no overflow is added: the column
+//! is narrower than BIGINT, and so are the constants.
 
 use crate::arithmetic::{checked, operands};
 use arrow::datatypes::DataType;
@@ -54,7 +55,7 @@ impl OptimizerRule for ShiftedSums {
 fn made_of_shared(aggregate: Aggregate, sums: &[Option<Shifted>]) -> Result<LogicalPlan> {
     let mut computed: Vec<Expr> = Vec::new();
     let mut places_of = HashMap::new();
-    // A count of what was cast has the name of one that was not.
+    // A count of a cast expression has the name of one without a cast.
     let mut place = |expr: Expr, is_own: bool| {
         if !is_own {
             computed.push(expr);
@@ -96,7 +97,7 @@ fn made_of_shared(aggregate: Aggregate, sums: &[Option<Shifted>]) -> Result<Logi
     Ok(LogicalPlan::Projection(Projection::try_new(items, Arc::new(LogicalPlan::Aggregate(shared)))?))
 }
 
-/// The sum that an aggregate is, if it is one of a narrow integer and a constant.
+/// Returns the sum that an aggregate is, if it is one of a narrow integer and a constant.
 fn shifted(expr: &Expr, schema: &DFSchema) -> Option<Shifted> {
     let expr = match expr {
         Expr::Alias(alias) => alias.expr.as_ref(),
@@ -123,7 +124,7 @@ fn shifted(expr: &Expr, schema: &DFSchema) -> Option<Shifted> {
         .then(|| Shifted { of: of.clone(), by })
 }
 
-/// A constant that is no wider than the column.
+/// Returns a constant that is no wider than the column.
 fn constant(expr: &Expr) -> Option<i64> {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(value)), _) => i32::try_from(*value).ok().map(i64::from),

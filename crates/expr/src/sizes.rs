@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::ColumnarValue;
 use std::ops::Range;
 
-/// What an element takes besides its bytes, at the most.
+/// The largest memory of an element besides its bytes.
 pub const ELEMENT_BYTES: u64 = 16;
 
 const NANOSECONDS_IN_DAY: f64 = 24.0 * 3600.0 * 1e9;
@@ -19,7 +19,7 @@ const NANOSECONDS_IN_DAY: f64 = 24.0 * 3600.0 * 1e9;
 pub struct Argument<'a> {
     value: &'a ColumnarValue,
     rows: usize,
-    /// Of integers.
+    /// The values of integers.
     numbers: Option<Int64Array>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Argument<'a> {
         self.value.data_type()
     }
 
-    /// The bytes of all rows.
+    /// Returns the bytes of all rows.
     pub fn total(&self) -> u64 {
         match self.value {
             ColumnarValue::Array(values) => bytes_of(values.as_ref(), 0..values.len()),
@@ -57,7 +57,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// The elements of lists in a row that are no lists themselves, and the bytes of those.
+    /// Returns the elements of lists in a row that are no lists themselves, and the bytes of those.
     pub fn leaves(&self, row: usize) -> (u64, u64) {
         match self.value {
             ColumnarValue::Array(values) => leaves_of(values.as_ref(), row..row + 1),
@@ -68,7 +68,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// An integer; 0 for what is negative, NULL or none.
+    /// Returns an integer; 0 for what is negative, NULL or none.
     pub fn count(&self, row: usize) -> u64 {
         self.number(row).and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
     }
@@ -79,7 +79,7 @@ impl<'a> Argument<'a> {
         numbers.is_valid(row).then(|| numbers.value(row))
     }
 
-    /// The greatest of [`Self::count`].
+    /// Returns the greatest of [`Self::count`].
     pub fn greatest(&self) -> u64 {
         let greatest = self.numbers.as_ref().and_then(arrow::compute::max);
         greatest.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
@@ -98,7 +98,7 @@ impl<'a> Argument<'a> {
         }
     }
 
-    /// A point in time in days, or an integer.
+    /// Returns a point in time in days, or an integer.
     pub fn place(&self, row: usize) -> Option<f64> {
         if let Some(number) = self.number(row) {
             return Some(number as f64);
@@ -117,7 +117,8 @@ impl<'a> Argument<'a> {
         number.is_valid(0).then(|| number.value(0) as f64 / per_day)
     }
 
-    /// The integer, or the days that an interval goes at the least; next to none for one whose parts go both ways.
+    /// Returns the integer, or the days that an interval goes at the least; next to none for one
+    /// whose parts go both ways.
     pub fn step(&self, row: usize) -> Option<f64> {
         if let Some(number) = self.number(row) {
             return Some(number as f64);
@@ -166,7 +167,7 @@ pub fn scalar_bytes(value: &ScalarValue) -> u64 {
     }
 }
 
-/// The bytes of the values in some rows.
+/// Returns the bytes of the values in some rows.
 pub fn bytes_of(array: &dyn Array, rows: Range<usize>) -> u64 {
     let count = rows.len() as u64;
     match array.data_type() {
@@ -201,7 +202,7 @@ fn in_views<T: ByteViewType>(array: &dyn Array, rows: Range<usize>) -> u64 {
 
 type Elements<'a> = Box<dyn Iterator<Item = (&'a dyn Array, Range<usize>)> + 'a>;
 
-/// The elements of lists in some rows, where there are lists.
+/// Returns the elements of lists in some rows, where there are lists.
 fn elements_of<'a>(array: &'a dyn Array, rows: &Range<usize>) -> Option<Elements<'a>> {
     let one = |values: &'a dyn Array, within: Range<usize>| -> Elements<'a> {
         Box::new(std::iter::once((values, within)))
@@ -246,7 +247,7 @@ fn elements_of<'a>(array: &'a dyn Array, rows: &Range<usize>) -> Option<Elements
     })
 }
 
-/// How many values there are below the lists in some rows, and their bytes.
+/// Returns how many values there are below the lists in some rows, and their bytes.
 pub fn leaves_of(array: &dyn Array, rows: Range<usize>) -> (u64, u64) {
     match elements_of(array, &rows) {
         Some(elements) => elements
@@ -256,7 +257,7 @@ pub fn leaves_of(array: &dyn Array, rows: Range<usize>) -> (u64, u64) {
     }
 }
 
-/// How many elements the list of a row has; `None` of what is no list.
+/// Returns how many elements the list of a row has; `None` of what is no list.
 pub fn length_of_list(array: &dyn Array, row: usize) -> Option<usize> {
     if array.is_null(row) {
         return elements_of(array, &(0..0)).map(|_| 0);

@@ -1,14 +1,14 @@
-//! `bool_and` and `bool_or` over frames that leave rows behind, which DataFusion cannot take out of them again.
+//! `bool_and` and `bool_or` over sliding frames, from which DataFusion cannot remove rows.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::common::ScalarValue;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::Accumulator;
 
-/// How many values of a frame are true, and how many false: what is neither is NULL.
+/// The number of true and of false values in a frame; other values are NULL.
 #[derive(Debug)]
 pub struct Truths {
-    /// What one value is enough for: false for `bool_and`, true for `bool_or`.
+    /// The value that decides the result: false for `bool_and`, true for `bool_or`.
     decisive: bool,
     decisive_rows: usize,
     other_rows: usize,
@@ -23,7 +23,7 @@ impl Truths {
         Self { decisive: true, decisive_rows: 0, other_rows: 0 }
     }
 
-    /// The decisive values of a column, and the others.
+    /// Returns the decisive values of a column, and the others.
     fn counts(&self, values: &[ArrayRef]) -> (usize, usize) {
         let values = values[0].as_boolean();
         let (known, trues) = (values.len() - values.null_count(), values.true_count());

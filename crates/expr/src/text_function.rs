@@ -1,4 +1,4 @@
-//! Functions that DataFusion has under the same names, with other ideas of some arguments.
+//! Functions that DataFusion has under the same names, with another meaning of some arguments.
 
 use crate::pattern::with_percents;
 use crate::wrapped::{as_within, equal_by};
@@ -15,7 +15,7 @@ use hypostyle_types::Error;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What becomes of an argument.
+/// A conversion of an argument.
 type Change = fn(&ArrayRef) -> Result<ArrayRef>;
 
 /// The functions, and which of their arguments change.
@@ -56,7 +56,7 @@ fn at_least_none(lengths: &ArrayRef) -> Result<ArrayRef> {
     }
 }
 
-/// `$` in a replacement is itself: groups are called `\1`.
+/// Escapes `$` in a replacement, where it is itself: groups are called `\1`.
 fn with_dollars(texts: &ArrayRef) -> Result<ArrayRef> {
     let plain = cast(texts, &DataType::Utf8)?;
     let plain = plain.as_string::<i32>().iter().map(|text| text.map(|text| text.replace('$', "$$")));
@@ -70,7 +70,7 @@ struct Changed {
     change: Change,
 }
 
-// What is changed is known by the function.
+// The function decides what is changed.
 equal_by!(Changed: inner);
 
 impl ScalarUDFImpl for Changed {

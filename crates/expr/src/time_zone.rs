@@ -1,4 +1,4 @@
-//! AT TIME ZONE, as the function `timezone` that PostgreSQL has for it, and the session's time zone.
+//! AT TIME ZONE, as PostgreSQL's function `timezone`, and the session's time zone.
 
 use crate::cast::cast as cast_as_sql;
 use crate::walk::{has_expression, map_expressions};
@@ -36,7 +36,7 @@ fn any(arguments: usize) -> Signature {
     Signature::any(arguments, Volatility::Immutable)
 }
 
-/// Of a point in time, what clocks in a zone show then; of what they show, the point in time.
+/// Converts a point in time to the time that clocks in a zone show, or back.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct InZone {
     signature: Signature,
@@ -79,12 +79,13 @@ impl ScalarUDFImpl for InZone {
     }
 }
 
-/// Points in time as what clocks in a zone, which each row has, show then; what they show as the point in time.
+/// Points in time as what clocks in a zone, which each row has, show then; what they show as the
+/// point in time.
 pub fn in_zones<'a>(times: &ArrayRef, zone_of_row: impl Fn(usize) -> Option<&'a str>) -> Result<ArrayRef> {
     let (unit, is_local) = match times.data_type() {
         Timestamp(TimeUnit::Nanosecond, zone) => (TimeUnit::Nanosecond, zone.is_none()),
         Timestamp(_, zone) => (TimeUnit::Microsecond, zone.is_none()),
-        // Of a date, clocks in UTC show its midnight.
+        // For a date, clocks in UTC show its midnight.
         _ => (TimeUnit::Microsecond, false),
     };
     let second = if unit == TimeUnit::Nanosecond { 1_000_000_000 } else { 1_000_000 };
@@ -104,8 +105,9 @@ pub fn in_zones<'a>(times: &ArrayRef, zone_of_row: impl Fn(usize) -> Option<&'a 
     Ok(cast(&moved, &Timestamp(unit, zone))?)
 }
 
-/// What depends on a time zone depends on the session's, as in PostgreSQL: times that are written without one, what is shown of a
-/// point in time, its parts, and the days and months that are added to it. Types stay what they are.
+/// Applies the session's time zone, as in PostgreSQL: to times that are written without one, to a
+/// point in time that is shown, to its parts, and to days and months that are added to it. Types
+/// stay what they are.
 #[derive(Debug)]
 pub struct InSessionZone;
 
@@ -140,7 +142,7 @@ fn may_be_zoned(expr: &Expr) -> bool {
 }
 
 fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transformed<Expr>> {
-    // Of an expression whose type cannot be told, planning refuses more than this.
+    // If the type of an expression cannot be determined, planning refuses the statement anyway.
     let local = |expr: &Expr| match expr.get_type(schema) {
         Ok(Timestamp(unit, Some(other))) if other != *zone => Some((unit, Timestamp(unit, Some(other)))),
         _ => None,
@@ -174,7 +176,7 @@ fn in_zone(mut expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transfo
                         changed = true;
                     }
                 }
-                // What it gives is of no zone of its own, as any list of points in time.
+                // The result has no zone of its own, as any list of points in time.
                 return Ok(match given {
                     Some(given) if changed => Transformed::yes(Expr::Cast(Cast::new(Box::new(expr), given))),
                     _ => Transformed::no(expr),
@@ -264,7 +266,7 @@ impl ScalarUDFImpl for Shift {
         let time = time.to_array(args.number_rows)?;
         let clocks = in_zones(&time, |_| Some(zone))?;
         let moments = in_zones(&shift(&clocks, &days)?, |_| Some(zone))?;
-        // Clocks may show a time twice, of which only the later one comes back.
+        // Clocks may show a time twice; only the later one is the result.
         let same: BooleanArray =
             days.iter().map(|days| days.map(|days| days == IntervalMonthDayNano::ZERO)).collect();
         let moments = zip(&same, &cast(&time, moments.data_type())?, &moments)?;
@@ -272,11 +274,12 @@ impl ScalarUDFImpl for Shift {
     }
 }
 
-/// What comes before a cast that depends on the time zone.
+/// The step before a cast that depends on the time zone.
 enum FirstStep {
     /// A cast to a type that has the zone.
     Zoned(DataType),
-    /// Between points in time and the times that clocks show: casts of Arrow do not move the latter, or not all of them.
+    /// Casts between points in time and the times that clocks show: casts of Arrow do not move the
+    /// latter, or not all of them.
     Clocks,
 }
 
@@ -297,12 +300,12 @@ fn first_step(from: Result<DataType>, to: &DataType, zone: &Arc<str>) -> Option<
     }
 }
 
-/// Whether a cast gives something else in another time zone.
+/// Says whether a cast gives something else in another time zone.
 pub fn is_zoned(from: DataType, to: &DataType, zone: &Arc<str>) -> bool {
     first_step(Ok(from), to, zone).is_some()
 }
 
-/// A cast as in a query of a session with a time zone.
+/// Returns a cast as in a query of a session with a time zone.
 pub fn cast_within(values: &ArrayRef, to: &Field, zone: &Arc<str>) -> ArrowResult<ArrayRef> {
     match first_step(Ok(values.data_type().clone()), to.data_type(), zone) {
         Some(FirstStep::Zoned(local)) => {
@@ -363,8 +366,8 @@ fn moved(ticks: i64, second: i64, zone: Tz, is_local: bool) -> Result<i64> {
     ticks.checked_add(i64::from(seconds) * second).ok_or_else(out_of_range)
 }
 
-/// The offset from UTC in seconds. Of an hour that clocks show twice it is the later one, of one that they leave out that
-/// before it, as in PostgreSQL.
+/// Returns the offset from UTC in seconds. Of an hour that clocks show twice it is the later one,
+/// of one that they leave out that before it, as in PostgreSQL.
 fn offset_of_local(time: NaiveDateTime, zone: Tz) -> i32 {
     let found = zone.offset_from_local_datetime(&time);
     let found = found.latest().map(|offset| offset.fix().local_minus_utc());

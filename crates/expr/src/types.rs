@@ -1,4 +1,5 @@
-//! SQL type names as logical types, for CREATE TABLE, and for the casts that DataFusion has no type for.
+//! Converts SQL type names to logical types, for CREATE TABLE, and for casts to types that
+//! DataFusion lacks.
 
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::logical_expr::planner::TypePlanner;
@@ -48,7 +49,8 @@ impl TypePlanner for TypeNames {
             // In plans UUIDs are text.
             Sql::Uuid => (LogicalType::Uuid, DataType::Utf8View),
             Sql::Blob(_) | Sql::Varbinary(_) => (LogicalType::Blob, DataType::LargeBinary),
-            // As columns have them: of points in time, DataFusion's TIMESTAMP counts nanoseconds, and ends in 2262.
+            // Points in time count as in columns: DataFusion's TIMESTAMP counts nanoseconds, and
+            // ends in 2262.
             Sql::Timestamp(..)
             | Sql::Datetime(..)
             | Sql::Time(..)

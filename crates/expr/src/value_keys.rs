@@ -58,7 +58,8 @@ fn nested_key(expr: Expr) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(KEY.clone(), vec![expr]))
 }
 
-/// Equalities of lists and structures of two tables, which may become keys of a join, and those of IN with a subquery.
+/// Equalities of lists and structures of two tables, which may become keys of a join, and those of
+/// IN with a subquery.
 pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     match &mut expression {

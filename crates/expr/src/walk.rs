@@ -1,11 +1,12 @@
-//! Walks through plans that several rewrites share. Plans are looked at before they are copied: most have nothing to rewrite.
+//! Walks through plans that several rewrites share. Plans are inspected before they are copied,
+//! because most have nothing to rewrite.
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-/// Whether a node of the plan, or of a subquery in it, is one that is sought.
+/// Says whether a node of the plan, or of a subquery in it, is one that is sought.
 pub fn any_node(plan: &LogicalPlan, is_one: impl Fn(&LogicalPlan) -> bool) -> bool {
     let mut found = false;
     let visited = plan.apply_with_subqueries(|node| {
@@ -15,7 +16,7 @@ pub fn any_node(plan: &LogicalPlan, is_one: impl Fn(&LogicalPlan) -> bool) -> bo
     found && visited.is_ok()
 }
 
-/// Whether an expression of a node, or a part of one, is sought.
+/// Says whether an expression of a node, or a part of one, is sought.
 pub fn has_expression(node: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> bool {
     let mut found = false;
     let visited = node.apply_expressions(|expr| {
@@ -25,12 +26,13 @@ pub fn has_expression(node: &LogicalPlan, is_one: impl Fn(&Expr) -> bool) -> boo
     found && visited.is_ok()
 }
 
-/// Whether an expression, or a part of it, is sought.
+/// Says whether an expression, or a part of it, is sought.
 pub fn contains(expr: &Expr, is_one: impl Fn(&Expr) -> bool) -> bool {
     expr.exists(|expr| Ok(is_one(expr))).unwrap_or(false)
 }
 
-/// Rewrites the expressions of one node, each from its leaves up; the columns that they make keep their names.
+/// Rewrites the expressions of one node, each from its leaves up; the columns that they make keep
+/// their names.
 pub fn map_expressions(
     node: LogicalPlan,
     mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,

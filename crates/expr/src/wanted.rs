@@ -1,4 +1,4 @@
-//! Whether somebody still waits for the plan that a thread makes.
+//! Checks whether somebody still waits for the plan that a thread makes.
 
 use datafusion::error::DataFusionError;
 use hypostyle_types::{Error, ErrorKind};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
-    /// Whether the plan that this thread makes has been given up.
+    /// Says whether the plan of this thread has been abandoned.
     static GIVEN_UP: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
 }
 
@@ -16,7 +16,8 @@ pub fn watch(given_up: Arc<AtomicBool>) {
     GIVEN_UP.set(Some(given_up));
 }
 
-/// For code of ours that planning comes by, such as rules.
+/// Ends planning that nobody waits for any more. Our own code that planning runs calls it, such as
+/// rules.
 ///
 /// # Errors
 /// `Interrupted` on a thread whose plan nobody waits for any more.

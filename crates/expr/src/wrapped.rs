@@ -1,4 +1,4 @@
-//! What functions that wrap another one, in a field `inner`, have in common.
+//! Common methods of functions that wrap another one, in a field `inner`.
 
 /// Makes two values of a type equal when a part of them is.
 macro_rules! equal_by {

@@ -1,4 +1,5 @@
-//! The lengths that an Arrow IPC file gives, checked before anything is read: the reader allocates whatever they say.
+//! Checks the lengths in an Arrow IPC file before anything is read: the reader would allocate
+//! whatever they say.
 
 use arrow::ipc::{
     Block, CompressionType, Message, MessageHeader, RecordBatch, root_as_footer, root_as_message,
@@ -8,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What a batch may have when it is no longer compressed.
+/// The bytes that a batch may have after decompression.
 const BATCH_BYTES_MAX: u64 = 4 << 30;
 
 /// LZ4 makes no more of a byte.
@@ -39,11 +40,11 @@ struct Lengths<'a> {
     length: u64,
 }
 
-/// What is wrong.
+/// The result of a check; the error says what is wrong.
 type Checked<T = ()> = std::result::Result<T, String>;
 
 impl Lengths<'_> {
-    /// Some bytes of the file, which has them.
+    /// Returns some bytes of the file, which has them.
     fn bytes(&self, at: u64, count: u64) -> Checked<Vec<u8>> {
         let end = at.checked_add(count).filter(|end| *end <= self.length);
         let Some(count) = end.and_then(|_| usize::try_from(count).ok()) else {
@@ -107,7 +108,8 @@ impl Lengths<'_> {
         Ok(())
     }
 
-    /// Gives the length of the body, which begins at `at`, and of which a block may say that it is longer.
+    /// Gives the length of the body, which begins at `at`, and of which a block may say that it is
+    /// longer.
     fn check_message(&self, message: &[u8], at: u64, block: Option<u64>) -> Checked<u64> {
         let message = root_as_message(message).map_err(|error| format!("a message is damaged: {error}"))?;
         let body = u64::try_from(message.bodyLength()).map_err(|_| "a body has a negative length")?;
@@ -136,7 +138,7 @@ impl Lengths<'_> {
                 continue;
             }
             let prefix = self.bytes(at + offset, 8)?.try_into().map_or(0, i64::from_le_bytes);
-            // -1 is of what is not compressed.
+            // -1 marks a buffer that is not compressed.
             let bytes = u64::try_from(prefix).unwrap_or(length);
             let is_lz4 = compression.codec() == CompressionType::LZ4_FRAME;
             if is_lz4 && bytes / LZ4_RATIO_MAX > length {
@@ -209,8 +211,9 @@ mod tests {
             for as_stream in [false, true] {
                 let bytes = written(compression, as_stream);
                 assert_eq!(read(&bytes).unwrap(), 500, "{compression:?}");
-                // Lengths are numbers of 4 or 8 bytes at multiples of 8: each is made huge once, and none makes the reader take
-                // memory that there is not, which would end this process.
+                // Lengths are numbers of 4 or 8 bytes at multiples of 8: each is made huge once,
+                // and none makes the reader take memory that there is not, which would end this
+                // process.
                 for at in (0..bytes.len() - 8).step_by(8).take(80) {
                     for huge in [&[0xff, 0xff, 0xff, 0x7f][..], &(i64::MAX / 3).to_le_bytes()] {
                         let mut damaged = bytes.clone();

@@ -1,9 +1,9 @@
-//! Text files cut into chunks of whole records, each of which a thread reads by itself.
+//! Text files that are cut into chunks of whole records, each of which one thread parses.
 //!
 //! One thread at a time reads the next bytes of the file, so that compressed files, quoted line
-//! ends and several files need nothing special; parsing, which costs most, goes on in parallel. A
-//! chunk that fails to parse is halved until the bad record stands alone, so that good files pay
-//! nothing for exact error messages.
+//! ends and several files need nothing special. Parsing, which costs most, is parallel. A chunk
+//! that fails to parse is halved until the bad record stands alone, so that good files pay nothing
+//! for exact error messages.
 
 use crate::ordered::{Emit, Ordered};
 use crate::path::open;
@@ -30,11 +30,11 @@ const CHUNK_BATCHES: usize = 16;
 /// Rows of one batch.
 pub const BATCH_ROWS: usize = 8_192;
 
-/// Where whole records end in some bytes.
+/// The end of the whole records in some bytes.
 pub struct Scan {
-    /// After the last whole record; 0 when there is none.
+    /// The offset after the last whole record; 0 if there is none.
     pub end: usize,
-    /// What the bytes after that would leave open if the file ended there.
+    /// The construct that would stay open if the file ended there.
     pub open: Option<&'static str>,
 }
 
@@ -47,7 +47,7 @@ pub struct Fault {
 
 /// A kind of text file.
 pub trait TextFormat: Send + Sync + 'static {
-    /// What is remembered from one chunk of a file to the next.
+    /// The state that passes from one chunk of a file to the next.
     type State: Send + 'static;
 
     /// Looks at the first bytes of a file; returns how many of them come before the records.
@@ -59,7 +59,7 @@ pub trait TextFormat: Send + Sync + 'static {
     /// Reads whole records.
     fn parse(&self, records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError>;
 
-    /// The place of each record in bytes that hold whole records.
+    /// Returns the place of each record in bytes that hold whole records.
     fn records(&self, bytes: &[u8]) -> Vec<Range<usize>>;
 
     /// Says what is wrong with one record that does not parse.

@@ -1,4 +1,4 @@
-//! Values written as text, for the types that Arrow's text readers do not read themselves.
+//! Converts text to values, for the types that Arrow's text readers do not support.
 
 use arrow::array::{Array, ArrayRef, BinaryViewBuilder, FixedSizeBinaryBuilder, StringArray};
 use arrow::compute::cast;
@@ -8,7 +8,7 @@ use hypostyle_expr::cast::cast as cast_as_sql;
 use hypostyle_types::LogicalType;
 use std::sync::Arc;
 
-/// Whether Arrow's CSV reader makes this type; the others are read as text and converted.
+/// Says whether Arrow's CSV reader makes this type; the others are read as text and converted.
 pub fn csv_reads(data_type: &DataType) -> bool {
     data_type.is_integer()
         || data_type.is_floating()
@@ -25,7 +25,7 @@ pub fn csv_reads(data_type: &DataType) -> bool {
         )
 }
 
-/// Whether Arrow's JSON reader makes this type from a JSON value.
+/// Says whether Arrow's JSON reader makes this type from a JSON value.
 pub fn json_reads(field: &Field) -> bool {
     match field.data_type() {
         DataType::Interval(_) | DataType::Dictionary(_, _) | DataType::FixedSizeBinary(_) => false,
@@ -33,7 +33,7 @@ pub fn json_reads(field: &Field) -> bool {
     }
 }
 
-/// The SQL name of a field's type.
+/// Returns the SQL name of a field's type.
 pub fn type_name(field: &Field) -> String {
     LogicalType::from_arrow(field).map_or_else(|_| field.data_type().to_string(), |known| known.to_string())
 }
@@ -89,7 +89,7 @@ fn required(text: &str, read: impl Fn(&str) -> Option<Vec<u8>>) -> Result<Vec<u8
     read(text).ok_or_else(|| ArrowError::ParseError(format!("cannot read '{text}'")))
 }
 
-/// Two hexadecimal digits for each byte, after an optional `\x`, as exports write them.
+/// Reads two hexadecimal digits for each byte, after an optional `\x`, as exports write them.
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digits = text.strip_prefix("\\x").unwrap_or(text).as_bytes();
     let (pairs, []) = digits.as_chunks::<2>() else { return None };

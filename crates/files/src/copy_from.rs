@@ -28,7 +28,7 @@ const ROW_GROUP_BATCHES: usize = 128;
 
 const BATCH_ROWS: usize = 8_192;
 
-/// What COPY FROM reads.
+/// The input of COPY FROM.
 pub struct CopySource {
     /// Rows of the target's schema, in file order.
     pub rows: SendableRecordBatchStream,
@@ -73,7 +73,8 @@ pub async fn read_for_copy(
     Ok(CopySource { rows: rows.into_stream(), rejects: kept })
 }
 
-/// NULLs in columns that refuse them are for the table to report.
+/// Returns the schema with all columns nullable: the table reports NULLs in columns that refuse
+/// them.
 fn nullable(schema: &Schema) -> SchemaRef {
     let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
@@ -83,7 +84,7 @@ fn nothing(schema: SchemaRef) -> SendableRecordBatchStream {
     Box::pin(datafusion::physical_plan::EmptyRecordBatchStream::new(schema))
 }
 
-/// How to read CSV files into `target`; `None` for an empty file.
+/// Returns how to read CSV files into `target`; `None` for an empty file.
 fn csv_for(first: &Path, options: &ReadOptions, target: &Schema) -> Result<Option<CsvFormat>> {
     let names: Vec<&str> = target.fields().iter().map(|field| field.name().as_str()).collect();
     if open_plain(first)?.metadata().is_ok_and(|metadata| metadata.len() == 0) {
@@ -202,7 +203,7 @@ fn check_names(file: &Path, schema: &Schema, target: &Schema) -> Result<()> {
     ))
 }
 
-/// The columns of `target`, by name, converted to its types.
+/// Returns the columns of `target`, by name, converted to its types.
 fn fit(file: &Path, first_row: u64, batch: &RecordBatch, target: &SchemaRef) -> Result<RecordBatch> {
     let columns = target.fields().iter().map(|field| match find(&batch.schema(), field.name()) {
         None => Ok(arrow::array::new_null_array(field.data_type(), batch.num_rows())),

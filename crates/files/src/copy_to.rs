@@ -1,6 +1,6 @@
-//! `COPY … TO`: rows written to one file by DataFusion's writers.
+//! `COPY … TO`: DataFusion's writers write rows to one file.
 //!
-//! They write to what the target is: a new file that takes its place at the end, or a pipe.
+//! The target is either a new file that replaces the old one at the end, or a pipe.
 
 use crate::option::WriteOptions;
 use crate::path::FileFormat;
@@ -51,12 +51,12 @@ pub async fn write(rows: DataFrame, path: &str, format: FileFormat, options: &Wr
     Ok(count)
 }
 
-/// An error of computing rows as it is; one of writing them with the file's name.
+/// Returns an error of computing rows as it is; one of writing them with the file's name.
 fn of_writing(path: &str, error: DataFusionError) -> Error {
     let error = from_datafusion(error);
     match error.kind() {
         ErrorKind::DiskFull | ErrorKind::Io => error.context(format!("cannot write \"{path}\"")),
-        // All that DataFusion tells of what the last bytes met.
+        // This is everything that DataFusion reports about the last bytes.
         ErrorKind::Internal if error.message().contains("finalizing writes") => {
             let message = format!("cannot finish \"{path}\": its file system fails, or is full");
             Error::new(ErrorKind::Io, message)
@@ -92,7 +92,7 @@ fn writer(format: FileFormat, options: &WriteOptions) -> Result<Arc<dyn FileForm
                 compression: options.compression.into(),
                 compression_level: options.compression_level,
                 date_format: options.date_format.clone(),
-                // A blank instead of ISO 8601's T, as SQL writes timestamps.
+                // A blank replaces ISO 8601's T, as SQL writes timestamps.
                 timestamp_format: Some(
                     options.timestamp_format.clone().unwrap_or_else(|| "%Y-%m-%d %H:%M:%S%.f".into()),
                 ),
@@ -135,8 +135,8 @@ fn writer(format: FileFormat, options: &WriteOptions) -> Result<Arc<dyn FileForm
     })
 }
 
-/// Turns columns that a format has no form for into text: intervals in Parquet, UUIDs in the others, and in CSV
-/// nested values.
+/// Turns columns that a format has no form for into text: intervals in Parquet, UUIDs in the
+/// others, and in CSV nested values.
 fn as_text(rows: DataFrame, format: FileFormat) -> Result<DataFrame> {
     let expressions = columns(rows.schema(), format);
     if expressions.iter().all(|expression| matches!(expression, Expr::Column(_))) {
@@ -176,7 +176,7 @@ fn columns(schema: &DFSchema, format: FileFormat) -> Vec<Expr> {
         .collect()
 }
 
-/// A type with text in the place of intervals, also of those within it.
+/// Returns a type with text in the place of intervals, also of those within it.
 fn without_intervals(data_type: &DataType) -> DataType {
     let of = |field: &FieldRef| {
         Arc::new(field.as_ref().clone().with_data_type(without_intervals(field.data_type())))

@@ -46,7 +46,8 @@ pub fn register(context: &SessionContext) -> Result<()> {
         .map_err(|error| Error::internal(format!("cannot register the file functions: {error}")))
 }
 
-/// The table of a file that stands where a table's name does, as in `FROM 'orders.parquet'`.
+/// Returns the table of a file that stands where a table's name does, as in
+/// `FROM 'orders.parquet'`.
 ///
 /// `None` when the name does not look like a path.
 pub async fn table_from_path(session: &dyn Session, name: &str) -> Option<Result<Arc<dyn TableProvider>>> {
@@ -109,7 +110,7 @@ impl ReadFunction {
     }
 }
 
-/// A session of which nothing is known may read no files.
+/// Checks that the session may read files. An unknown session may not.
 fn check_machine(session: &dyn Session) -> Result<()> {
     let privileges = session.config().get_extension::<Privileges>();
     privileges.map_or(Privileges::READ, |found| *found).check_machine("read files of this machine")
@@ -119,13 +120,13 @@ fn literal(expression: &Expr) -> Option<ScalarValue> {
     match expression {
         Expr::Literal(value, _) => Some(value.clone()),
         Expr::Alias(alias) => literal(&alias.expr),
-        // A bare word, as in `header => on`.
+        // The value is a bare word, as in `header => on`.
         Expr::Column(column) if column.relation.is_none() => Some(ScalarValue::from(column.name.as_str())),
         _ => None,
     }
 }
 
-/// The Arrow type that the session gives to the name of a SQL type.
+/// Returns the Arrow type that the session gives to the name of a SQL type.
 fn resolve_type(session: &dyn Session, name: &str) -> Result<DataType> {
     let schema = DFSchema::empty();
     let unknown =

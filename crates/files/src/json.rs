@@ -23,7 +23,7 @@ const HEAD_BYTES: u64 = 1 << 20;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-/// How to read the files of one table.
+/// The options for reading the files of one table.
 #[derive(Clone, Debug)]
 pub struct JsonFormat {
     pub layout: JsonLayout,
@@ -31,7 +31,7 @@ pub struct JsonFormat {
     pub schema: SchemaRef,
 }
 
-/// What is known of a file while it is read.
+/// The state of a file while it is read.
 pub struct JsonState {
     /// The array's closing bracket has been read.
     closed: bool,
@@ -143,7 +143,8 @@ impl TextFormat for JsonFormat {
 }
 
 impl JsonFormat {
-    /// The same records with the members for JSON columns as strings, which is how Arrow reads them.
+    /// Returns the same records with the members for JSON columns as strings, which is how Arrow
+    /// reads them.
     fn with_json_as_text<'a>(&self, records: &'a [u8]) -> Result<Cow<'a, [u8]>, ArrowError> {
         let json: Vec<&str> = (self.schema.fields().iter())
             .filter(|field| LogicalType::from_arrow(field).is_ok_and(|known| known == LogicalType::Json))
@@ -182,7 +183,7 @@ impl JsonFormat {
     }
 }
 
-/// How deep in brackets and strings a position is.
+/// The depth of a position in brackets and strings.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
@@ -226,7 +227,8 @@ fn lines(bytes: &[u8]) -> Vec<Range<usize>> {
     lines
 }
 
-/// Values that stand one after another; outside brackets and strings, white space separates them.
+/// Returns values that stand one after another; outside brackets and strings, white space separates
+/// them.
 fn values(bytes: &[u8]) -> Vec<Range<usize>> {
     let mut nesting = Nesting::default();
     let mut start = None;
@@ -268,12 +270,12 @@ pub fn detect_layout(path: &Path, options: &ReadOptions) -> Result<JsonLayout> {
     }
     let first = lines(head).into_iter().next().map(|line| &head[line]);
     let is_value = first.is_some_and(|line| serde_json::from_slice::<Value>(line).is_ok());
-    // A file of values over several lines starts with a line that is none, but opens one.
+    // A file of values over several lines starts with a line that is no value, but begins one.
     let opens = first.is_some_and(|line| matches!(line.trim_ascii(), b"{" | [b'{', .., b',' | b'{' | b'[']));
     Ok(if is_value || !opens { JsonLayout::Lines } else { JsonLayout::Values })
 }
 
-/// The members of the first file's objects, in order of appearance, and their types.
+/// Returns the members of the first file's objects, in order of appearance, and their types.
 ///
 /// # Errors
 /// `InvalidInput` when there is no object; those of reading the file.
@@ -328,7 +330,7 @@ fn type_of(value: &Value, text: &str) -> DataType {
     }
 }
 
-/// The type that holds the values of both.
+/// Returns the type that holds the values of both.
 fn merge(left: DataType, right: DataType) -> DataType {
     use DataType::{Date32, Float64, Int64, List, Null, Struct, Timestamp, Utf8View};
     match (left, right) {

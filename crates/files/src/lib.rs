@@ -1,9 +1,9 @@
 //! Files as tables: CSV, JSON, Parquet and Arrow IPC, in queries and in COPY.
 //!
-//! Text files are cut into chunks of whole records that several threads parse, in file order, with
-//! Arrow's own parsers (`chunk`, `csv`, `json`); Parquet and Arrow files are scanned by DataFusion, and
-//! read row group by row group in COPY. Every error names the file, the line or row, the column, the
-//! value and the type it was to have.
+//! Text files are cut into chunks of whole records, which several threads parse in file order with
+//! Arrow's own parsers (`chunk`, `csv`, `json`). DataFusion scans Parquet and Arrow files; COPY
+//! reads them row group by row group. Every error names the file, the line or row, the column, the
+//! value and the expected type.
 
 #![forbid(unsafe_code)]
 

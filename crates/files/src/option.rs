@@ -1,4 +1,5 @@
-//! Options of reading and writing files, the same in `COPY … (name value)` and `read_csv(…, name => value)`.
+//! Options of reading and writing files, the same in `COPY … (name value)` and
+//! `read_csv(…, name => value)`.
 
 use crate::path::FileFormat;
 use datafusion::common::ScalarValue;
@@ -8,7 +9,7 @@ use hypostyle_types::{Error, Result, did_you_mean};
 /// A name and a value as SQL gives them.
 pub type Pair = (String, ScalarValue);
 
-/// How the values of a JSON file are laid out.
+/// The layout of the values of a JSON file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonLayout {
     /// One value per line.
@@ -19,7 +20,7 @@ pub enum JsonLayout {
     Values,
 }
 
-/// How to read a file; what is `None` is detected.
+/// The options for reading a file; those that are `None` are detected.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
     pub header: Option<bool>,
@@ -45,7 +46,7 @@ pub struct ReadOptions {
     pub layout: Option<JsonLayout>,
     /// Leave out rows that cannot be read.
     pub ignore_errors: bool,
-    /// With `ignore_errors`, how many such rows are too many.
+    /// The number of bad rows that is too many, with `ignore_errors`.
     pub errors_max: Option<u64>,
     /// The table that takes the rows left out.
     pub rejects_table: Option<String>,
@@ -174,7 +175,7 @@ impl ReadOptions {
     }
 }
 
-/// How to write a file.
+/// The options for writing a file.
 #[derive(Clone, Debug)]
 pub struct WriteOptions {
     pub header: bool,
@@ -184,9 +185,9 @@ pub struct WriteOptions {
     pub null_text: String,
     pub date_format: Option<String>,
     pub timestamp_format: Option<String>,
-    /// Of the whole file, for CSV and JSON.
+    /// The compression of the whole file, for CSV and JSON.
     pub compression: FileCompressionType,
-    /// Of the pages, for Parquet, as DataFusion spells it.
+    /// The compression of the pages, for Parquet, as DataFusion spells it.
     pub page_compression: String,
     pub compression_level: Option<u32>,
     pub row_group_rows: Option<usize>,
@@ -352,7 +353,7 @@ impl Value<'_> {
         Some(pairs.collect())
     }
 
-    /// An option without a value, as `HEADER` in COPY, is on.
+    /// Reads a switch. An option without a value, such as `HEADER` in COPY, is on.
     fn boolean(&self) -> Result<bool> {
         match self.value {
             ScalarValue::Boolean(Some(value)) => Ok(*value),
@@ -406,12 +407,12 @@ impl Value<'_> {
     }
 }
 
-/// The text of a scalar that is one; numbers and truth values as SQL writes them.
+/// Returns the text of a scalar that is one; numbers and truth values as SQL writes them.
 pub fn text_of(value: &ScalarValue) -> Option<String> {
     if value.is_null() || value.data_type().is_nested() { None } else { Some(value.to_string()) }
 }
 
-/// The elements of a list.
+/// Returns the elements of a list.
 pub fn elements(value: &ScalarValue) -> Option<Vec<ScalarValue>> {
     let list = match value {
         ScalarValue::List(list) => list.value(0),

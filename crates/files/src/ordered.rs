@@ -1,12 +1,12 @@
-//! Batches made by several threads, handed on in the order of the work.
+//! Batches that several threads produce, returned in the order of the jobs.
 //!
-//! Each thread takes the next job from one shared iterator, so that jobs may be pieces of a file
-//! that can only be read from front to back, and puts its batches into a bounded channel of that
-//! job. The consumer empties those channels in job order. Memory is bounded by the channel depth
+//! Each thread takes the next job from one shared iterator, so that jobs may be parts of a file
+//! that can only be read from front to back. It puts its batches into a bounded channel of that
+//! job. The consumer empties the channels in job order. Memory is bounded by the channel depth
 //! times twice the number of threads.
 //!
-//! Invariant: the end is always announced. A channel that closes without its end mark means that
-//! a thread died, which is an error and never a short answer.
+//! Invariant: the end is always announced. A channel that closes without its end mark means that a
+//! thread died, which is an error and never a short result.
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
@@ -54,7 +54,8 @@ impl Ordered {
                 .spawn(move || {
                     while let Some((job, sender)) = take(&queue) {
                         let outcome = work(job, &mut |batch| sender.send(Some(Ok(batch))).is_ok());
-                        // The receiver is gone when the consumer has lost interest: nothing to tell.
+                        // The receiver is gone when the consumer has stopped: there is nothing to
+                        // report.
                         let _ = sender.send(outcome.err().map(Err));
                     }
                 })
@@ -65,7 +66,7 @@ impl Ordered {
         Ok(Self { schema, jobs: announced, current: None, finished: false })
     }
 
-    /// The same batches for DataFusion, waited for on a thread that may block.
+    /// Returns the same batches for DataFusion, waited for on a thread that may block.
     pub fn into_stream(self) -> SendableRecordBatchStream {
         let mut builder = RecordBatchReceiverStream::builder(Arc::clone(&self.schema), 2);
         let sender = builder.tx();
@@ -81,7 +82,7 @@ impl Ordered {
         builder.build()
     }
 
-    /// The same batches for whoever reads Arrow.
+    /// Returns the same batches for whoever reads Arrow.
     pub fn into_reader(self) -> OrderedReader {
         OrderedReader(self)
     }
@@ -142,7 +143,7 @@ struct Queue<I> {
     exhausted: bool,
 }
 
-/// The next job and where its batches go; `None` when there is none or nobody listens.
+/// Returns the next job and where its batches go; `None` when there is none or nobody listens.
 fn take<J, I: Iterator<Item = Result<J>>>(queue: &Mutex<Queue<I>>) -> Option<(J, SyncSender<Message>)> {
     // A poisoned lock means that reading panicked; the consumer sees the channel close.
     let mut queue = queue.lock().ok()?;

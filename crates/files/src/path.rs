@@ -1,4 +1,4 @@
-//! File names in SQL: patterns, formats and compression told from the name.
+//! File names in SQL: patterns, and the format and compression that follow from a name.
 
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-/// What is in a file.
+/// The format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileFormat {
     Csv,
@@ -37,13 +37,13 @@ const COMPRESSIONS: [(&str, FileCompressionType); 5] = [
 ];
 
 impl FileFormat {
-    /// The format that the name ends in, before a compression suffix.
+    /// Returns the format that the name ends in, before a compression suffix.
     pub fn from_path(path: &str) -> Option<Self> {
         let ending = extension(path)?;
         EXTENSIONS.iter().find(|(known, _)| *known == ending).map(|(_, format)| *format)
     }
 
-    /// The format of that name, as in `FORMAT csv`.
+    /// Returns the format of that name, as in `FORMAT csv`.
     ///
     /// # Errors
     /// `InvalidInput` for any other name.
@@ -69,7 +69,7 @@ impl FileFormat {
     }
 }
 
-/// The ending without a compression suffix, in lower case.
+/// Returns the ending without a compression suffix, in lower case.
 pub fn extension(path: &str) -> Option<String> {
     let name = path.rsplit('/').next()?.to_ascii_lowercase();
     let (stem, ending) = name.rsplit_once('.')?;
@@ -79,7 +79,7 @@ pub fn extension(path: &str) -> Option<String> {
     Some(ending.to_string())
 }
 
-/// The compression that the name ends in.
+/// Returns the compression that the name ends in.
 pub fn compression_from_path(path: &Path) -> FileCompressionType {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     COMPRESSIONS
@@ -88,7 +88,7 @@ pub fn compression_from_path(path: &Path) -> FileCompressionType {
         .map_or(FileCompressionType::UNCOMPRESSED, |(_, compression)| *compression)
 }
 
-/// Whether a table name that no table has should be looked for as a file.
+/// Says whether a table name that no table has should be looked for as a file.
 pub fn looks_like_path(name: &str) -> bool {
     FileFormat::from_path(name).is_some() || name.contains(['/', '*', '?'])
 }
@@ -123,7 +123,8 @@ fn directory(path: &Path) -> Error {
     Error::invalid_input(format!("\"{path}\" is a directory; name its files, as in '{path}/*.parquet'"))
 }
 
-/// The files that some names and patterns stand for, in the order given, those of one pattern sorted.
+/// Returns the files that some names and patterns stand for, in the order given, those of one
+/// pattern sorted.
 ///
 /// `*` and `?` match within one name, `[…]` one of a set of characters, and `**` any directories.
 ///
@@ -156,7 +157,7 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The path on this machine that a name in SQL means.
+/// Returns the path on this machine that a name in SQL means.
 ///
 /// # Errors
 /// `Unsupported` for a URL other than `file://`.

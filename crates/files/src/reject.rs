@@ -1,4 +1,4 @@
-//! Rows that cannot be read: where they are, why, and what becomes of them.
+//! Rows that cannot be read: their place, the reason, and their treatment.
 
 use crate::option::ReadOptions;
 use hypostyle_types::{Error, Result};
@@ -37,9 +37,9 @@ impl fmt::Display for Rejected {
 pub struct Rejects {
     ignore_errors: bool,
     errors_max: Option<u64>,
-    /// Without a table to put them in, rows are only counted.
+    /// Says whether rows are kept. Without a table for them they are only counted.
     keep: bool,
-    /// What to do about it, for the error.
+    /// The advice in the error.
     hint: &'static str,
     count: AtomicU64,
     rows: Mutex<Vec<Rejected>>,
@@ -59,7 +59,8 @@ impl Rejects {
     /// Takes note of a bad row.
     ///
     /// # Errors
-    /// `InvalidInput`, with the place and the reason, unless bad rows are left out and not yet too many.
+    /// `InvalidInput`, with the place and the reason, unless bad rows are left out and not yet too
+    /// many.
     pub fn report(&self, rejected: Rejected) -> Result<()> {
         if !self.ignore_errors {
             return Err(Error::invalid_input(format!("{rejected}{}", self.hint)));
@@ -76,12 +77,12 @@ impl Rejects {
         Ok(())
     }
 
-    /// Whether a bad row has been left out.
+    /// Says whether a bad row has been left out.
     pub fn has_any(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
     }
 
-    /// The rows left out so far, in file order, if `rejects_table` asks for them.
+    /// Returns the rows left out so far, in file order, if `rejects_table` asks for them.
     pub fn take(&self) -> Vec<Rejected> {
         let mut rows =
             std::mem::take(&mut *self.rows.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
@@ -90,7 +91,7 @@ impl Rejects {
     }
 }
 
-/// A bad value as an error shows it: not too long.
+/// Returns a bad value as an error shows it: not too long.
 pub fn shown(value: &str) -> String {
     match value.char_indices().nth(VALUE_SHOWN_MAX) {
         Some((end, _)) => format!("{}…", &value[..end]),

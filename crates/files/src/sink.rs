@@ -1,7 +1,8 @@
-//! An object store that is one file: what DataFusion's writers write, in the order they write it.
+//! An object store that is one file. It stores the output of DataFusion's writers in the order in
+//! which they write it.
 //!
-//! Their own store of local files replaces whatever stands under a name. This one writes to what
-//! [`Target`](crate::target::Target) has opened, which may be a pipe.
+//! DataFusion's own store of local files replaces any file of a name. This one writes to the file
+//! that [`Target`](crate::target::Target) has opened, which may be a pipe.
 
 use crate::target::{Opened, cannot_write};
 use async_trait::async_trait;
@@ -25,9 +26,9 @@ const NAME: &str = "hypostyle-file";
 #[derive(Debug)]
 struct Sink {
     target: Arc<Opened>,
-    /// For JSON lines that become an array: whether a line end waits for what comes after it.
+    /// The state of JSON lines that become an array: whether a line end waits for the next row.
     array: Option<Mutex<Array>>,
-    /// What the file said first; on its way through the writers it would become a text.
+    /// The first error of the file; the writers would turn it into a text.
     failure: Mutex<Option<Error>>,
 }
 
@@ -39,7 +40,8 @@ enum Array {
 }
 
 impl Array {
-    /// The elements that some bytes of JSON lines are, in which a line end is always one between rows.
+    /// Returns the elements that some bytes of JSON lines are, in which a line end is always one
+    /// between rows.
     fn elements(&mut self, lines: &[u8]) -> Vec<u8> {
         let mut elements = Vec::with_capacity(lines.len() + lines.len() / 16);
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -101,7 +103,7 @@ impl Registered {
         target.write(array.lock().end()).map_err(|error| cannot_write(target.name(), &error))
     }
 
-    /// Why the file could not be written, if it was that.
+    /// Returns the reason why the file could not be written, if that was the error.
     pub fn failure(&self) -> Option<Error> {
         self.sink.failure.lock().take()
     }
@@ -110,7 +112,7 @@ impl Registered {
 impl Drop for Registered {
     fn drop(&mut self) {
         self.sink.target.give_up();
-        // It is there: this has registered it under an address of its own.
+        // The object store exists, because this code has registered it under an address of its own.
         let _ = self.runtime.deregister_object_store(&self.url);
     }
 }
@@ -164,7 +166,7 @@ impl MultipartUpload for Parts {
         let sink = Arc::clone(&self.sink);
         Box::pin(async move {
             if let Some(before) = before {
-                // One that was not written has told why.
+                // A batch that was not written has reported the reason.
                 before.await.map_err(|error| StoreError::Generic { store: NAME, source: Box::new(error) })?;
             }
             sink.write(payload).await?;

@@ -35,10 +35,11 @@ const HINT: &str = "; give the column another type with types => {'name': 'VARCH
 /// Gives the Arrow type of a SQL type's name.
 pub type ResolveType<'a> = &'a dyn Fn(&str) -> Result<DataType>;
 
-/// The table that some files of one format hold.
+/// Returns the table that some files of one format hold.
 ///
 /// # Errors
-/// `NotFound`, `Io` and `InvalidInput` as the files give cause; `InvalidInput` for options that do not fit.
+/// `NotFound`, `Io` and `InvalidInput` as the files give cause; `InvalidInput` for options that do
+/// not fit.
 pub fn open_table(
     files: Vec<PathBuf>,
     format: FileFormat,
@@ -211,7 +212,7 @@ impl PartitionStream for TextTable {
     }
 }
 
-/// A table over files that DataFusion scans itself, pruned and in parallel.
+/// Returns a table over files that DataFusion scans itself, pruned and in parallel.
 fn listing(
     files: &[PathBuf],
     format: Arc<dyn DataFusionFormat>,
@@ -253,7 +254,7 @@ fn arrow_schema(path: &Path) -> Result<Schema> {
     Ok(Schema::new(reader.schema().fields().clone()))
 }
 
-/// The batches of an Arrow IPC file, of either kind.
+/// Returns the batches of an Arrow IPC file, of either kind.
 ///
 /// # Errors
 /// `NotFound`, `Io`, or `InvalidInput` when the file is not Arrow IPC.
@@ -275,7 +276,7 @@ pub fn arrow_reader(path: &Path) -> Result<Box<dyn arrow::array::RecordBatchRead
     Ok(Box::new(reader))
 }
 
-/// An error for a file that is not what its name or its reader says.
+/// Returns an error for a file that is not what its name or its reader says.
 pub fn not_that_format(path: &Path, format: &str, error: &dyn std::fmt::Display) -> Error {
     Error::invalid_input(format!("\"{}\" is not a readable {format} file: {error}", path.display()))
 }

@@ -1,10 +1,10 @@
-//! What a file name of `COPY … TO` stands for, and how it is written.
+//! The target of `COPY … TO`, and how it is written.
 //!
-//! A regular file appears whole or not at all: the rows go into a file beside it, which takes its
-//! place at the end and has its mode and its owner. A file that has other names or an owner that
-//! this process cannot give is written over at the end instead. Symbolic links are followed: what
-//! they lead to is written. All else, pipes and devices and the process's own descriptors, is
-//! written as the rows come, and never replaced.
+//! A regular file appears whole or not at all. The rows go into a file beside it, which replaces it
+//! at the end and has its mode and its owner. If the file has other names, or an owner that this
+//! process cannot set, it is overwritten at the end instead. Symbolic links are followed. All other
+//! kinds (pipes, devices and the process's own descriptors) are written as the rows come, and never
+//! replaced.
 
 use crate::path::local_path;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -24,14 +24,14 @@ const LINKS_MAX: usize = 40;
 /// A pipe that is ready takes so many bytes without making its writer wait.
 const PIPE_BYTES: usize = 4096;
 
-/// How often one that waits for a reader looks whether it still has to.
+/// The interval at which a writer checks whether it still has to wait for a reader.
 const READER_WAIT: Duration = Duration::from_millis(20);
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What is to be written.
+/// The target of the rows.
 #[derive(Debug)]
 pub struct Target {
-    /// As the statement has it, for messages.
+    /// The name as the statement has it, for messages.
     name: String,
     place: Place,
 }
@@ -59,7 +59,8 @@ impl Target {
     /// Looks at what a name stands for.
     ///
     /// # Errors
-    /// `InvalidInput` for a directory, `NotFound` when there is none for the file, `Unsupported` for a URL.
+    /// `InvalidInput` for a directory, `NotFound` when there is none for the file, `Unsupported`
+    /// for a URL.
     pub fn find(name: &str) -> Result<Self> {
         let cannot = |error: io::Error| cannot_write(name, &error);
         let path = std::path::absolute(local_path(name)?).map_err(cannot)?;
@@ -127,12 +128,12 @@ impl Opened {
         Ok(())
     }
 
-    /// Nobody waits for the rows any more.
+    /// Stops writing, because nobody waits for the rows any more.
     pub fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
 
-    /// All rows are written: a regular file takes its place.
+    /// Finishes writing: a regular file takes its place.
     ///
     /// # Errors
     /// Those of the operating system, with the file's name.
@@ -164,13 +165,14 @@ impl Opened {
 impl Drop for Opened {
     fn drop(&mut self) {
         if let Some((_, beside)) = &self.replacing {
-            // Gone when it has taken its place; else best effort, for an error is on its way.
+            // The file is gone when it has replaced the target. Otherwise this is best effort,
+            // because an error is on its way.
             let _ = std::fs::remove_file(beside);
         }
     }
 }
 
-/// An error of writing, with what was to be written.
+/// Returns an error of writing, with what was to be written.
 pub fn cannot_write(name: &str, error: &io::Error) -> Error {
     if error.kind() == io::ErrorKind::BrokenPipe {
         let message = format!("cannot write \"{name}\": its reader has gone away");
@@ -179,7 +181,7 @@ pub fn cannot_write(name: &str, error: &io::Error) -> Error {
     Error::from_io(error, format!("cannot write \"{name}\""))
 }
 
-/// The path of a file to be made, with the links in it followed.
+/// Returns the path of a file to be made, with the links in it followed.
 fn new_file(name: &str, mut path: PathBuf) -> Result<PathBuf> {
     for _ in 0..LINKS_MAX {
         let parent = path.parent().unwrap_or(Path::new("/"));
@@ -195,7 +197,7 @@ fn new_file(name: &str, mut path: PathBuf) -> Result<PathBuf> {
     Err(Error::invalid_input(format!("cannot write \"{name}\": its links lead in a circle")))
 }
 
-/// The number of the descriptor of this process that a path leads to.
+/// Returns the number of the descriptor of this process that a path leads to.
 fn descriptor(path: &Path) -> Option<u32> {
     let own = PathBuf::from(format!("/proc/{}/fd", std::process::id()));
     let mut path = path.to_path_buf();
@@ -209,12 +211,12 @@ fn descriptor(path: &Path) -> Option<u32> {
     None
 }
 
-/// A new file in the directory of `path`, so that it can take its place in one step.
+/// Returns a new file in the directory of `path`, so that it can take its place in one step.
 fn open_beside(path: &Path) -> io::Result<(File, PathBuf)> {
     let exists = match OpenOptions::new().write(true).open(path) {
         Ok(_) => true,
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        // One who may not write a file may not replace it either.
+        // A user who may not write a file may not replace it either.
         Err(error) => return Err(error),
     };
     let beside = path.with_file_name(format!(".{}.part", uuid::Uuid::new_v4().simple()));
@@ -238,7 +240,8 @@ async fn open_stream(path: &Path) -> io::Result<File> {
     }
 }
 
-/// The descriptor itself where it can be had, since its place in a file is where the rows belong.
+/// Returns the descriptor itself where it can be had, since its place in a file is where the rows
+/// belong.
 fn open_descriptor(path: &Path, number: u32) -> io::Result<File> {
     let own = match number {
         0 => io::stdin().as_fd().try_clone_to_owned()?,
@@ -249,7 +252,8 @@ fn open_descriptor(path: &Path, number: u32) -> io::Result<File> {
     Ok(File::from(own))
 }
 
-/// Whether a new file can take the place of one: it gets its mode and owner, and no other name leads there.
+/// Says whether a new file can take the place of one: it gets its mode and owner, and no other name
+/// leads there.
 fn can_stand_for(file: &File, replaced: &Metadata) -> bool {
     let same_owner = || {
         let own = file.metadata()?;

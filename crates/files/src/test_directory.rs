@@ -14,7 +14,8 @@ impl TestDirectory {
         Self(path)
     }
 
-    /// The full path of a name in it; the directory itself, with a slash, for the empty name.
+    /// Returns the full path of a name in it; the directory itself, with a slash, for the empty
+    /// name.
     pub fn path(&self, name: &str) -> String {
         self.0.join(name).to_string_lossy().into_owned()
     }

@@ -21,7 +21,7 @@ fn session() -> SessionContext {
     context
 }
 
-/// Rows as text: values joined by `|`, rows by a blank.
+/// Returns rows as text: values joined by `|`, rows by a blank.
 fn rows(batches: &[RecordBatch]) -> String {
     let mut rows = Vec::new();
     for batch in batches {
@@ -47,7 +47,7 @@ async fn query(sql: &str) -> Result<Vec<RecordBatch>, String> {
     frame.collect().await.map_err(|error| message(&error))
 }
 
-/// The message of our own error inside DataFusion's.
+/// Returns the message of our own error inside DataFusion's.
 fn message(error: &datafusion::error::DataFusionError) -> String {
     let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = source {
@@ -123,7 +123,8 @@ async fn detected_types_are_the_documented_ones() {
         "b,i,f,d,t,z,c,s\ntrue,1,1.5,2024-01-01,2024-01-01 10:00:00.5,2024-01-01T10:00:00+02:00,10:11:12,x\n",
     );
     let batches = query(&format!("SELECT * FROM '{path}'")).await;
-    // Without the engine's catalog a path is no table; the function is what it resolves to.
+    // Without the engine's catalog a path is no table. The catalog would resolve it to the
+    // function.
     assert!(batches.is_err());
     let batches = query(&format!("SELECT * FROM read_csv('{path}')")).await.unwrap();
     assert_eq!(types(&batches), "BOOLEAN BIGINT DOUBLE DATE TIMESTAMP TIMESTAMP WITH TIME ZONE TIME VARCHAR");
@@ -190,7 +191,7 @@ async fn csv_errors_name_the_place_and_the_value() {
     let error = failure(&format!("SELECT * FROM {quoted})")).await;
     assert!(error.contains("line 3 has a quoted value that is never closed"), "{error}");
     assert_eq!(select(&format!("SELECT * FROM {quoted}, ignore_errors => true)")).await, "1|x");
-    // A quote that nobody closes is text, where nobody says that it quotes.
+    // A quote that is never closed is text, unless an option says that it quotes.
     assert_eq!(select(&format!("SELECT * FROM read_csv('{path}')")).await, "1|x 2|\"never 3|y");
 
     let path = directory.write("many.csv", "a\n1\nx\ny\nz\n");

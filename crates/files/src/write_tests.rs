@@ -1,4 +1,4 @@
-//! What COPY … TO does to what stands where it is to write: a table of kinds of files.
+//! Tests COPY … TO for every kind of file that may exist at its target.
 
 use crate::test_directory::TestDirectory;
 use crate::tests::export;
@@ -21,7 +21,7 @@ fn fifo(path: &str) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// What is in a directory, sorted.
+/// Returns what is in a directory, sorted.
 fn names(directory: &TestDirectory) -> Vec<String> {
     let entries = std::fs::read_dir(directory.path("")).unwrap();
     let mut names: Vec<String> =

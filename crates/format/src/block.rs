@@ -19,18 +19,18 @@ fn own_checksum(record: &[u8; BLOCK_RECORD_BYTES]) -> u32 {
     ((xxh3_64(&record[..OWN_CHECKSUM]) & 0xffff_ffff) as u32).max(1)
 }
 
-/// Checksum and synopsis of one block. The bounds' bytes are read according to the column's type.
+/// The checksum and synopsis of one block. The column's type says how the bounds' bytes are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BlockRecord {
     pub checksum: u64,
     pub elements: u32,
     pub nulls: u32,
-    /// Minimum and maximum, absent when the type has none or no value is neither NULL nor NaN.
+    /// The minimum and maximum; absent when the type has none, or when every value is NULL or NaN.
     pub bounds: Option<([u8; 16], [u8; 16])>,
     pub minimum_truncated: bool,
     pub maximum_truncated: bool,
     pub has_nan: bool,
-    /// Value ranges present, a bit each; 0 = not built.
+    /// The ranges of values that are present, a bit each; 0 = not built.
     pub imprint: u64,
 }
 
@@ -61,7 +61,7 @@ impl BlockRecord {
     }
 
     /// # Errors
-    /// `Corrupt` when the length, a flag or the record's own checksum is not as §4 has it.
+    /// `Corrupt` when the length, a flag or the record's own checksum does not match §4.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let bytes: &[u8; BLOCK_RECORD_BYTES] = bytes
             .try_into()
@@ -89,7 +89,7 @@ impl BlockRecord {
     }
 }
 
-/// Hexadecimal text of a block record, for the catalog's JSON.
+/// Reads and writes a block record as hexadecimal text, for the catalog's JSON.
 pub(crate) mod hexadecimal {
     use super::*;
     use serde::{Deserialize, Deserializer, Serializer, de::Error as _};

@@ -1,7 +1,7 @@
 //! The catalog and its changes (format.md §5, §6).
 //!
-//! [`Catalog::apply`] is the only way a catalog changes: replaying a log and committing run the same
-//! code, and both refuse a change that does not fit.
+//! [`Catalog::apply`] is the only way a catalog changes: replaying a log and committing run the
+//! same code, and both refuse a change that does not fit.
 
 use crate::SCHEMA_MAIN;
 use crate::block::{BlockRecord, hexadecimal};
@@ -19,7 +19,7 @@ pub struct Catalog {
     pub version: Version,
     pub next_table_id: TableId,
     pub schemas: Vec<SchemaEntry>,
-    /// Shared with the catalogs before, as long as they are the same.
+    /// The tables, shared with earlier catalogs as long as they are the same.
     #[serde(with = "in_arcs")]
     pub tables: Vec<Arc<TableEntry>>,
     pub views: Vec<ViewEntry>,
@@ -67,7 +67,7 @@ pub struct TableEntry {
     pub id: TableId,
     pub schema: String,
     pub name: String,
-    /// Equals the root node's length of every column.
+    /// The rows in the column files, which is the length of every column's root node.
     pub rows: u64,
     pub next_column_id: ColumnId,
     pub columns: Vec<ColumnEntry>,
@@ -75,15 +75,15 @@ pub struct TableEntry {
     pub constraints: Vec<ConstraintEntry>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
-    /// The deleted rows as of the checkpoint; only in a checkpoint.
+    /// The deleted rows as of the checkpoint. Only a checkpoint has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deleted: Option<DeletedEntry>,
 }
 
-/// A rule that the rows of a table keep.
+/// A rule that the rows of a table obey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConstraintEntry {
-    /// Unique in its table.
+    /// The name, which is unique in its table.
     pub name: String,
     #[serde(flatten)]
     pub rule: ConstraintRule,
@@ -94,21 +94,21 @@ pub struct ConstraintEntry {
 }
 
 impl ConstraintEntry {
-    /// One that is checked at the end of each statement.
+    /// Returns a constraint that is checked at the end of each statement.
     pub fn new(name: impl Into<String>, rule: ConstraintRule) -> Self {
         Self { name: name.into(), rule, deferral: Deferral::default(), comment: None }
     }
 }
 
-/// Whether a constraint may be checked when its transaction commits.
+/// Says whether a constraint may be checked when its transaction commits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deferral {
     #[default]
     Never,
-    /// If the transaction says so.
+    /// It may, if the transaction says so.
     Possible,
-    /// Unless the transaction says something else.
+    /// It is, unless the transaction says otherwise.
     AtFirst,
 }
 
@@ -118,11 +118,11 @@ pub enum ConstraintRule {
     PrimaryKey {
         columns: Vec<ColumnId>,
     },
-    /// NULLs are distinct.
+    /// No two rows have the same key. NULLs are distinct.
     Unique {
         columns: Vec<ColumnId>,
     },
-    /// SQL text of a condition that is not false for any row.
+    /// The SQL text of a condition that is not false for any row.
     Check {
         sql: String,
     },
@@ -138,14 +138,14 @@ pub enum ConstraintRule {
     },
 }
 
-/// What becomes of rows whose foreign key refers to a row that goes, or gets another key.
+/// What happens to rows whose foreign key refers to a row that is deleted, or gets another key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReferentialAction {
-    /// They stay, so that the statement fails.
+    /// The rows stay, so that the statement fails.
     #[default]
     NoAction,
-    /// The same, as constraints are checked after each statement.
+    /// The rows stay and the statement fails, as constraints are checked after each statement.
     Restrict,
     Cascade,
     SetNull,
@@ -164,7 +164,7 @@ impl Deferral {
 }
 
 impl ReferentialAction {
-    /// The action as SQL writes it.
+    /// Returns the action as SQL writes it.
     pub fn sql(self) -> &'static str {
         match self {
             Self::NoAction => "NO ACTION",
@@ -177,7 +177,7 @@ impl ReferentialAction {
 }
 
 impl ConstraintRule {
-    /// The table's own columns that the rule names.
+    /// Returns the table's own columns that the rule names.
     pub fn columns(&self) -> &[ColumnId] {
         match self {
             Self::PrimaryKey { columns } | Self::Unique { columns } | Self::ForeignKey { columns, .. } => {
@@ -187,7 +187,7 @@ impl ConstraintRule {
         }
     }
 
-    /// The columns of a key.
+    /// Returns the columns of a key.
     pub fn key(&self) -> Option<&[ColumnId]> {
         match self {
             Self::PrimaryKey { columns } | Self::Unique { columns } => Some(columns),
@@ -196,11 +196,11 @@ impl ConstraintRule {
     }
 }
 
-/// Where the positions of a table's deleted rows are.
+/// The file with the positions of a table's deleted rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeletedEntry {
-    /// Names the file.
+    /// The version in the file's name.
     pub version: Version,
     pub rows: u64,
 }
@@ -212,13 +212,13 @@ pub struct ColumnEntry {
     #[serde(flatten)]
     pub logical_type: LogicalType,
     pub nullable: bool,
-    /// SQL text of the DEFAULT expression.
+    /// The SQL text of the DEFAULT expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default: Option<String>,
-    /// Values come from the sequence that the column owns.
+    /// Says that values come from the sequence that the column owns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Identity>,
-    /// SQL text of the expression over other columns that every value is.
+    /// The SQL text of the expression over other columns that gives every value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generated: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,7 +226,7 @@ pub struct ColumnEntry {
     pub generation: GenerationEntry,
 }
 
-/// Whether statements may give values of an identity column.
+/// Says whether statements may give values of an identity column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Identity {
@@ -239,7 +239,7 @@ pub enum Identity {
 pub struct GenerationEntry {
     pub number: Generation,
     pub encoding: Encoding,
-    /// In preorder; as many as the type has.
+    /// The nodes in preorder; as many as the type has.
     pub nodes: Vec<NodeEntry>,
 }
 
@@ -286,7 +286,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-/// JSON numbers are not exact beyond 2^53 for every reader; checksums are text.
+/// Reads and writes checksums as text: not every JSON reader keeps numbers beyond 2^53 exact.
 mod hexadecimal_u64 {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
@@ -305,21 +305,21 @@ mod hexadecimal_u64 {
 pub struct ViewEntry {
     pub schema: String,
     pub name: String,
-    /// The query, as it was written.
+    /// The query's text, as it was written.
     pub sql: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comment: Option<String>,
 }
 
-/// What one commit does.
+/// The changes of one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Commit {
-    /// A version that was known to be durable when this was written.
+    /// A version that was known to be durable when this commit was written.
     #[serde(default, skip_serializing_if = "is_default")]
     pub durable: Version,
     pub changes: Vec<Change>,
-    /// What goes with the changes that have `bytes`, in their order.
+    /// The attachments of the changes that have `bytes`, in order.
     #[serde(skip)]
     pub attachments: Vec<Vec<u8>>,
 }
@@ -335,7 +335,7 @@ pub enum Change {
     DropTable {
         id: TableId,
     },
-    /// Rows in the column files: the first `absorbed` rows of the log, then new ones.
+    /// Adds rows to the column files: first the first `absorbed` rows of the log, then new ones.
     Append {
         id: TableId,
         rows: u64,
@@ -343,25 +343,26 @@ pub enum Change {
         absorbed: u64,
         generations: Vec<ColumnGeneration>,
     },
-    /// Rows that only the log has; attached as a record batch message of the Arrow IPC format.
+    /// Adds rows to the log only. They are attached as a record batch message of the Arrow IPC
+    /// format.
     Insert {
         id: TableId,
         rows: u64,
         bytes: u64,
     },
-    /// Positions of rows; attached as a 64-bit Roaring bitmap.
+    /// Deletes the rows at some positions, which are attached as a 64-bit Roaring bitmap.
     Delete {
         id: TableId,
         rows: u64,
         bytes: u64,
     },
-    /// A new definition or new files of a table.
+    /// Gives a table a new definition or new files.
     ReplaceTable {
         table: TableEntry,
-        /// Rows of the log, all it has of the table, that the files now have.
+        /// The rows that only the log had; the files now have all of them.
         #[serde(default, skip_serializing_if = "is_default")]
         absorbed: u64,
-        /// The files have the rows that are not deleted, and no others.
+        /// Says that the files have only the rows that are not deleted.
         #[serde(default, skip_serializing_if = "is_default")]
         compacted: bool,
     },
@@ -375,7 +376,7 @@ pub enum Change {
     CreateSequence {
         sequence: SequenceEntry,
     },
-    /// A new definition; the state stays.
+    /// Gives a sequence a new definition; its state stays.
     AlterSequence {
         sequence: SequenceEntry,
     },
@@ -388,7 +389,8 @@ pub enum Change {
         schema: String,
         name: String,
     },
-    /// What a schema, or a view or sequence of it, is said to be; tables have theirs in their definition.
+    /// Sets the comment of a schema, or of a view or sequence in it. Tables have their comments in
+    /// their definition.
     Comment {
         schema: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -399,7 +401,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// Bytes of what is attached to the change.
+    /// Returns the bytes of the change's attachment.
     pub fn attachment_bytes(&self) -> Option<u64> {
         match self {
             Self::Insert { bytes, .. } | Self::Delete { bytes, .. } => Some(*bytes),
@@ -417,7 +419,7 @@ pub struct ColumnGeneration {
 }
 
 impl Default for Catalog {
-    /// The catalog of a new database.
+    /// Returns the catalog of a new database.
     fn default() -> Self {
         Self {
             version: Version(0),
@@ -447,13 +449,13 @@ impl Catalog {
         self.sequences.iter().find(|sequence| sequence.schema == schema && sequence.name == name)
     }
 
-    /// The sequence that a column owns.
+    /// Returns the sequence that a column owns.
     pub fn sequence_of(&self, table: TableId, column: ColumnId) -> Option<&SequenceEntry> {
         let owner = Some(SequenceOwner { table, column });
         self.sequences.iter().find(|sequence| sequence.owner == owner)
     }
 
-    /// The sequences that are dropped with a table.
+    /// Returns the sequences that are dropped with a table.
     pub fn owned_sequences(&self, table: TableId) -> impl Iterator<Item = &SequenceEntry> {
         self.sequences.iter().filter(move |sequence| sequence.owner.is_some_and(|owner| owner.table == table))
     }
@@ -461,15 +463,15 @@ impl Catalog {
     /// Applies a commit: its changes in order, and the next version.
     ///
     /// # Errors
-    /// `Corrupt`, `AlreadyExists` or `UnknownName` when a change does not fit; the catalog is then
-    /// partly changed and must be thrown away.
+    /// `Corrupt`, `AlreadyExists` or `UnknownName` when a change does not fit. The catalog is then
+    /// partly changed and must be discarded.
     pub fn apply(&mut self, commit: &Commit) -> Result<()> {
         commit.changes.iter().try_for_each(|change| self.apply_change(change))?;
         self.version = self.version.next();
         Ok(())
     }
 
-    /// Applies one change, leaving the version as it is.
+    /// Applies one change, and leaves the version as it is.
     pub fn apply_change(&mut self, change: &Change) -> Result<()> {
         match change {
             Change::CreateSchema(schema) => {
@@ -502,7 +504,7 @@ impl Catalog {
                 if self.table_by_id(table.id).is_some() {
                     return Err(Error::corrupt(format!("table id {} is used twice", table.id)));
                 }
-                // Transactions commit in another order than they take ids.
+                // Transactions do not commit in the order in which they take ids.
                 self.next_table_id = self.next_table_id.max(table.id.next());
                 self.tables.push(Arc::new(table.clone()));
             }
@@ -525,7 +527,7 @@ impl Catalog {
                 }
                 table.validate()?;
             }
-            // Rows are the storage's, and the definition stays shared.
+            // The rows belong to the storage, and the definition stays shared.
             Change::Insert { id, .. } | Change::Delete { id, .. } => {
                 self.table_by_id(*id).ok_or_else(|| unknown_table(*id))?;
             }
@@ -537,7 +539,7 @@ impl Catalog {
                 }
                 table.validate()?;
                 let old = self.table_mut(table.id)?;
-                // Which file has the deleted rows is for checkpoints to say.
+                // Checkpoints say which file has the deleted rows.
                 *old = TableEntry { deleted: old.deleted, ..table.clone() };
                 self.sequences.retain(|sequence| {
                     sequence.owner.is_none_or(|owner| {
@@ -611,7 +613,7 @@ impl Catalog {
         })
     }
 
-    /// Checks what a decoded catalog must hold.
+    /// Checks the rules that a decoded catalog must obey.
     pub(crate) fn validate(&self) -> Result<()> {
         for table in &self.tables {
             table.validate()?;
@@ -651,8 +653,9 @@ impl TableEntry {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The column that a statement means by a name, which is in lower case where it has no quotes: the one of that name, or else
-    /// the only one that differs in capitals alone.
+    /// Returns the column that a statement means by a name, which is in lower case if it has no
+    /// quotes. It is the column of that name, or else the only one that differs in upper and lower
+    /// case alone.
     pub fn column_meant(&self, name: &str) -> Option<&ColumnEntry> {
         self.column(name).or_else(|| {
             let mut alike = self.columns.iter().filter(|column| column.name.to_lowercase() == name);

@@ -63,7 +63,7 @@ fn checksum(header: &[u8; FRAME_HEADER_BYTES], payload: &[u8]) -> u64 {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame at the start of `bytes`; `None` when there is no whole one.
+    /// Decodes the frame at the start of `bytes`. Returns `None` when there is no whole frame.
     fn decode(bytes: &'a [u8]) -> Option<Result<Self>> {
         let (header, rest) = bytes.split_first_chunk::<FRAME_HEADER_BYTES>()?;
         let payload_bytes = u64_at(header, PAYLOAD_BYTES);
@@ -97,7 +97,7 @@ fn from_json<T: DeserializeOwned>(json: &[u8], version: Version) -> Result<T> {
 }
 
 impl Catalog {
-    /// The catalog of a checkpoint file.
+    /// Decodes the catalog of a checkpoint file.
     ///
     /// # Errors
     /// `Corrupt` when the bytes are not one whole checkpoint frame of a consistent catalog.
@@ -123,10 +123,10 @@ impl Catalog {
 }
 
 impl Commit {
-    /// The frame of a commit that makes `version`.
+    /// Encodes the frame of the commit that creates `version`.
     ///
     /// # Errors
-    /// `InvalidInput` when it is too large for a frame.
+    /// `InvalidInput` when the commit is too large for a frame.
     pub fn encode(&self, version: Version) -> Result<Vec<u8>> {
         let json = to_json(self)?;
         if self.attachments.is_empty() {
@@ -163,7 +163,7 @@ impl Commit {
         if attached.is_empty() { Ok(commit) } else { Err(damaged()) }
     }
 
-    /// Each change with what is attached to it.
+    /// Returns each change with its attachment.
     pub fn with_attachments(&self) -> impl Iterator<Item = (&Change, &[u8])> {
         let mut attachments = self.attachments.iter();
         self.changes.iter().map(move |change| {
@@ -177,7 +177,8 @@ fn to_json<T: serde::Serialize>(value: &T) -> Result<Vec<u8>> {
     serde_json::to_vec(value).map_err(|error| Error::internal(format!("cannot encode the catalog: {error}")))
 }
 
-/// The whole frames of a log, or of a part of it that starts with a frame, in order (§7 rule 2).
+/// Reads the whole frames of a log in order, or of a part of it that starts with a frame (§7 rule
+/// 2).
 #[derive(Debug)]
 pub struct LogReader<'a> {
     bytes: &'a [u8],
@@ -186,20 +187,20 @@ pub struct LogReader<'a> {
 }
 
 impl<'a> LogReader<'a> {
-    /// `version` is the one that the first frame follows.
+    /// Begins before the first frame, which follows `version`.
     pub fn new(bytes: &'a [u8], version: Version) -> Self {
         Self { bytes, offset: 0, version }
     }
 
-    /// Where the whole frames that have been read end.
+    /// Returns the offset at which the whole frames that have been read end.
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// The next commit; `None` at the end of the log.
+    /// Returns the next commit, or `None` at the end of the log.
     ///
     /// # Errors
-    /// `Corrupt` when a frame that was durable is missing, or a commit does not decode.
+    /// `Corrupt` when a durable frame is missing, or a commit does not decode.
     pub fn next_commit(&mut self) -> Result<Option<Commit>> {
         let rest = self.bytes.get(self.offset..).unwrap_or_default();
         let next = self.version.next();
@@ -215,7 +216,7 @@ impl<'a> LogReader<'a> {
         self.check_end(rest).map(|()| None)
     }
 
-    /// Whether what is missing here never was durable.
+    /// Checks that the missing frame was never durable.
     fn check_end(&self, rest: &[u8]) -> Result<()> {
         for start in frame_starts(rest).filter(|start| start.is_multiple_of(ALIGNMENT)) {
             if let Some(Ok(frame)) = rest.get(start..).and_then(Frame::decode)
@@ -235,13 +236,14 @@ impl<'a> LogReader<'a> {
     }
 }
 
-/// Where frames may start.
+/// Returns the offsets at which frames may start.
 fn frame_starts(bytes: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memmem::find_iter(bytes, &MAGIC)
 }
 
-/// How many spaces go before attachments, which would begin at `offset` of a frame, so that a stored copy of a log is not taken
-/// for frames behind an unfinished commit (§6).
+/// Returns how many spaces go before attachments, which would otherwise begin at `offset` of a
+/// frame. The spaces keep a stored copy of a log from being taken for frames behind an unfinished
+/// commit (§6).
 fn spaces_before(attachments: &[u8], offset: usize) -> usize {
     let bit = |place: usize| 1_u8 << (place % ALIGNMENT);
     let taken = frame_starts(attachments).fold(0, |taken, start| taken | bit(offset + start));
@@ -256,7 +258,7 @@ mod tests {
     use hypostyle_types::TableId;
     use proptest::prelude::*;
 
-    /// Each commit knows that the one before it is durable.
+    /// Builds a log in which each commit knows that the one before it is durable.
     fn log_of(names: &[&str]) -> (Vec<u8>, Vec<usize>) {
         let mut bytes = Vec::new();
         let mut ends = vec![0];
@@ -273,7 +275,7 @@ mod tests {
         (bytes, ends)
     }
 
-    /// The attachments of the commits that are read, and where they end.
+    /// Returns the attachments of the commits that are read, and the offset at which they end.
     fn read(bytes: &[u8]) -> Result<(Vec<Vec<u8>>, usize)> {
         let mut reader = LogReader::new(bytes, Version(0));
         let mut found = Vec::new();
@@ -290,7 +292,7 @@ mod tests {
             let mut cut = bytes[..length].to_vec();
             let (found, offset) = read(&cut).unwrap();
             let whole = ends.iter().filter(|end| **end <= length).count() - 1;
-            // A frame without its padding is whole: the padding carries nothing.
+            // A frame without its padding is whole, because the padding carries no data.
             assert!(found.len() == whole || found.len() == whole + 1);
             assert!(found.iter().zip(["a", "bb", "ccc"]).all(|(found, name)| found == name.as_bytes()));
             cut.resize(length + 100, 0);
@@ -327,7 +329,8 @@ mod tests {
     fn a_stored_log_is_not_taken_for_frames_behind_an_unfinished_commit() {
         let (log, _) = log_of(&["a", "bb", "ccc"]);
         for before in 0..ALIGNMENT {
-            // The commit's first bytes are lost, where the stored log's say that it was durable.
+            // The commit's first bytes are lost, where the stored log's bytes say that it was
+            // durable.
             let attachment = [vec![0; before], log.clone()].concat();
             let changes = vec![Change::Insert { id: TableId(1), rows: 1, bytes: attachment.len() as u64 }];
             let commit = Commit { changes, attachments: vec![attachment], ..Commit::default() };

@@ -1,7 +1,7 @@
-//! Bytes to structs and back, exactly as docs/format.md (version 1) defines them.
+//! Converts bytes to structs and back, exactly as docs/format.md (version 1) defines them.
 //!
-//! Does no I/O. Every decoder takes untrusted bytes and returns an error of kind `Corrupt` or
-//! `Version`, never a panic.
+//! This crate does no I/O. Every decoder takes untrusted bytes and returns an error of kind
+//! `Corrupt` or `Version`, never a panic.
 
 #![forbid(unsafe_code)]
 // Bytes come from outside: whatever they are is an error at worst.
@@ -34,7 +34,7 @@ pub use sequence::{SequenceEntry, SequenceOwner, SequenceState};
 pub use shared::{SHARED_BYTES, Shared};
 pub use superblock::{FORMAT_VERSION, SUPERBLOCK_BYTES, Superblock};
 
-/// The schema that always exists.
+/// The name of the schema that always exists.
 pub const SCHEMA_MAIN: &str = "main";
 
 fn u16_at(bytes: &[u8], offset: usize) -> u16 {

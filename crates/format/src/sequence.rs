@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 pub struct SequenceEntry {
     pub schema: String,
     pub name: String,
-    /// Not zero.
+    /// The step from one value to the next; never zero.
     pub increment: i64,
     pub min: i64,
     pub max: i64,
     pub start: i64,
-    /// Begins anew behind its last value.
+    /// Says whether the sequence starts again after its last value.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cycle: bool,
-    /// Dropped with this column.
+    /// The column with which the sequence is dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<SequenceOwner>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -31,20 +31,20 @@ pub struct SequenceOwner {
     pub column: ColumnId,
 }
 
-/// How far a sequence is.
+/// The state of a sequence: the last value, and whether it was given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SequenceState {
     pub last: i64,
-    /// Whether `last` has been given out; if not, it is the next.
+    /// Says whether `last` has been given out; if not, it is the next value.
     pub is_called: bool,
 }
 
 impl SequenceEntry {
-    /// Gives out the next `count` values.
+    /// Takes the next `count` values.
     ///
     /// # Errors
-    /// `InvalidInput` when there are not so many.
+    /// `InvalidInput` when there are not so many values left.
     pub fn take(&mut self, count: u64) -> Result<Vec<i64>> {
         (0..count)
             .map(|_| {
@@ -74,7 +74,8 @@ impl SequenceEntry {
     }
 
     pub(crate) fn validate(&self) -> Result<()> {
-        // The state may be outside: others may have advanced it while the bounds were altered.
+        // The state may be outside the bounds: others may have advanced it while the bounds were
+        // altered.
         if self.increment == 0 || !(self.min..=self.max).contains(&self.start) {
             return Err(Error::corrupt(format!("sequence \"{}\" has no values", self.name)));
         }

@@ -19,21 +19,21 @@ const _: () = assert!(BOOT == 32 && SYNCED + 8 == CHECKSUM);
 const SYNC_FAILED: u32 = 1;
 const COMMIT_WAITS: u32 = 2;
 
-/// What processes that have a database open tell each other.
+/// The state that the processes share that have a database open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shared {
-    /// Of the log in use.
+    /// The checkpoint of the log in use.
     pub checkpoint: Version,
     /// Bytes of whole frames in the log.
     pub written: u64,
-    /// Bytes of the log that readers take in.
+    /// The bytes of the log that readers have to see.
     pub published: u64,
-    /// Bytes of the log that are known to be durable; no more than are published.
+    /// The bytes of the log that are known to be durable; never more than `published`.
     pub synced: u64,
     pub sync_failed: bool,
-    /// A commit that is written but not published waits for a sync.
+    /// Says that a commit which is written but not published waits for a sync.
     pub commit_waits: bool,
-    /// Of the machine: after a restart nothing here means anything.
+    /// The boot id of the machine. After a restart the file has no meaning.
     pub boot: [u8; 16],
 }
 
@@ -54,7 +54,8 @@ impl Shared {
         bytes
     }
 
-    /// `None` when the bytes are not whole: another process is writing them, or never did.
+    /// Decodes the file. Returns `None` when the bytes are not whole: another process is writing
+    /// them, or never finished.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; SHARED_BYTES] = bytes.try_into().ok()?;
         let whole = bytes.starts_with(&MAGIC) && xxh3_64(&bytes[..CHECKSUM]) == u64_at(bytes, CHECKSUM);

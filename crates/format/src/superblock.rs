@@ -16,11 +16,12 @@ const DATABASE_ID: usize = READ_COMPATIBLE_FLAGS + 8;
 const CHECKSUM: usize = SUPERBLOCK_BYTES - 8;
 const _: () = assert!(DATABASE_ID == 32);
 
-/// What identifies a directory as a database that this release can read.
+/// The fields that identify a directory as a database that this release can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superblock {
     pub database_id: Uuid,
-    /// An unknown read-compatible feature flag is set: the database may be read but not written.
+    /// Says that an unknown read-compatible feature flag is set: the database may be read but not
+    /// written.
     pub read_only: bool,
 }
 
@@ -40,8 +41,8 @@ impl Superblock {
     }
 
     /// # Errors
-    /// `InvalidInput` when it is not ours, `Version` when a newer release wrote it, `Corrupt` when
-    /// it is damaged.
+    /// `InvalidInput` when the file is not ours, `Version` when a newer release wrote it, `Corrupt`
+    /// when it is damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         if !bytes.starts_with(&MAGIC) {
             return Err(Error::invalid_input(

@@ -1,4 +1,5 @@
-//! Connections: statements in, results out, whether the database is in this process or behind a server.
+//! Connections: they take statements and give results, for databases in this process and on a
+//! server alike.
 
 use crate::embedded::Embedded;
 use crate::remote::Remote;
@@ -15,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-/// Called by the thread that waits for a statement, about every 50 ms.
+/// A function that is called about every 50 ms by the thread that waits for a statement.
 pub type PollHook = Arc<dyn Fn(&Progress) -> Poll + Send + Sync>;
 
 /// A column of a result or table.
@@ -38,30 +39,31 @@ pub struct TableDescription {
     pub schema: String,
     pub name: String,
     pub kind: TableKind,
-    /// Of tables.
+    /// The number of rows, for tables.
     pub row_count: Option<u64>,
     pub columns: Vec<ColumnDescription>,
 }
 
-/// A statement before it runs.
+/// The description of a statement before it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatementDescription {
-    /// The types of `$1` and so on; `None` where nothing in the statement tells it.
+    /// The types of `$1` and so on; `None` if nothing in the statement determines the type.
     pub parameters: Vec<Option<LogicalType>>,
-    /// Of its result, if it has one.
+    /// The columns of its result, if it has one.
     pub columns: Option<Vec<ColumnDescription>>,
-    /// Whether only its result tells its columns.
+    /// Says whether the columns are known only after the statement has run.
     pub runs_to_tell: bool,
-    /// Of its columns, for a session that speaks PostgreSQL's protocol.
+    /// The origins of its columns, for a session that speaks PostgreSQL's protocol.
     pub origins: Vec<Option<Origin>>,
 }
 
-/// How [`Connection::append`] treats its table.
+/// The options of [`Connection::append`].
 #[derive(Clone, Copy, Debug)]
 pub struct AppendOptions {
     /// Create the table from the data's schema when it does not exist.
     pub create: bool,
-    /// Match columns by name, and give missing ones their default; else by position.
+    /// Match columns by name, and give missing ones their default. Otherwise match them by
+    /// position.
     pub by_name: bool,
 }
 
@@ -75,11 +77,11 @@ impl Default for AppendOptions {
 #[derive(Clone)]
 pub struct Connection {
     kind: Kind,
-    /// The threads that append: what makes their rows may have the connection, too.
+    /// The threads that append. The code that produces their rows may have the connection, too.
     appending: Arc<Mutex<HashSet<ThreadId>>>,
 }
 
-/// A thread among those that append.
+/// Marks a thread as one that appends.
 struct Appending<'a>(&'a Connection);
 
 impl Drop for Appending<'_> {
@@ -94,7 +96,7 @@ enum Kind {
     Remote(Remote),
 }
 
-/// The same call on either kind.
+/// Makes the same call on either kind of connection.
 macro_rules! on_either {
     ($self:ident, $connection:ident => $call:expr) => {
         match &$self.kind {
@@ -113,10 +115,12 @@ impl Connection {
         Ok(Self::new(Kind::Embedded(Embedded::new(database, identity)?)))
     }
 
-    /// A connection to a server, to a directory, or, without either, to a new database in memory.
+    /// Opens a connection to a server or to a directory; without either, to a new database in
+    /// memory.
     ///
     /// # Errors
-    /// Those of [`Database::open`]; `Connection` when no server answers, `Denied` when it does not let the user in.
+    /// The errors of [`Database::open`]; `Connection` when no server answers, and `Denied` when the
+    /// login fails.
     pub fn open(target: Option<&Path>, options: OpenOptions) -> Result<Self> {
         let in_memory = target.is_none_or(|target| target == Path::new(":memory:"));
         let Some(target) = target.filter(|_| !in_memory) else {
@@ -132,12 +136,12 @@ impl Connection {
         }
     }
 
-    /// A connection to a server, with the client's own options.
+    /// Opens a connection to a server, with the client's own options.
     pub fn to_server(address: &Address, options: hypostyle_client::Options) -> Result<Self> {
         Ok(Self::new(Kind::Remote(Remote::open(address, options)?)))
     }
 
-    /// Another session with the same database.
+    /// Opens another session with the same database.
     pub fn duplicate(&self) -> Result<Self> {
         match &self.kind {
             Kind::Embedded(connection) => connection.database().connect(),
@@ -145,37 +149,39 @@ impl Connection {
         }
     }
 
-    /// Runs one or more statements separated by `;` and gives the result of the last.
+    /// Runs one or more statements separated by `;` and returns the result of the last one.
     ///
     /// # Errors
-    /// The first failing statement's; those before it have taken effect.
+    /// The error of the first failing statement. The statements before it have taken effect.
     pub fn execute(&self, sql: &str) -> Result<QueryResult> {
         self.execute_with(sql, Parameters::None)
     }
 
-    /// [`Self::execute`] with values for `?`, `$1` or `$name` in the last statement.
+    /// Runs statements as [`Self::execute`] does, with values for `?`, `$1` or `$name` in the last
+    /// statement.
     pub fn execute_with(&self, sql: &str, parameters: Parameters) -> Result<QueryResult> {
         self.check_not_appending()?;
         on_either!(self, connection => connection.execute_with(sql, parameters))
     }
 
-    /// The whole of a table or view; for a table, its stored columns.
+    /// Returns the whole of a table or view; for a table, its stored columns.
     pub fn table(&self, name: &str) -> Result<QueryResult> {
         self.check_not_appending()?;
         on_either!(self, connection => connection.table(name))
     }
 
-    /// All tables and views, in order of schema and name.
+    /// Returns all tables and views, in order of schema and name.
     pub fn tables(&self) -> Result<Vec<TableDescription>> {
         self.check_not_appending()?;
         on_either!(self, connection => connection.tables())
     }
 
-    /// Appends all rows of `data` in one transaction and gives their number.
+    /// Appends all rows of `data` in one transaction and returns their number.
     ///
     /// # Errors
-    /// `UnknownName`; `InvalidInput` or `Constraint` naming column, row and value; `DiskFull`, `Io`,
-    /// `ReadOnly`; what `data` fails with, which cannot use this connection. Nothing is appended then.
+    /// `UnknownName`; `InvalidInput` or `Constraint` with the column, the row and the value;
+    /// `DiskFull`, `Io`, `ReadOnly`; the error of `data`, which cannot use this connection. Nothing
+    /// is appended then.
     pub fn append(
         &self,
         table: &str,
@@ -188,7 +194,8 @@ impl Connection {
         on_either!(self, connection => connection.append(table, data, options))
     }
 
-    /// Refuses what would wait for itself: a statement of who makes the rows that the connection is appending.
+    /// Refuses a call that would wait for itself: a statement of the code that produces the rows
+    /// which the connection is appending.
     ///
     /// # Errors
     /// `InvalidInput` on a thread whose [`Self::append`] is reading its rows.
@@ -201,87 +208,96 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether BEGIN has opened a transaction that is not over.
+    /// Says whether BEGIN has opened a transaction that is not over.
     pub fn is_in_transaction(&self) -> bool {
         on_either!(self, connection => connection.is_in_transaction())
     }
 
-    /// Whether an error has aborted the open transaction, which refuses work until it is rolled back.
+    /// Says whether an error has aborted the open transaction, which refuses work until it is
+    /// rolled back.
     pub fn is_transaction_failed(&self) -> bool {
         on_either!(self, connection => connection.is_transaction_failed())
     }
 
-    /// The number of its session among those of the database in its process, as SHOW SESSIONS has it.
+    /// Returns the number of its session among those of the database in its process, as in SHOW
+    /// SESSIONS.
     pub fn id(&self) -> u64 {
         on_either!(self, connection => connection.id())
     }
 
-    /// Whether KILL has ended the session, as far as this side knows.
+    /// Says whether KILL has ended the session, as far as this side knows.
     pub fn is_killed(&self) -> bool {
         on_either!(self, connection => connection.is_killed())
     }
 
-    /// Whether the running statement, or the last one, was asked to end; of a database in this process.
+    /// Says whether the running statement, or the last one, was asked to end. Only for a database
+    /// in this process.
     pub fn is_interrupted(&self) -> bool {
         matches!(&self.kind, Kind::Embedded(connection) if connection.is_interrupted())
     }
 
-    /// Adds a setting for SET and SHOW that means something only to the caller; of a database in this process.
+    /// Adds a setting for SET and SHOW that has a meaning only to the caller. Only for a database
+    /// in this process.
     ///
     /// # Errors
-    /// `Closed`; `Unsupported` for a server's.
+    /// `Closed`; `Unsupported` for a connection to a server.
     pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) -> Result<()> {
         on_either!(self, connection => connection.define_setting(name, value, check))
     }
 
-    /// The value of a setting that was added.
+    /// Returns the value of a setting that was added.
     pub fn setting(&self, name: &str) -> Option<String> {
         on_either!(self, connection => connection.setting(name))
     }
 
-    /// Aborts the open transaction, if there is one, as an error in one of its statements does; of a database in this process.
+    /// Aborts the open transaction, if there is one, as an error in one of its statements does.
+    /// Only for a database in this process.
     pub fn abort_transaction(&self, why: &str) {
         if let Kind::Embedded(connection) = &self.kind {
             connection.abort_transaction(why);
         }
     }
 
-    /// What can be told of one statement before it runs, with `$1` for its parameters.
+    /// Describes one statement before it runs, with `$1` for its first parameter.
     ///
     /// # Errors
-    /// Those of parsing it, and of planning it if it is a query.
+    /// The errors of parsing the statement, and of planning it if it is a query.
     pub fn describe(&self, sql: &str) -> Result<StatementDescription> {
         self.describe_with(sql, &[])
     }
 
-    /// [`Self::describe`] with types that values for the first parameters will have, which decide on those of columns.
+    /// Describes a statement as [`Self::describe`] does, with the types of the values for the first
+    /// parameters, on which types of columns may depend.
     ///
     /// # Errors
-    /// Also `Unsupported` for types, of a server's database.
+    /// Also `Unsupported` if there are types and the database is a server's.
     pub fn describe_with(&self, sql: &str, given: &[Option<DataType>]) -> Result<StatementDescription> {
         self.check_not_appending()?;
         on_either!(self, connection => connection.describe_with(sql, given))
     }
 
-    /// The session's settings of PostgreSQL's.
+    /// Returns the session's settings that are PostgreSQL's.
     ///
     /// # Errors
-    /// `Closed`; `Unsupported` of a server's.
+    /// `Closed`; `Unsupported` for a connection to a server.
     pub fn postgres_settings(&self) -> Result<Arc<Settings>> {
         on_either!(self, connection => connection.postgres_settings())
     }
 
-    /// How far the running statement is, or the last one was at its end; from any thread. `None` before the first.
+    /// Returns the progress of the running statement, or of the last one at its end. Any thread may
+    /// call it. It returns `None` before the first statement.
     pub fn progress(&self) -> Option<Progress> {
         on_either!(self, connection => connection.progress())
     }
 
-    /// Makes the running statement fail with `Interrupted`; from any thread. The connection stays usable.
+    /// Makes the running statement fail with `Interrupted`. Any thread may call it. The connection
+    /// stays usable.
     pub fn interrupt(&self) {
         on_either!(self, connection => connection.interrupt());
     }
 
-    /// Takes memory of a session of a database in this process for what is kept for it, until that is dropped.
+    /// Reserves memory of a session for data that is kept for it, until the result is dropped. Only
+    /// for a database in this process.
     ///
     /// # Errors
     /// `OutOfMemory`; `Closed`.
@@ -292,8 +308,8 @@ impl Connection {
         }
     }
 
-    /// Looks whether the running statement has to end, as waiting for it does: for loops that take its rows; of a database in this
-    /// process.
+    /// Checks whether the running statement has to end, as waiting for it does, for loops that take
+    /// its rows. Only for a database in this process.
     ///
     /// # Errors
     /// `Interrupted`; `Closed`.
@@ -304,8 +320,8 @@ impl Connection {
         }
     }
 
-    /// Goes on with a result that was left open: older interrupts are forgotten, and its time begins anew; of a database in this
-    /// process.
+    /// Continues a result that was left open: older interrupts are forgotten, and its time begins
+    /// anew. Only for a database in this process.
     ///
     /// # Errors
     /// `Closed`.
@@ -316,12 +332,13 @@ impl Connection {
         }
     }
 
-    /// Later uses of this connection and its clones fail with `Closed`; results live on.
+    /// Closes the connection. Later uses of it and its clones fail with `Closed`; results stay
+    /// valid.
     pub fn close(&self) -> Result<()> {
         on_either!(self, connection => connection.close())
     }
 
-    /// The database, where it is in this process.
+    /// Returns the database, if it is in this process.
     pub fn database(&self) -> Option<&Database> {
         match &self.kind {
             Kind::Embedded(connection) => Some(connection.database()),
@@ -329,7 +346,7 @@ impl Connection {
         }
     }
 
-    /// The server, where there is one.
+    /// Returns the server's address, if there is a server.
     pub fn address(&self) -> Option<&Address> {
         match &self.kind {
             Kind::Embedded(_) => None,
@@ -337,25 +354,26 @@ impl Connection {
         }
     }
 
-    /// The directory of a database in this process.
+    /// Returns the directory of a database in this process.
     pub fn path(&self) -> Option<&Path> {
         self.database().and_then(Database::path)
     }
 
-    /// Has `poll` called about every 50 ms, on the thread that waits, during each blocking call of
-    /// this connection and its results.
+    /// Sets a function that is called about every 50 ms, on the thread that waits, during each
+    /// blocking call of this connection and its results.
     pub fn set_poll(&self, poll: Option<PollHook>) {
         on_either!(self, connection => connection.set_poll(poll));
     }
 
-    /// Has EXPLAIN ANALYZE show what it would cost to send the result; of a database in this process.
+    /// Lets EXPLAIN ANALYZE show the cost of sending the result. Only for a database in this
+    /// process.
     pub fn set_transfer(&self, transfer: Arc<dyn Transfer>) {
         if let Kind::Embedded(connection) = &self.kind {
             connection.set_transfer(transfer);
         }
     }
 
-    /// Has `resolver` asked, on a worker thread, for names that no table or view has.
+    /// Sets a function that is asked, on a worker thread, for names that no table or view has.
     pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
         on_either!(self, connection => connection.set_table_resolver(resolver));
     }

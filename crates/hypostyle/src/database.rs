@@ -1,4 +1,4 @@
-//! Opening and closing databases.
+//! Opens and closes databases.
 
 use crate::Connection;
 use hypostyle_engine::{Engine, EngineOptions, Identity, system_memory};
@@ -8,29 +8,31 @@ use parking_lot::RwLock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Share of the RAM that queries may hold unless told otherwise.
+/// The share of the RAM that queries may hold by default.
 const MEMORY_SHARE: f64 = 0.8;
 
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     pub read_only: bool,
-    /// Threads that run queries; as many as the machine has cores when absent.
+    /// The number of threads that run queries; by default the number of cores.
     pub threads: Option<usize>,
-    /// Bytes that queries may hold before they spill or fail; 80 % of the RAM when absent.
+    /// The bytes that queries may hold before they spill or fail; by default 80 % of the RAM.
     pub memory_limit: Option<u64>,
-    /// Bytes that one query may hold of them; all when absent.
+    /// The bytes of them that one query may hold; by default all.
     pub query_memory_limit: Option<u64>,
-    /// Where queries spill; the system's temporary directory when absent.
+    /// The directory in which queries spill; by default the system's temporary directory.
     pub temp_directory: Option<PathBuf>,
-    /// Open a database on a network file system, whose locks and mappings cannot be relied on.
+    /// Opens a database also on a network file system, whose locks and mappings cannot be relied
+    /// on.
     pub allow_network_filesystem: bool,
-    /// How long opening waits for the locks of other processes, and who may end that before.
+    /// How long opening may wait for the locks of other processes, and who may end the wait
+    /// earlier.
     pub patience: Option<Patience>,
-    /// When columns are verified that are handed out as they lie.
+    /// When columns are verified that are handed out unread.
     pub verify: Verify,
 }
 
-/// An open database; clones are handles of the same one.
+/// An open database; clones are handles of the same database.
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<RwLock<Option<Arc<Engine>>>>,
@@ -38,11 +40,13 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens a directory; one that is missing or empty becomes a new database, unless read-only.
+    /// Opens a directory. A missing or empty one becomes a new database, unless it is opened
+    /// read-only.
     ///
     /// # Errors
-    /// `NotFound`, `InvalidInput` when it is not a database, `Version`, `Corrupt`, `Io`; `Unsupported` on a
-    /// network file system; `Busy` when another process has a lock of it for too long.
+    /// `NotFound`, `InvalidInput` when it is not a database, `Version`, `Corrupt`, `Io`;
+    /// `Unsupported` on a network file system; `Busy` when another process has one of its locks for
+    /// too long.
     pub fn open(path: impl AsRef<Path>, options: OpenOptions) -> Result<Self> {
         let mode = if options.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
         if let Some(text) = path.as_ref().to_str().filter(|text| text.contains("://")) {
@@ -62,7 +66,8 @@ impl Database {
         Self::over(hypostyle_storage::Database::open(&path, storage)?, Some(path), options)
     }
 
-    /// A new database in memory; the same code over memory files. It goes with its last handle.
+    /// Creates a new database in memory, with the same code over memory files. It ends with its
+    /// last handle.
     pub fn in_memory(options: OpenOptions) -> Result<Self> {
         Self::over(hypostyle_storage::Database::in_memory()?, None, options)
     }
@@ -89,12 +94,12 @@ impl Database {
         Ok(Self { engine: Arc::new(RwLock::new(Some(engine))), path })
     }
 
-    /// A connection: its own settings and prepared statements.
+    /// Opens a connection with its own settings and prepared statements.
     pub fn connect(&self) -> Result<Connection> {
         Connection::embedded(self.clone(), Identity::default())
     }
 
-    /// A connection for somebody else, who may do only what `identity` says.
+    /// Opens a connection for another user, who may do only what `identity` allows.
     pub fn connect_as(&self, identity: Identity) -> Result<Connection> {
         Connection::embedded(self.clone(), identity)
     }
@@ -103,8 +108,8 @@ impl Database {
         self.path.as_deref()
     }
 
-    /// Closes the database for all handles and connections; it waits for nothing, and what is running goes on
-    /// to its end. Results that have been handed out live on.
+    /// Closes the database for all handles and connections. It waits for nothing, and running
+    /// statements continue to their end. Results that have been handed out stay valid.
     pub fn close(&self) -> Result<()> {
         if let Some(engine) = self.engine.write().take() {
             engine.close();

@@ -88,7 +88,7 @@ impl Embedded {
             })
             .collect();
         for view in &snapshot.catalog().views {
-            // A view over something dropped is listed without columns; using it tells why.
+            // A view over a dropped object is listed without columns; using it gives the reason.
             let outcome = session.table(&format!("\"{}\".\"{}\"", view.schema, view.name));
             let columns = outcome.and_then(|outcome| describe_outcome(&outcome)).unwrap_or_default();
             tables.push(TableDescription {
@@ -190,7 +190,8 @@ impl Embedded {
             let meter = self.meter.clone();
             session.set_poll(Some(Arc::new(move |told| {
                 meter.computed(told.rows_done, told.rows_total);
-                // The time is the engine's, which begins anew when a result that was left open is gone on with.
+                // The time is that of the engine, which begins anew when an open result is
+                // continued.
                 let progress = Progress::computing(told.rows_done, told.rows_total, told.elapsed);
                 poll.as_ref().map_or(Poll::Continue, |poll| poll(&progress))
             })));

@@ -10,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! A façade over `hypostyle-engine`: blocking, with one error type, and without global state. Many
-//! databases may be open in a process, and every handle may be used from any thread.
+//! The crate is a façade over `hypostyle-engine`. It blocks, has one error type, and has no global
+//! state. A process may open many databases, and every handle may be used from any thread.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Connections to a server: the client's calls in the shapes of this crate.
+//! Connections to a server: they turn the client's calls into the types of this crate.
 
 use crate::connection::{
     AppendOptions, ColumnDescription, StatementDescription, TableDescription, TableKind,
@@ -144,7 +144,8 @@ impl Remote {
     }
 }
 
-/// Looks at the strings of a program before they are sent: the server ends a connection on which text comes that is none.
+/// Checks the strings of a program before they are sent: the server would end a connection on which
+/// invalid text comes.
 fn checked(batch: &RecordBatch) -> Result<()> {
     let schema = batch.schema();
     schema.fields().iter().zip(batch.columns()).try_for_each(|(field, column)| {
@@ -152,7 +153,7 @@ fn checked(batch: &RecordBatch) -> Result<()> {
     })
 }
 
-/// Parameters as one row.
+/// Returns the parameters as one row.
 fn row(values: &[ScalarValue]) -> Result<RecordBatch> {
     let column = |value: &ScalarValue| {
         value.to_array().map_err(|error| Error::invalid_input(format!("a parameter cannot be sent: {error}")))
@@ -165,7 +166,7 @@ fn row(values: &[ScalarValue]) -> Result<RecordBatch> {
         .map_err(|error| Error::internal(format!("parameters are no row: {error}")))
 }
 
-/// The columns of a result or table, as Arrow has them.
+/// Returns the columns of a result or table, from their Arrow schema.
 pub(crate) fn columns_of(schema: &Schema) -> Result<Vec<ColumnDescription>> {
     let column = |field: &FieldRef| {
         Ok(ColumnDescription {

@@ -1,4 +1,4 @@
-//! Results: stored columns handed over as they lie, or rows computed as they are asked for.
+//! Results: stored columns that are handed out, or rows that are computed on request.
 
 use crate::ColumnDescription;
 use crate::embedded::describe_outcome;
@@ -18,11 +18,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long rows that are handed out are verified before the poll hook is called.
+/// How long handed-out rows are verified between two calls of the poll hook.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a statement gave. Rows of a computed result are computed as they are asked for; a result
-/// that only picks stored columns costs nothing, whatever its rows.
+/// The result of a statement. The rows of a computed result are computed on request. A result that
+/// only selects stored columns costs nothing, however many rows it has.
 pub struct QueryResult {
     schema: SchemaRef,
     columns: Vec<ColumnDescription>,
@@ -37,12 +37,12 @@ enum Source {
     Remote(Box<hypostyle_client::QueryResult>),
 }
 
-/// The files that a stored result is a mapping of, each column's in the preorder of its nodes.
+/// The files of a stored result, each column's in the preorder of its nodes.
 #[derive(Clone, Debug)]
 pub struct StoredFiles {
-    /// Rows at the beginning of the files that are not part of the result.
+    /// The rows at the beginning of the files that are not part of the result.
     pub skip: u64,
-    /// Rows of the result.
+    /// The rows of the result.
     pub rows: u64,
     pub columns: Vec<Vec<NodeFiles>>,
 }
@@ -53,7 +53,7 @@ enum Rows {
         batches: Vec<RecordBatch>,
         next: usize,
     },
-    /// No rows come behind an error: those would be others than the result's.
+    /// The error of the result. No rows come after it: they would not be the result's.
     Failed(Error),
 }
 
@@ -61,12 +61,13 @@ struct Computed {
     rows: hypostyle_engine::Rows,
     taken: bool,
     running: Running,
-    /// Whether an error aborts the open transaction.
+    /// Says whether an error aborts the open transaction.
     in_transaction: bool,
 }
 
 impl Computed {
-    /// Whoever waits hears how far the statement is, and may end it, also while no batch makes the session wait.
+    /// Returns the next batch. The waiting thread's poll hook sees the progress and may end the
+    /// statement, even if no batch makes the session wait.
     fn next(&self, session: &Session) -> Result<Option<RecordBatch>> {
         if self.running.is_silent()
             && let Err(error) = session.check_interrupt()
@@ -131,7 +132,7 @@ impl QueryResult {
         }
     }
 
-    /// How the result came from its server.
+    /// Returns how the result came from its server.
     pub fn statistics(&self) -> Option<hypostyle_client::Statistics> {
         match &self.source {
             Source::Embedded { .. } => None,
@@ -147,22 +148,23 @@ impl QueryResult {
         &self.columns
     }
 
-    /// The tables' columns that columns are, for a session that speaks PostgreSQL's protocol.
+    /// Returns the tables' columns that the result's columns are, for a session that speaks
+    /// PostgreSQL's protocol.
     pub fn origins(&self) -> &[Option<Origin>] {
         &self.origins
     }
 
-    /// Rows that INSERT, COPY, CREATE TABLE AS or CALL wrote.
+    /// Returns the number of rows that INSERT, COPY, CREATE TABLE AS or CALL wrote.
     pub fn rows_affected(&self) -> Option<u64> {
         self.rows_affected
     }
 
-    /// Whether the statement has a result set.
+    /// Says whether the statement has a result set.
     pub fn is_query(&self) -> bool {
         self.is_query
     }
 
-    /// Whether the result is a mapping of stored columns.
+    /// Says whether the result is a mapping of stored columns.
     pub fn is_stored(&self) -> bool {
         match &self.source {
             Source::Embedded { stored, .. } => stored.is_some(),
@@ -170,20 +172,21 @@ impl QueryResult {
         }
     }
 
-    /// The next rows; a batch that was given is not kept, unless the result was materialized. Those
-    /// of a stored result are verified as the database was opened.
+    /// Returns the next rows. A returned batch is not kept, unless the result was materialized.
+    /// Batches of a stored result are verified according to the database's options.
     ///
     /// # Errors
-    /// Those of the query; `Corrupt`, naming the column and the block; `Interrupted`.
+    /// The errors of the query; `Corrupt` with the column and the block; `Interrupted`.
     pub fn next_batch(&self) -> Result<Option<RecordBatch>> {
         self.hand_out(0..self.columns.len())?;
         self.next_unread()
     }
 
-    /// [`Self::next_batch`] for those who read the rows here, some at a time, and [`Self::verify_rows`] before they do.
+    /// Returns the next rows as [`Self::next_batch`] does, for callers that read a part of the rows
+    /// at a time and call [`Self::verify_rows`] before.
     ///
     /// # Errors
-    /// Those of the query; `Interrupted`.
+    /// The errors of the query; `Interrupted`.
     pub fn next_unread(&self) -> Result<Option<RecordBatch>> {
         let (session, rows) = match &self.source {
             Source::Embedded { session, rows, .. } => (session, rows),
@@ -205,11 +208,11 @@ impl QueryResult {
         next.inspect_err(|error| *rows = Rows::Failed(error.clone()))
     }
 
-    /// Before columns of a stored result are handed out.
+    /// Prepares to hand out columns of a stored result.
     fn hand_out(&self, columns: Range<usize>) -> Result<()> {
         match &self.source {
             Source::Embedded { session, stored: Some(stored), .. } => {
-                // Older interrupts were of statements.
+                // Older interrupts were meant for earlier statements.
                 let may_be_interrupted = !session.is_interrupted();
                 let mut looked = Instant::now();
                 stored.hand_out(columns, || {
@@ -224,35 +227,37 @@ impl QueryResult {
         }
     }
 
-    /// Checks the checksums and the structure of these rows of a stored result. Its arrays are mappings that nobody has
-    /// read: who reads values out of them here checks them first, or damage on disk may be taken for
-    /// values. Computed results have been checked while they were computed.
+    /// Checks the checksums and the structure of these rows of a stored result. Its arrays are
+    /// mappings that nobody has read. Code that reads their values here must check them first, or
+    /// it may take damage on disk for values. Computed results were checked while they were
+    /// computed.
     ///
     /// # Errors
-    /// `Corrupt`, naming the column and the block.
+    /// `Corrupt` with the column and the block.
     pub fn verify_rows(&self, rows: Range<u64>) -> Result<()> {
         (0..self.columns.len()).try_for_each(|column| self.verify_column(column, rows.clone()))
     }
 
-    /// [`Self::verify_rows`] of one column.
+    /// Checks one column as [`Self::verify_rows`] does.
     ///
     /// # Errors
-    /// `Corrupt`, naming the column and the block.
+    /// `Corrupt` with the column and the block.
     pub fn verify_column(&self, column: usize, rows: Range<u64>) -> Result<()> {
         match &self.source {
             Source::Embedded { stored: Some(stored), .. } => stored.verify_column(column, rows),
             Source::Embedded { .. } => Ok(()),
-            // The checksums of a server's files are the server's.
+            // The server checks the checksums of its own files.
             Source::Remote(result) => result
                 .mapped()
                 .map_or(Ok(()), |mapped| mapped.verify(column, rows.start as usize..rows.end as usize)),
         }
     }
 
-    /// The files of a result that is a mapping of stored columns; `None` of a computed one.
+    /// Returns the files of a result that is a mapping of stored columns. Returns `None` for a
+    /// computed result.
     ///
     /// # Errors
-    /// `Corrupt`, naming the column and the block.
+    /// `Corrupt` with the column and the block.
     pub fn stored_files(&self) -> Option<Result<StoredFiles>> {
         let stored = self.stored()?;
         if let Err(error) = self.hand_out(0..self.columns.len()) {
@@ -262,7 +267,7 @@ impl QueryResult {
         Some(columns.map(|columns| StoredFiles { skip: stored.offset, rows: stored.rows, columns }))
     }
 
-    /// Bytes of all rows of a stored result; `None` of a computed one.
+    /// Returns the bytes of all rows of a stored result. Returns `None` for a computed result.
     pub fn stored_bytes(&self) -> Option<u64> {
         let stored = self.stored()?;
         let share = |rows: u64| if rows == 0 { 0.0 } else { stored.rows as f64 / rows as f64 };
@@ -270,10 +275,11 @@ impl QueryResult {
         Some(stored.columns.iter().map(|(_, column)| bytes(column)).sum())
     }
 
-    /// Computes all rows and keeps them; free the second time.
+    /// Computes all rows and keeps them. The second call costs nothing.
     ///
     /// # Errors
-    /// Those of the query, again and again; `InvalidInput` when `next_batch` has taken rows away.
+    /// The errors of the query, at every call; `InvalidInput` when `next_batch` has taken rows
+    /// away.
     pub fn materialize(&self) -> Result<()> {
         let (session, rows) = match &self.source {
             Source::Embedded { session, rows, .. } => (session, rows),
@@ -307,7 +313,8 @@ impl QueryResult {
         Ok(())
     }
 
-    /// Rows in all, where a database in this process knows them before they are computed.
+    /// Returns the number of all rows, if a database in this process knows it before they are
+    /// computed.
     pub fn known_row_count(&self) -> Option<u64> {
         match (&self.source, self.stored()) {
             (Source::Remote(_), _) => None,
@@ -319,7 +326,7 @@ impl QueryResult {
         }
     }
 
-    /// Rows in all; materializes.
+    /// Returns the number of all rows; materializes the result.
     pub fn row_count(&self) -> Result<u64> {
         match (&self.source, self.stored()) {
             (Source::Remote(result), _) => result.row_count(),
@@ -328,20 +335,21 @@ impl QueryResult {
         }
     }
 
-    /// All rows, materialized; a stored result is one batch over its mappings, verified as the
-    /// database was opened.
+    /// Returns all rows and materializes the result. A stored result is one batch over its
+    /// mappings, verified according to the database's options.
     ///
     /// # Errors
-    /// Those of the query; `Corrupt`, naming the column and the block.
+    /// The errors of the query; `Corrupt` with the column and the block.
     pub fn record_batches(&self) -> Result<Vec<RecordBatch>> {
         self.hand_out(0..self.columns.len())?;
         self.unread_batches()
     }
 
-    /// [`Self::record_batches`] for those who read the rows here, some at a time, and [`Self::verify_rows`] before they do.
+    /// Returns all rows as [`Self::record_batches`] does, for callers that read a part of the rows
+    /// at a time and call [`Self::verify_rows`] before.
     ///
     /// # Errors
-    /// Those of the query.
+    /// The errors of the query.
     pub fn unread_batches(&self) -> Result<Vec<RecordBatch>> {
         let rows = match &self.source {
             Source::Embedded { rows, .. } => rows,
@@ -354,12 +362,12 @@ impl QueryResult {
         }
     }
 
-    /// One column as one read-only array.
+    /// Returns one column as one read-only array.
     pub fn column(&self, index: usize) -> Result<ArrayRef> {
         self.joined(index).map(|(array, _)| array)
     }
 
-    /// One column, and whether it was joined of several batches.
+    /// Returns one column, and whether it was concatenated from several batches.
     fn joined(&self, index: usize) -> Result<(ArrayRef, bool)> {
         self.check_index(index)?;
         self.hand_out(index..index + 1)?;
@@ -376,8 +384,9 @@ impl QueryResult {
         }
     }
 
-    /// One column as one array whose buffers belong to the caller, who may write into them. A stored
-    /// column comes as a fresh copy-on-write mapping, whatever its rows; a computed one as a copy.
+    /// Returns one column as one array whose buffers belong to the caller, who may write into them.
+    /// A stored column is a new copy-on-write mapping, however many rows it has. A computed column
+    /// is a copy.
     pub fn column_private(&self, index: usize) -> Result<ArrayRef> {
         self.check_index(index)?;
         if let Source::Remote(result) = &self.source
@@ -393,7 +402,8 @@ impl QueryResult {
             }
             None => {
                 let (array, is_joined) = self.joined(index)?;
-                // What was joined of several batches is nobody else's, but for what the batches share.
+                // A concatenated array belongs to the caller alone, except for what the batches
+                // share.
                 match is_joined && is_joined_by_copying(array.data_type()) {
                     true => Ok(array),
                     false => Ok(make_array(copied(&array.to_data())?)),
@@ -424,13 +434,14 @@ fn stored_batch(stored: &StoredResult, schema: &SchemaRef) -> Result<RecordBatch
         .map_err(|error| Error::internal(format!("stored columns do not fit their schema: {error}")))
 }
 
-/// Whether several arrays of a type become one without sharing buffers with it, as dictionaries and views do.
+/// Says whether concatenating arrays of a type copies all buffers; dictionaries and views share
+/// some.
 fn is_joined_by_copying(data_type: &DataType) -> bool {
     data_type.is_primitive()
         || matches!(data_type, DataType::Boolean | DataType::LargeUtf8 | DataType::LargeBinary)
 }
 
-/// The same array over buffers that nobody else has.
+/// Returns the same array over new buffers.
 fn copied(data: &ArrayData) -> Result<ArrayData> {
     let copy = |buffer: &Buffer| Buffer::from(buffer.as_slice());
     let nulls = data.nulls().map(|nulls| {

@@ -1,40 +1,41 @@
-//! Memory for large pieces of bytes that come one after the other.
+//! Memory for large pieces of bytes that are needed one after the other.
 //!
-//! The pages of what an allocator gives for each piece are new, one fault for every 4 KiB: as much work as copying the bytes.
-//! An [`Arena`] maps huge pages for several pieces, which go back to the system with the last of them.
+//! If an allocator gives new pages for each piece, every 4 KiB of it cost a page fault, which is as
+//! much work as copying the bytes. An [`Arena`] maps huge pages for several pieces. The pages go
+//! back to the system with the last of these pieces.
 
 use memmap2::{Advice, MmapMut, MmapOptions};
 use std::fmt;
 use std::sync::Arc;
 
-/// Mapped at a time: whoever keeps one piece keeps no more than this.
+/// The bytes that are mapped at a time. Whoever keeps one piece keeps no more than this.
 const ROOM_BYTES: usize = 8 << 20;
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// A piece begins where any array may.
+/// The alignment of a piece: any array may begin there.
 const ALIGNMENT: usize = 64;
 
-/// Gives out pieces of memory, one behind the other.
+/// Gives out pieces of memory, one after the other.
 #[derive(Default)]
 pub struct Arena {
     room: Option<Arc<Room>>,
-    /// Where the room is free from.
+    /// The offset at which the free part of the room begins.
     free: usize,
 }
 
 struct Room {
-    /// Keeps the bytes; nobody looks at them through it.
+    /// Keeps the mapping alive; its bytes are accessed only through pieces.
     _map: MmapMut,
     first: *mut u8,
 }
 
-// SAFETY: the bytes are reached through pieces only, no two of which overlap.
+// SAFETY: the bytes are accessed only through pieces, no two of which overlap.
 unsafe impl Send for Room {}
 // SAFETY: as above.
 unsafe impl Sync for Room {}
 
-/// Bytes that are nobody else's, zeros at first.
+/// A range of bytes that has one owner; it is zeroed at first.
 pub struct Piece {
     room: Arc<Room>,
     start: usize,
@@ -42,7 +43,8 @@ pub struct Piece {
 }
 
 impl Arena {
-    /// A piece of so many bytes; `None` when it is larger than what is mapped at a time, or the system has no memory.
+    /// Returns a piece of `length` bytes. Returns `None` when it is larger than the room, or when
+    /// the system has no memory.
     pub fn piece(&mut self, length: usize) -> Option<Piece> {
         if length > ROOM_BYTES {
             return None;
@@ -59,9 +61,10 @@ impl Arena {
 
 impl Room {
     fn new() -> Option<Self> {
-        // As much more as the first huge page may be behind the beginning; what is not touched costs nothing.
+        // The first huge page may begin this far behind the start. Pages that are not touched cost
+        // nothing.
         let mut map = MmapOptions::new().len(ROOM_BYTES + HUGE_PAGE_BYTES).map_anon().ok()?;
-        // Where there are no huge pages, small ones do.
+        // Without huge pages, small ones are used.
         let _small = map.advise(Advice::HugePage);
         let skipped = map.as_ptr().align_offset(HUGE_PAGE_BYTES);
         let first = map.get_mut(skipped..skipped + ROOM_BYTES)?.as_mut_ptr();
@@ -71,7 +74,8 @@ impl Room {
 
 impl AsRef<[u8]> for Piece {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: the range lies in the room, which lives as long as the piece, and only this piece has it.
+        // SAFETY: the range is in the room, which lives as long as the piece, and only this piece
+        // has it.
         unsafe { std::slice::from_raw_parts(self.room.first.add(self.start), self.length) }
     }
 }

@@ -1,6 +1,6 @@
-//! The directory of a store on disk. Nothing outside of it is reached through it: every name is
-//! resolved beneath the directory that was opened at first, without symbolic links, and only
-//! regular files are opened.
+//! The directory of a store on disk. Nothing outside it is reached through it: every name is
+//! resolved below the directory that was opened at first, without symbolic links, and only regular
+//! files are opened.
 
 use hypostyle_types::{Error, ErrorKind};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What is made belongs to its user alone.
+/// The mode of new files: they belong to their user alone.
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
 
@@ -23,31 +23,31 @@ const GROUP_READS_AND_WRITES: u32 = 0o060;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS_WRITE: u32 = 0o002;
 
-/// Times to try again what a rename elsewhere has disturbed.
+/// How often an operation is tried again that a rename elsewhere has disturbed.
 const ATTEMPTS: usize = 16;
 
-/// An open directory, whatever has its name by now.
+/// An open directory, even if another directory has its name by now.
 #[derive(Debug)]
 pub(crate) struct Directory {
     held: OwnedFd,
     file_mode: u32,
     directory_mode: u32,
-    /// A kernel before 5.6, or a sandbox that does not know the call.
+    /// Says that the kernel is older than 5.6, or that a sandbox does not know the call.
     no_openat2: AtomicBool,
 }
 
-/// Which file a descriptor is of.
+/// Identifies the file behind a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
     device: (u32, u32),
     inode: u64,
-    /// File systems give the number of a file that is gone to the next one.
+    /// The time of creation, because file systems reuse the number of a deleted file.
     born: Option<(i64, u32)>,
 }
 
 impl Identity {
     pub fn of(file: impl AsFd) -> io::Result<Self> {
-        // Asking for no other time: see `File::is_removed`.
+        // No other time is asked for: see `File::is_removed`.
         let found = look_at(file, StatxFlags::INO | StatxFlags::BTIME)?;
         let has_birth = found.stx_mask & StatxFlags::BTIME.bits() != 0;
         Ok(Self {
@@ -57,14 +57,14 @@ impl Identity {
         })
     }
 
-    /// As `/proc/locks` has it: device and inode, and the inode alone.
+    /// Returns the numbers as `/proc/locks` has them: device and inode, and the inode alone.
     pub fn in_proc(self) -> (String, String) {
         let (major, minor) = self.device;
         (format!("{major:02x}:{minor:02x}:{}", self.inode), format!(":{}", self.inode))
     }
 }
 
-/// What an open is for.
+/// The purpose of opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -72,8 +72,8 @@ pub(crate) enum Access {
 }
 
 impl Directory {
-    /// Opens the directory of a path, which may lead through symbolic links: it is the caller's
-    /// own.
+    /// Opens the directory of a path. The path may lead through symbolic links, because it is the
+    /// caller's own.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let held = rustix::fs::open(path, flags, Mode::empty())?;
@@ -87,7 +87,7 @@ impl Directory {
         })
     }
 
-    /// Makes the directory of a path, and those above it.
+    /// Creates the directory of a path, and its parents.
     pub fn create(path: &Path) -> io::Result<()> {
         if let Some(above) = path.parent() {
             fs::create_dir_all(above)?;
@@ -98,7 +98,7 @@ impl Directory {
         }
     }
 
-    /// Who besides its owner may put files in the place of those that are there.
+    /// Says who besides its owner may replace files in the directory.
     pub fn is_writable_by(&self) -> io::Result<Option<&'static str>> {
         let mode = u32::from(look_at(&self.held, StatxFlags::MODE)?.stx_mode);
         Ok(match mode {
@@ -115,9 +115,10 @@ impl Directory {
     /// Opens a regular file.
     ///
     /// # Errors
-    /// `InvalidData` when it is something else, or has to be written to and has other names.
+    /// `InvalidData` when it is not a regular file, or when it is opened for writing and has other
+    /// names.
     pub fn open_file(&self, name: &str, access: Access) -> io::Result<fs::File> {
-        // What is no file is not even opened: that alone may do something, or wait.
+        // Other kinds of files are not opened at all: opening them may have an effect, or block.
         let mask = StatxFlags::TYPE | StatxFlags::NLINK;
         let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
         check_file(&rustix::fs::statx(&self.held, name, flags, mask)?, access)?;
@@ -130,10 +131,10 @@ impl Directory {
         Ok(file.into())
     }
 
-    /// Makes an empty file.
+    /// Creates an empty file.
     ///
     /// # Errors
-    /// `AlreadyExists` when something has its name.
+    /// `AlreadyExists` when the name is taken.
     pub fn create_file(&self, name: &str) -> io::Result<fs::File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let mode = Mode::from_raw_mode(self.file_mode);
@@ -152,7 +153,7 @@ impl Directory {
         }
     }
 
-    /// The kind of what has a name now, not of what it leads to.
+    /// Returns the kind of file that has a name now; links are not followed.
     fn kind(&self, name: &str) -> io::Result<FileType> {
         if name.is_empty() {
             return Ok(FileType::Directory);
@@ -161,7 +162,7 @@ impl Directory {
         Ok(kind_of(&rustix::fs::statx(&self.held, name, flags, StatxFlags::TYPE)?))
     }
 
-    /// What has a name now.
+    /// Identifies the file that has a name now.
     pub fn identity(&self, name: &str) -> io::Result<Identity> {
         if name.is_empty() {
             return Identity::of(&self.held);
@@ -169,7 +170,7 @@ impl Directory {
         Identity::of(self.open_beneath(name, OFlags::PATH, Mode::empty())?)
     }
 
-    /// The names in a directory (`""` is the one that is held).
+    /// Lists the names in a directory (`""` is the held one).
     pub fn list(&self, name: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::new(self.open_directory(name)?)? {
@@ -181,21 +182,21 @@ impl Directory {
         Ok(names)
     }
 
-    /// Unlinks what is no directory.
+    /// Unlinks a file; directories are refused.
     pub fn remove_file(&self, name: &str) -> io::Result<()> {
         let (within, last) = self.place(name)?;
         Ok(rustix::fs::unlinkat(within.descriptor(self), last, AtFlags::empty())?)
     }
 
-    /// Unlinks what `is_ours` says of a directory, and the directory if nothing else is in it. Goes
-    /// into no directory within it.
+    /// Unlinks the files of a directory that `is_ours` accepts, and the directory if nothing else
+    /// is in it. Does not enter directories in it.
     pub fn remove_directory(&self, name: &str, is_ours: &dyn Fn(&str) -> bool) -> io::Result<()> {
         let directory = self.open_directory(name)?;
         for entry in Dir::read_from(&directory)? {
             let entry = entry?;
             let is_removed = entry.file_name().to_str().is_ok_and(is_ours);
             match is_removed.then(|| rustix::fs::unlinkat(&directory, entry.file_name(), AtFlags::empty())) {
-                // A directory is none of ours, whatever its name.
+                // A directory in it is not ours, whatever its name.
                 None | Some(Ok(()) | Err(Errno::NOENT | Errno::ISDIR)) => {}
                 Some(Err(error)) => return Err(error.into()),
             }
@@ -214,7 +215,7 @@ impl Directory {
     }
 
     /// # Errors
-    /// `AlreadyExists` when something has its name.
+    /// `AlreadyExists` when the name is taken.
     pub fn create_directory(&self, name: &str) -> io::Result<()> {
         let (within, last) = self.place(name)?;
         let mode = Mode::from_raw_mode(self.directory_mode);
@@ -242,7 +243,7 @@ impl Directory {
         self.open_beneath(name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())
     }
 
-    /// The directory that a name is in, and the name within it.
+    /// Returns the directory that contains a name, and the name within it.
     fn place<'a>(&self, name: &'a str) -> io::Result<(Place, &'a str)> {
         match name.rsplit_once('/') {
             None => Ok((Place::Held, name)),
@@ -255,7 +256,7 @@ impl Directory {
 
     fn open_beneath(&self, name: &str, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        // With O_PATH the kernel takes no others.
+        // With O_PATH the kernel accepts no other flags.
         let flags = match flags.contains(OFlags::PATH) {
             true => flags & !(OFlags::NONBLOCK | OFlags::NOCTTY),
             false => flags,
@@ -275,7 +276,7 @@ impl Directory {
                 self.no_openat2.store(true, Ordering::Relaxed);
                 opened = self.open_by_parts(name, flags, mode);
             }
-            // Some sandboxes say so of what they do not know.
+            // Some sandboxes give this error for calls that they do not know.
             Err(Errno::PERM) => opened = self.open_by_parts(name, flags, mode),
             _ => {}
         }
@@ -288,7 +289,7 @@ impl Directory {
                 }
             }
             Err(Errno::LOOP) => Err(is_a_link()),
-            // O_DIRECTORY makes this of a link, too.
+            // With O_DIRECTORY a link gives this error, too.
             Err(Errno::NOTDIR) if self.leads_through_a_link(name) => Err(is_a_link()),
             Err(Errno::NOTDIR) => Err(refused("it is, or is in, no directory, where a database has one")),
             opened => opened.map_err(Into::into),
@@ -300,7 +301,7 @@ impl Directory {
         ends.into_iter().any(|end| self.kind(&name[..end]).is_ok_and(|kind| kind == FileType::Symlink))
     }
 
-    /// What `openat2` does in one call.
+    /// Does in several calls what `openat2` does in one.
     fn open_by_parts(&self, name: &str, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
         let mut parts = name.split('/').peekable();
         let mut within: Option<OwnedFd> = None;
@@ -322,7 +323,7 @@ impl Directory {
     }
 }
 
-/// Where a name is.
+/// The directory that contains a name.
 enum Place {
     Held,
     Within(OwnedFd),
@@ -371,7 +372,8 @@ fn refused(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
-/// The error for an operation on a name of a directory. What is refused is no database's.
+/// Returns the error for an operation on a name in a directory. A file that is refused cannot be
+/// part of a database.
 pub(crate) fn error_of(error: &io::Error, doing: impl std::fmt::Display) -> Error {
     match error.kind() {
         io::ErrorKind::InvalidData => Error::corrupt(format!("{doing}: {error}")),
@@ -379,7 +381,8 @@ pub(crate) fn error_of(error: &io::Error, doing: impl std::fmt::Display) -> Erro
     }
 }
 
-/// [`error_of`]; who may not write has a database for reading.
+/// Returns [`error_of`]'s error, except that a missing permission to write makes the database
+/// read-only.
 pub(crate) fn write_error(error: &io::Error, doing: impl std::fmt::Display) -> Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Error::new(ErrorKind::ReadOnly, format!("{doing}: {error}")),
@@ -396,7 +399,7 @@ mod tests {
         fs::metadata(path).unwrap().permissions().mode() & 0o7777
     }
 
-    /// With `openat2`, and without it.
+    /// Opens a directory twice: with `openat2`, and without it.
     fn both(path: &Path) -> [Directory; 2] {
         let (one, other) = (Directory::open(path).unwrap(), Directory::open(path).unwrap());
         other.no_openat2.store(true, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
-/// Bytes that are read and written at a time, where the kernel does not copy.
+/// The bytes that are read and written at a time if the kernel does not copy.
 const COPY_BYTES: u64 = 256 << 10;
 
 /// An open file. Clones share the descriptor; no operation uses a cursor, so threads may share it.
@@ -29,7 +29,7 @@ enum Inner {
     Pooled(Arc<Pooled>),
 }
 
-/// A descriptor for one operation.
+/// A descriptor that is held during one operation.
 enum Descriptor<'a> {
     Kept(&'a std::fs::File),
     Pooled(Arc<std::fs::File>),
@@ -62,12 +62,12 @@ impl File {
         })
     }
 
-    /// A file that somebody else has opened and passed on.
+    /// Wraps a descriptor that another process has opened and passed.
     pub fn from_descriptor(descriptor: OwnedFd, name: &str) -> Self {
         Self::new(descriptor.into(), name, &None)
     }
 
-    /// A descriptor of the same file for others, who can only read through it.
+    /// Returns a descriptor of the same file, through which others can only read.
     pub fn read_only_descriptor(&self) -> Result<OwnedFd> {
         let open = || {
             let own = self.descriptor()?;
@@ -76,12 +76,12 @@ impl File {
         open().map(Into::into).map_err(|error| self.error("cannot open for others", &error))
     }
 
-    /// The path on disk, or the name within a database in memory; for messages.
+    /// Returns the path on disk, or the name within a database in memory, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The length in bytes now.
+    /// Returns the current length in bytes.
     pub fn length(&self) -> Result<u64> {
         match self.descriptor().and_then(|file| file.metadata()) {
             Ok(metadata) => Ok(metadata.len()),
@@ -89,10 +89,11 @@ impl File {
         }
     }
 
-    /// Whether the file has no name on disk any more. A file of a database in memory never had one.
+    /// Says whether the file has no name on disk any more. A file of a database in memory never had
+    /// one.
     pub fn is_removed(&self) -> Result<bool> {
-        // Nothing else is asked for: Linux writes anew, with the next write, and makes durable with every sync, what
-        // times of a file somebody has asked for, those of its neighbours on disk, too.
+        // Only this field is asked for. If a program asks for times of a file, Linux updates them
+        // at the next write, and writes them to disk with every sync, also for neighbouring files.
         let links =
             |file: Descriptor<'_>| Ok(statx(&*file, c"", AtFlags::EMPTY_PATH, StatxFlags::NLINK)?.stx_nlink);
         match self.descriptor().and_then(links) {
@@ -107,7 +108,7 @@ impl File {
             .map_err(|error| self.error("cannot write to", &error))
     }
 
-    /// Fills `bytes` from `offset`; a file that ends before is an error.
+    /// Fills `bytes` from `offset`. A file that ends before is an error.
     pub fn read_at(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         let read = self.descriptor().and_then(|file| file.read_exact_at(bytes, offset));
         read.map_err(|error| {
@@ -119,23 +120,26 @@ impl File {
         })
     }
 
-    /// Reads what there is from `offset`, at most as much as `bytes` takes; how much that was.
+    /// Reads from `offset` to the end of the file, or until `bytes` is full. Returns the number of
+    /// bytes.
     pub fn read_up_to(&self, offset: u64, bytes: &mut [u8]) -> Result<usize> {
         let read = self.descriptor().and_then(|file| file.read_at(bytes, offset));
         read.map_err(|error| self.error("cannot read", &error))
     }
 
     /// # Errors
-    /// `OutOfMemory`, also of a file that says to be larger than any memory is; those of [`Self::read_at`].
+    /// `OutOfMemory`, also for a file that claims to be larger than any memory; and the errors of
+    /// [`Self::read_at`].
     pub fn read_all(&self) -> Result<Vec<u8>> {
         self.read(0..self.length()?)
     }
 
-    /// The bytes of a range whose ends may be what a file says: neither a lie about them nor a file that is longer than
-    /// the memory ends the process.
+    /// Reads a range whose ends may come from a file. Neither false ends nor a file that is larger
+    /// than the memory end the process.
     ///
     /// # Errors
-    /// `Corrupt` when the file ends before the range does, and `OutOfMemory` when there is no memory for it.
+    /// `Corrupt` when the file ends before the range, and `OutOfMemory` when there is no memory for
+    /// it.
     pub fn read(&self, range: Range<u64>) -> Result<Vec<u8>> {
         if self.length()? < range.end {
             return Err(self.truncated(range.end));
@@ -155,8 +159,9 @@ impl File {
         Error::corrupt(format!("\"{}\" is truncated: it ends before byte {end}", self.name))
     }
 
-    /// Copies a range of another file to the same place of this one. The kernel does it where it can, and then
-    /// shares the blocks of the two files where their file system can (docs/decisions/0008).
+    /// Copies a range of another file to the same offset of this one. The kernel copies it if it
+    /// can. It then shares the blocks of the two files if their file system can
+    /// (docs/decisions/0008).
     pub fn copy_at(&self, from: &Self, offset: u64, length: u64) -> Result<()> {
         let operation = Operation::Copy { from: &from.name, file: &self.name, offset, length };
         tell(&self.observer, operation).map_err(|error| self.error("cannot write to", &error))?;
@@ -166,8 +171,8 @@ impl File {
         self.copy_by_hand(from, copied, end)
     }
 
-    /// Up to where the kernel has copied: to the end, unless it cannot between these two files. Other errors are
-    /// met again by who goes on.
+    /// Returns the offset up to which the kernel has copied. That is the end, unless the kernel
+    /// cannot copy between these two files. The caller meets other errors again when it continues.
     fn copy_by_kernel(&self, from: &Self, offset: u64, end: u64) -> io::Result<u64> {
         let (source, copy) = (from.descriptor()?, self.descriptor()?);
         let (mut at_from, mut at) = (offset, offset);
@@ -201,7 +206,7 @@ impl File {
             .map_err(|error| self.error("cannot sync", &error))
     }
 
-    /// Bytes of the disk, or of memory, that the file takes: not those of holes.
+    /// Returns the bytes that the file takes on disk or in memory, without holes.
     pub fn allocated(&self) -> Result<u64> {
         let metadata = self.descriptor().and_then(|file| file.metadata());
         match metadata {
@@ -210,8 +215,9 @@ impl File {
         }
     }
 
-    /// Cuts the file, but never below what anybody may have mapped: its page would be gone. A
-    /// memory file that is sealed against that gets a hole instead, which gives back the memory.
+    /// Truncates the file, but never below a length that anybody may have mapped, because the
+    /// mapped page would be gone. A memory file that is sealed against truncation gets a hole
+    /// instead, which frees the memory.
     pub fn truncate(&self, length: u64) -> Result<()> {
         tell(&self.observer, Operation::SetLength { file: &self.name, length })
             .and_then(|()| self.cut(length))
@@ -236,7 +242,8 @@ impl File {
         self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
-    /// Maps the first `length` bytes copy-on-write: the owner may write, the file never changes.
+    /// Maps the first `length` bytes copy-on-write: the caller may write, and the file never
+    /// changes.
     ///
     /// # Errors
     /// `Corrupt` when the file is shorter than that.
@@ -246,30 +253,30 @@ impl File {
         self.descriptor().and_then(map).map_err(|error| self.error("cannot map", &error))
     }
 
-    /// A new memory file for a database in memory. Nobody to whom a descriptor of it is passed can
-    /// cut it under who has mapped it, nor seal it against being written to.
+    /// Creates a memory file for a database in memory. A process that gets a descriptor of it can
+    /// neither truncate it below others' mappings nor seal it against writing.
     pub(crate) fn in_memory() -> std::io::Result<std::fs::File> {
         let file = rustix::fs::memfd_create("hypostyle", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        // Only its own user may open it again for writing.
+        // Only a process of the same user may open it again for writing.
         rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::SEAL)?;
         Ok(file.into())
     }
 
-    /// A new memory file, for [`Self::sealed`].
+    /// Creates a memory file, for [`Self::sealed`].
     ///
     /// # Errors
-    /// `Io`: this process may open no more files.
+    /// `Io` when this process may open no more files.
     pub fn unsealed() -> Result<OwnedFd> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         rustix::fs::memfd_create("hypostyle result", flags)
             .map_err(|errno| Error::from_io(&errno.into(), "cannot make a memory file"))
     }
 
-    /// A memory file with these bytes, one piece behind the other, which nobody can change any more.
+    /// Writes the pieces into a memory file, one after the other, and seals it against all changes.
     ///
     /// # Errors
-    /// `OutOfMemory` or `DiskFull`: there is no room for them.
+    /// `OutOfMemory` or `DiskFull` when there is no room for them.
     pub fn sealed(file: OwnedFd, pieces: &[&[u8]]) -> Result<OwnedFd> {
         let fill = || -> io::Result<OwnedFd> {
             let mut file = std::fs::File::from(file);
@@ -288,8 +295,8 @@ impl File {
     }
 
     /// # Errors
-    /// `Corrupt` when the file is shorter than that, as it may be once somebody has cut it from
-    /// outside.
+    /// `Corrupt` when the file is shorter than that. This can happen if another program truncates
+    /// it.
     pub fn check_length(&self, wanted: u64) -> Result<()> {
         let found = self.length()?;
         if found < wanted {
@@ -306,7 +313,7 @@ impl File {
     }
 }
 
-/// Gives back the memory of what is behind an offset.
+/// Frees the memory of the bytes behind an offset.
 fn cut_out_from(file: &std::fs::File, start: u64) -> io::Result<()> {
     let rest = file.metadata()?.len().saturating_sub(start);
     if rest > 0 {
@@ -335,7 +342,7 @@ mod tests {
             copy.copy_at(&from, 4096, 600_000).unwrap();
             copy.copy_by_hand(&from, 604_096, 700_001).unwrap();
             assert!(copy.read_all().unwrap() == bytes);
-            // What it has behind the range stays.
+            // The bytes behind the range stay.
             from.write_at(0, &[0; 10]).unwrap();
             copy.copy_at(&from, 0, 10).unwrap();
             assert!(copy.read_all().unwrap() == from.read_all().unwrap());
@@ -352,11 +359,11 @@ mod tests {
         let mapping = file.map(100_000).unwrap();
         let others: std::fs::File = file.read_only_descriptor().unwrap().into();
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&others));
-        // Its own user may open it for writing again.
+        // A process of the same user may open it for writing again.
         let again = std::fs::OpenOptions::new().write(true).open(path).unwrap();
         assert!(again.set_len(0).is_err());
         assert!(rustix::fs::fcntl_add_seals(&again, rustix::fs::SealFlags::WRITE).is_err());
-        // What is rolled back gives back its memory, and keeps its length.
+        // A rollback frees the memory and keeps the length.
         let before = file.allocated().unwrap();
         file.truncate(50_000).unwrap();
         assert_eq!(file.length().unwrap(), 100_000);

@@ -1,19 +1,19 @@
-//! Files, locks, fsync, memfd, what the kernel knows of a socket and of the machine, and the only
-//! mmap: of files, and of memory for what is large.
+//! Files, locks, fsync, memfds, the state that the kernel has of a socket and of the machine, and
+//! the only use of mmap: for files, and for large memory.
 //!
 //! A [`Store`] is a flat name space of files: a directory on disk, or memfds for an in-memory
-//! database. Both run the same code above this crate. Invariants kept here:
+//! database. The code above this crate is the same for both. These invariants are kept here:
 //!
 //! * a file is never truncated while it can be mapped; it grows, or it is unlinked;
-//! * nothing outside of the directory that a store was opened with is read, written or removed
-//!   through it: names are resolved beneath it, without symbolic links, and only regular files are
-//!   opened, to write only those with one name;
-//! * files and directories are made for their user alone, unless the directory has the set-group-ID
-//!   bit;
-//! * no wait for a lock is without an end ([`Patience`]);
+//! * nothing outside the directory of a store is read, written or removed through it: names are
+//!   resolved below it, without symbolic links, only regular files are opened, and files are opened
+//!   for writing only if they have one name;
+//! * files and directories are created for their user alone, unless the directory has the
+//!   set-group-ID bit;
+//! * every wait for a lock has an end ([`Patience`]);
 //! * no mapping is shared-writable: writes go through `pwrite`, mappings are read-only or private;
-//! * a mapping never reaches past the end of its file as measured when it was made, so that reading
-//!   it cannot fault (what another program does to the file is outside this promise).
+//! * a mapping never reaches past the end that its file had when it was created, so that reading it
+//!   cannot fault (what another program does to the file is outside this promise).
 
 #![deny(unsafe_op_in_unsafe_fn)]
 

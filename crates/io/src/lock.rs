@@ -1,5 +1,5 @@
-//! Waiting for the locks of other processes: with a deadline, with an ear for interrupts, and able
-//! to name who has them.
+//! Waiting for the locks of other processes. A wait has a deadline, can be interrupted, and can
+//! name the process that has the lock.
 
 use crate::directory::Identity;
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -11,30 +11,30 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A lock is waited for so long unless somebody says otherwise.
+/// The time that a wait for a lock may take by default.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who waits for less than this gives way to others, and does not sleep.
+/// A shorter wait than this yields the processor and does not sleep.
 const YIELDING: Duration = Duration::from_micros(30);
 
-/// Sleeps between two tries take this part of the time waited so far, within bounds: a wait becomes
-/// that much longer, and a long one costs nothing. Eight processes that commit at once are then as
-/// fast as with locks that block; with an eighth they miss each other's syncs.
+/// The sleep between two attempts is this part of the time waited so far, within bounds. So a wait
+/// becomes longer by at most this part, and a long wait costs nothing. Eight processes that commit
+/// at once are then as fast as with locks that block; with an eighth, they miss each other's syncs.
 const SLEEP_SHARE: u32 = 32;
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 const SLEEP_MAX: Duration = Duration::from_millis(2);
 
-/// How often somebody is asked whether to go on.
+/// How often the caller is asked whether to go on.
 const ASKING_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Fails when a wait shall end.
+/// A question that fails when the wait must end.
 type GoesOn = Arc<dyn Fn() -> Result<()> + Send + Sync>;
 
 thread_local! {
     static PATIENCE: RefCell<Patience> = RefCell::default();
 }
 
-/// How long the locks of others are waited for, and who may end that before.
+/// How long a wait for the locks of others may take, and who may end it earlier.
 #[derive(Clone)]
 pub struct Patience {
     timeout: Duration,
@@ -54,23 +54,23 @@ impl fmt::Debug for Patience {
 }
 
 impl Patience {
-    /// The default, or so long.
+    /// Returns a patience of the given time, or of the default.
     pub fn of(timeout: Option<Duration>) -> Self {
         Self { timeout: timeout.unwrap_or(LOCK_TIMEOUT), goes_on: None }
     }
 
-    /// With somebody who is asked now and then, on the thread that waits; his error ends the wait.
+    /// Adds a question that the waiting thread asks from time to time. Its error ends the wait.
     pub fn unless(self, goes_on: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
         Self { goes_on: Some(Arc::new(goes_on)), ..self }
     }
 
-    /// Gives this patience to the waits of this thread, as long as the answer lives.
+    /// Gives this patience to the waits of this thread, for as long as the returned value lives.
     pub fn hold(self) -> Held {
         Held { before: Some(PATIENCE.replace(self)), _of_this_thread: PhantomData }
     }
 }
 
-/// Puts back the patience that a thread had before.
+/// Restores the previous patience of a thread when it is dropped.
 #[derive(Debug)]
 pub struct Held {
     before: Option<Patience>,
@@ -94,27 +94,27 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// With the patience of this thread.
+    /// Begins a wait with the patience of this thread.
     pub fn begin() -> Self {
         let begin = Instant::now();
         Self { begin, asked: begin, patience: PATIENCE.with_borrow(Patience::clone) }
     }
 
-    /// For work that cannot be undone any more: nobody is asked whether to go on.
+    /// Begins a wait for work that cannot be undone any more: nobody is asked whether to go on.
     pub fn to_the_end() -> Self {
         let mut waiting = Self::begin();
         waiting.patience.goes_on = None;
         waiting
     }
 
-    /// When to look after this wait again, for who is woken.
+    /// Returns when to check this wait again, for a thread that is woken by others.
     pub fn next_look(&self) -> Instant {
         let soon = Instant::now() + ASKING_INTERVAL;
         self.begin.checked_add(self.patience.timeout).map_or(soon, |end| end.min(soon))
     }
 
     /// # Errors
-    /// `Busy` with what `holder` says when the time is over; the error of who was asked.
+    /// `Busy` with the text of `holder` when the time is over; or the error of the question.
     pub fn check(&mut self, holder: impl FnOnce() -> String) -> Result<()> {
         let now = Instant::now();
         if let Some(goes_on) = &self.patience.goes_on
@@ -140,7 +140,7 @@ impl Waiting {
     /// Lets some time pass before the next try.
     ///
     /// # Errors
-    /// As [`Self::check`].
+    /// The errors of [`Self::check`].
     pub fn pause(&mut self, holder: impl FnOnce() -> String) -> Result<()> {
         self.check(holder)?;
         match self.begin.elapsed() {
@@ -151,7 +151,7 @@ impl Waiting {
     }
 }
 
-/// Takes the `flock` of an open file: never blocking, since nothing but a signal handler could end
+/// Takes the `flock` of an open file. It never blocks, because only a signal handler could end
 /// that.
 pub(crate) fn wait_for(
     file: &fs::File,
@@ -166,7 +166,7 @@ pub(crate) fn wait_for(
     Ok(())
 }
 
-/// False when someone has the lock.
+/// Tries to take the `flock`. Returns false when another process has it.
 pub(crate) fn try_flock(file: &fs::File, operation: FlockOperation, name: &str) -> Result<bool> {
     loop {
         match rustix::fs::flock(file, operation) {
@@ -180,7 +180,7 @@ pub(crate) fn try_flock(file: &fs::File, operation: FlockOperation, name: &str) 
     }
 }
 
-/// Who has a lock of a file, as far as the system tells.
+/// Names the process that has a lock of a file, as far as the system tells.
 pub(crate) fn holder_of(file: &fs::File) -> String {
     let locks = fs::read_to_string("/proc/locks").unwrap_or_default();
     let process = Identity::of(file).ok().and_then(|identity| holder_in(&locks, identity));
@@ -196,8 +196,8 @@ pub(crate) fn holder_of(file: &fs::File) -> String {
     }
 }
 
-/// The process that `/proc/locks` names: of this device and inode, or else of this inode, because
-/// some file systems have devices of their own.
+/// Returns the process that `/proc/locks` names for this device and inode, or else for this inode,
+/// because some file systems have devices of their own.
 fn holder_in(locks: &str, identity: Identity) -> Option<u32> {
     let (exact, inode) = identity.in_proc();
     let found = |matches: &dyn Fn(&str) -> bool| {

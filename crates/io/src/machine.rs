@@ -1,15 +1,15 @@
-//! What a process asks the machine for that is no file of a database.
+//! What a process asks the machine for, other than files of a database.
 
 use std::fs;
 
-/// Where systems keep the number that [`machine_id`] gives.
+/// The files in which systems keep the number that [`machine_id`] returns.
 const MACHINE_ID_FILES: [&str; 2] = ["/etc/machine-id", "/var/lib/dbus/machine-id"];
 
-/// Digits of that number.
+/// The number of digits.
 const MACHINE_ID_DIGITS: usize = 32;
 
-/// The number that this installation of the system drew when it was set up, and tells nobody
-/// outside (machine-id(5)); `None` where there is none, as in many containers.
+/// Returns the number that this installation of the system has drawn at its setup, and that it
+/// keeps secret (machine-id(5)). Returns `None` if there is none, as in many containers.
 pub fn machine_id() -> Option<String> {
     let is_one =
         |text: &String| text.len() == MACHINE_ID_DIGITS && text.bytes().all(|b| b.is_ascii_hexdigit());
@@ -17,9 +17,9 @@ pub fn machine_id() -> Option<String> {
     MACHINE_ID_FILES.into_iter().filter_map(read).find(is_one)
 }
 
-/// Lets every other thread of the machine go first, from now on. Where that is refused, the thread
-/// goes on as before.
+/// Lets every other thread of the machine go first, from now on. If that is refused, the thread
+/// continues as before.
 pub fn yield_to_others() {
-    // On Linux, no process means the thread that asks.
+    // On Linux, no process means the calling thread.
     let _refused = rustix::process::setpriority_process(None, 19);
 }

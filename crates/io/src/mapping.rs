@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 
 /// The first bytes of a file, mapped; unmapped on drop. The pages stay valid after the file is
-/// closed or unlinked, and a private mapping may be written to without the file changing.
+/// closed or unlinked. Writes to a private mapping do not change the file.
 #[derive(Debug)]
 pub struct Mapping(Kind);
 
@@ -23,8 +23,9 @@ impl Mapping {
             return Ok(Self(Kind::Empty));
         }
         // SAFETY: the bytes of a mapping must not change under a `&[u8]`. Hypostyle writes only
-        // past the committed length and never truncates a file below what is read of it; a database directory is
-        // Hypostyle's own, and altering its files from outside is excluded by format.md §1.
+        // past the committed length and never truncates a file below what is read of it; a database
+        // directory is Hypostyle's own, and altering its files from outside is excluded by
+        // format.md §1.
         let map = unsafe { MmapOptions::new().len(length).map(file) }?;
         Ok(Self(Kind::ReadOnly(map)))
     }

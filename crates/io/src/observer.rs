@@ -1,13 +1,13 @@
-//! What tests watch, and make fail: the operations of a store on disk.
+//! Lets tests watch the operations of a store on disk, and make them fail.
 
 use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
-/// Something that changes a directory, a file, or what of them is durable. Names are paths on disk.
+/// A change of a directory, of a file, or of what is durable. Names are paths on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// A new empty file; one of that name is unlinked.
+    /// Creates an empty file; a file of that name is unlinked.
     Create {
         file: &'a str,
     },
@@ -16,7 +16,7 @@ pub enum Operation<'a> {
         offset: u64,
         bytes: &'a [u8],
     },
-    /// A range of a file to the same place of another.
+    /// Copies a range of a file to the same offset of another.
     Copy {
         from: &'a str,
         file: &'a str,
@@ -37,11 +37,11 @@ pub enum Operation<'a> {
     Remove {
         file: &'a str,
     },
-    /// A directory, and those above it, unless they exist.
+    /// Creates a directory and its parents, unless they exist.
     CreateDirectory {
         directory: &'a str,
     },
-    /// A directory with everything in it.
+    /// Removes a directory with everything in it.
     RemoveDirectory {
         directory: &'a str,
     },
@@ -50,12 +50,12 @@ pub enum Operation<'a> {
     },
 }
 
-/// Told of each operation before it happens. An error takes the operation's place.
+/// Is told of each operation before it happens. An error replaces the operation.
 pub trait Observer: Debug + Send + Sync {
     fn before(&self, operation: Operation<'_>) -> io::Result<()>;
 }
 
-/// Nobody observes a database that is not under test.
+/// The observer of a store; `None` outside of tests.
 pub(crate) type Observed = Option<Arc<dyn Observer>>;
 
 pub(crate) fn tell(observer: &Observed, operation: Operation<'_>) -> io::Result<()> {

@@ -1,8 +1,8 @@
-//! Files whose descriptors come and go: a table has as many files as it has columns, and more, a
-//! process may have far fewer open.
+//! Files whose descriptors are closed and opened again as needed. A table has at least as many
+//! files as columns, and a process may have far fewer open.
 //!
-//! Closing a file loses no error of the disk: Linux tells who opens it later of those that nobody
-//! has been told of.
+//! Closing a file loses no error of the disk: Linux reports an error that nobody has seen to the
+//! next process that opens the file.
 
 use crate::directory::{Access, Directory, Identity};
 use std::collections::VecDeque;
@@ -10,11 +10,11 @@ use std::fs;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// Descriptors that one store keeps for such files; with less than this many files none is ever
-/// closed before its end.
+/// The number of descriptors that one store keeps for such files. With fewer files than this, none
+/// is closed before its end.
 const DESCRIPTORS_MAX: usize = 256;
 
-/// The files that are open at the moment, oldest first.
+/// The files that are open now, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Pool(Mutex<VecDeque<Weak<Pooled>>>);
 
@@ -50,7 +50,7 @@ impl Pooled {
     }
 
     /// # Errors
-    /// When the file has to be opened again, and another has its name.
+    /// An error when the file has to be opened again, and another file has its name.
     pub fn open(self: &Arc<Self>) -> io::Result<Arc<fs::File>> {
         let file = {
             let mut open = lock(&self.open);
@@ -64,7 +64,7 @@ impl Pooled {
             }
             open.insert(Arc::new(file)).clone()
         };
-        // Not with the lock of this file: others are closed now.
+        // The lock of this file is not held here, because others are closed now.
         self.pool.add(self);
         Ok(file)
     }
@@ -81,14 +81,14 @@ impl Pool {
             }
         }
         for file in closed.iter().filter_map(Weak::upgrade) {
-            // Who is at work with it keeps it for that long.
+            // Whoever works with the file keeps it open for that long.
             lock(&file.open).take();
         }
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is in it is whole after any panic.
+    // The content is whole after any panic.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -117,7 +117,7 @@ mod tests {
             for (number, file) in files.iter().enumerate() {
                 file.write_at(round, &[number as u8]).unwrap();
             }
-            // One more is that of the directory.
+            // The additional one is that of the directory.
             assert!(open() <= DESCRIPTORS_MAX + 1, "{} are open", open());
         }
         for (number, file) in files.iter().enumerate() {
@@ -137,7 +137,7 @@ mod tests {
             ["kept", "replaced", "gone"].map(|name| store.create_pooled(name).unwrap());
         let others: Vec<_> =
             (0..DESCRIPTORS_MAX).map(|number| store.create_pooled(&number.to_string()).unwrap()).collect();
-        // File systems tell the time in steps of some milliseconds.
+        // File systems have times in steps of some milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(20));
         store.create("replaced").unwrap();
         store.remove("gone").unwrap();

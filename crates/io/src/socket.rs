@@ -1,4 +1,4 @@
-//! What the kernel knows of a socket.
+//! Asks the kernel about a socket.
 
 use rustix::ioctl::{Getter, Opcode, ioctl};
 use std::ffi::c_int;
@@ -7,9 +7,11 @@ use std::os::fd::AsFd;
 /// `SIOCOUTQNSD` of `linux/sockios.h`.
 const UNSENT: Opcode = 0x894B;
 
-/// Bytes of a TCP connection that the kernel has taken and not yet sent for the first time; `None` where it does not tell.
+/// Returns the bytes of a TCP connection that the kernel has accepted and not yet sent for the
+/// first time. Returns `None` if it does not tell.
 pub fn unsent_bytes(socket: impl AsFd) -> Option<u64> {
-    // SAFETY: this request writes one `int` to where its argument points, and nothing else; other descriptors refuse it.
+    // SAFETY: this request writes one `int` to the address in its argument, and nothing else; other
+    // descriptors refuse it.
     let unsent = unsafe { ioctl(socket, Getter::<UNSENT, c_int>::new()) };
     unsent.ok()?.try_into().ok()
 }

@@ -17,14 +17,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 pub enum Store {
     Directory(OnDisk),
-    /// Each file is a memfd; unlinking drops it, mappings live on.
+    /// Each file is a memfd. Unlinking drops it; mappings live on.
     Memory(Mutex<HashMap<String, File>>, Arc<MemoryLocks>),
 }
 
-/// A directory on disk: the one that was opened, whatever has its name by now.
+/// A directory on disk: the one that was opened, even if another has its name by now.
 #[derive(Debug)]
 pub struct OnDisk {
-    /// For messages, and for who opens it anew.
+    /// The path, for messages and for opening the directory anew.
     path: PathBuf,
     directory: Arc<Directory>,
     pool: Arc<Pool>,
@@ -35,7 +35,7 @@ pub struct OnDisk {
 /// The locks of a store in memory, by name.
 type MemoryLocks = Mutex<HashSet<String>>;
 
-/// A file whose exclusive lock is taken again and again, by one thread of the process at a time.
+/// A file whose exclusive lock is taken repeatedly, by one thread of the process at a time.
 #[derive(Debug)]
 pub struct LockFile {
     file: fs::File,
@@ -50,13 +50,14 @@ impl LockFile {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// `Busy` when the wait has been too long, naming who has the lock; the error of who ended it.
+    /// `Busy` when the wait has been too long, with the name of the process that has the lock; or
+    /// the error of the question that has ended it.
     pub fn lock(&self, waiting: &mut Waiting) -> Result<LockFileGuard<'_>> {
         wait_for(&self.file, FlockOperation::NonBlockingLockExclusive, &self.name, waiting)?;
         Ok(LockFileGuard(self))
     }
 
-    /// `None` when someone has the lock.
+    /// Tries to take the lock. Returns `None` when another process has it.
     pub fn try_lock(&self) -> Result<Option<LockFileGuard<'_>>> {
         let locked = try_flock(&self.file, FlockOperation::NonBlockingLockExclusive, &self.name)?;
         Ok(locked.then_some(LockFileGuard(self)))
@@ -65,14 +66,14 @@ impl LockFile {
     /// Waits until nobody has the lock.
     ///
     /// # Errors
-    /// As [`Self::lock`].
+    /// The errors of [`Self::lock`].
     pub fn wait(&self, waiting: &mut Waiting) -> Result<()> {
         wait_for(&self.file, FlockOperation::NonBlockingLockShared, &self.name, waiting)?;
         drop(LockFileGuard(self));
         Ok(())
     }
 
-    /// Who has the lock, as far as the system tells; for messages.
+    /// Names the process that has the lock, as far as the system tells, for messages.
     pub fn holder(&self) -> String {
         crate::lock::holder_of(&self.file)
     }
@@ -80,7 +81,7 @@ impl LockFile {
 
 impl Drop for LockFileGuard<'_> {
     fn drop(&mut self) {
-        // Fails only for a descriptor that is none.
+        // This fails only for an invalid descriptor.
         let _unlocked = rustix::fs::flock(&self.0.file, FlockOperation::Unlock);
     }
 }
@@ -104,10 +105,10 @@ impl Held {
 impl Drop for Lock {
     fn drop(&mut self) {
         match &self.0 {
-            // A program that is being started has all descriptors for a moment, so that closing this one does not end the `flock`
-            // yet. A child of fork() must not end the lock of its parent.
+            // A program that is being started has all descriptors for a moment, so closing this one
+            // does not end the `flock` yet. A child of fork() must not end the lock of its parent.
             Held::File { file, process } if *process == std::process::id() => {
-                // Fails only for a descriptor that is none.
+                // This fails only for an invalid descriptor.
                 let _unlocked = rustix::fs::flock(file, FlockOperation::Unlock);
             }
             Held::File { .. } => {}
@@ -119,7 +120,7 @@ impl Drop for Lock {
 }
 
 impl OnDisk {
-    /// What messages and observers call a file or directory.
+    /// Returns the name of a file or directory in messages and for observers.
     fn shown(&self, name: &str) -> String {
         self.path.join(name).to_string_lossy().into_owned()
     }
@@ -170,12 +171,12 @@ impl OnDisk {
         file.map_err(|error| write_error(&error, format_args!("cannot open \"{path}\" for writing")))
     }
 
-    /// A file that keeps its descriptor.
+    /// Wraps a file that keeps its descriptor.
     fn kept(&self, name: &str, file: fs::File) -> File {
         File::new(file, &self.shown(name), &self.observer)
     }
 
-    /// A file whose descriptor may be closed and opened again.
+    /// Wraps a file whose descriptor may be closed and opened again.
     fn pooled(&self, name: &str, access: Access, file: fs::File) -> Result<File> {
         let path = self.shown(name);
         match Pooled::new(&self.directory, &self.pool, name, access, file) {
@@ -199,7 +200,7 @@ impl OnDisk {
             if self.is_named(&file, name)? {
                 return Ok(Some(Lock(Held::of_file(file))));
             }
-            // It was removed before it was locked.
+            // The file was removed before it was locked.
         }
     }
 
@@ -218,8 +219,8 @@ impl Store {
         Self::Memory(Mutex::new(HashMap::new()), Arc::default())
     }
 
-    /// A directory that is there. Its path may lead through symbolic links, what is in it may not.
-    /// Tests let an observer watch what happens on disk.
+    /// Opens an existing directory. Its path may lead through symbolic links, but the names in it
+    /// may not. Tests let an observer watch the operations on disk.
     ///
     /// # Errors
     /// `NotFound`, `Io`.
@@ -236,7 +237,8 @@ impl Store {
         Ok(Self::Directory(OnDisk { path, directory, pool, read_only, observer }))
     }
 
-    /// [`Self::directory`] for writing, which is made where there is none, with those above it.
+    /// Opens a directory as [`Self::directory`] does, for writing. Creates it and its parents if
+    /// they are missing.
     ///
     /// # Errors
     /// `ReadOnly`, `DiskFull`, `Io`.
@@ -249,7 +251,7 @@ impl Store {
         Self::directory(path, false, observer)
     }
 
-    /// Who watches this store.
+    /// Returns the observer of this store.
     pub fn observer(&self) -> Option<Arc<dyn Observer>> {
         match self {
             Self::Directory(disk) => disk.observer.clone(),
@@ -264,10 +266,10 @@ impl Store {
         }
     }
 
-    /// Who besides its owner may replace the files of the directory.
+    /// Says who besides its owner may replace the files of the directory.
     ///
     /// # Errors
-    /// Those of asking for its mode.
+    /// The errors of asking for its mode.
     pub fn is_writable_by(&self) -> Result<Option<&'static str>> {
         let Self::Directory(disk) = self else { return Ok(None) };
         disk.directory
@@ -275,10 +277,10 @@ impl Store {
             .map_err(|error| error_of(&error, format_args!("cannot look at \"{}\"", disk.path.display())))
     }
 
-    /// Bytes of the files that are kept in memory.
+    /// Returns the bytes of the files that are kept in memory.
     ///
     /// # Errors
-    /// Those of asking how much memory a file takes.
+    /// The errors of asking how much memory a file takes.
     pub fn memory_bytes(&self) -> Result<u64> {
         match self {
             Self::Directory(_) => Ok(0),
@@ -286,7 +288,7 @@ impl Store {
         }
     }
 
-    /// Creates an empty file; an abandoned one of that name is unlinked first.
+    /// Creates an empty file. An abandoned file of that name is unlinked first.
     pub fn create(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory(disk) => Ok(disk.kept(name, disk.create(name)?)),
@@ -300,8 +302,8 @@ impl Store {
         }
     }
 
-    /// [`Self::create`] for one of many files that are in use at the same time: they share a number
-    /// of descriptors.
+    /// Creates a file as [`Self::create`] does, for one of many files that are in use at the same
+    /// time. They share a number of descriptors.
     pub fn create_pooled(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory(disk) => disk.pooled(name, Access::Write, disk.create(name)?),
@@ -309,10 +311,11 @@ impl Store {
         }
     }
 
-    /// Opens an existing file, for writing too unless the store is read-only.
+    /// Opens an existing file, also for writing unless the store is read-only.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` for what is no regular file, or is to be written and has another name; `Io`.
+    /// `NotFound`; `Corrupt` for a file that is not regular, or that is opened for writing and has
+    /// another name; `Io`.
     pub fn open(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory(disk) => Ok(disk.kept(name, disk.open(name)?)),
@@ -323,11 +326,11 @@ impl Store {
         }
     }
 
-    /// [`Self::open`] for one of many files that are in use at the same time: they share a number
-    /// of descriptors.
+    /// Opens a file as [`Self::open`] does, for one of many files that are in use at the same time.
+    /// They share a number of descriptors.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// The errors of [`Self::open`].
     pub fn open_pooled(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory(disk) => disk.pooled(name, disk.access(), disk.open(name)?),
@@ -335,7 +338,7 @@ impl Store {
         }
     }
 
-    /// Unlinks a file; its space is given back when the last descriptor and mapping are gone.
+    /// Unlinks a file. Its space is freed when the last descriptor and mapping are gone.
     pub fn remove(&self, name: &str) -> Result<()> {
         match self {
             Self::Directory(disk) => {
@@ -355,7 +358,8 @@ impl Store {
         }
     }
 
-    /// Gives a file another name, in the place of a file that has it; not durable by itself.
+    /// Renames a file, and replaces a file that has the new name. The rename is not durable by
+    /// itself.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         match self {
             Self::Directory(disk) => {
@@ -374,7 +378,7 @@ impl Store {
         }
     }
 
-    /// Makes `bytes` the content of `name`, atomically and durably.
+    /// Replaces the content of `name` by `bytes`, atomically and durably.
     pub fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let temporary = format!("{name}.new");
         let file = self.create(&temporary)?;
@@ -384,7 +388,7 @@ impl Store {
         self.sync_directory("")
     }
 
-    /// The names of the files in a directory of the store (`""` is its root).
+    /// Lists the names of the files in a directory of the store (`""` is its root).
     pub fn list(&self, directory: &str) -> Result<Vec<String>> {
         match self {
             Self::Directory(disk) => disk
@@ -409,8 +413,8 @@ impl Store {
         self.create_new_directory(name).map(|_is_new| ())
     }
 
-    /// Removes the files of a directory that `is_ours` knows by their names, and the directory when
-    /// it has no others.
+    /// Removes the files of a directory whose names `is_ours` accepts, and the directory if it has
+    /// no others.
     pub fn remove_directory(&self, name: &str, is_ours: impl Fn(&str) -> bool) -> Result<()> {
         match self {
             Self::Directory(disk) => {
@@ -437,7 +441,7 @@ impl Store {
         self.sync_by(name, |directory| directory.sync(name))
     }
 
-    /// Makes the directory's own name durable, which is in the one above it.
+    /// Makes the directory's own name durable, which is an entry of its parent.
     pub fn sync_above(&self) -> Result<()> {
         self.sync_by("..", Directory::sync_above)
     }
@@ -451,7 +455,7 @@ impl Store {
             .map_err(|error| error_of(&error, format_args!("cannot sync the directory \"{path}\"")))
     }
 
-    /// A file to be locked; `None` for a store in memory, which no other process has.
+    /// Opens a file to lock it. Returns `None` for a store in memory, which no other process has.
     pub fn lock_file(&self, name: &str) -> Result<Option<LockFile>> {
         match self {
             Self::Directory(disk) => {
@@ -461,8 +465,9 @@ impl Store {
         }
     }
 
-    /// Takes the exclusive lock of what has a name now, a file or directory; `None` when someone has it. It dies with
-    /// its owner (`flock`, never `fcntl`, whose locks vanish when any descriptor of the file closes).
+    /// Takes the exclusive lock of the file or directory that has a name now. Returns `None` when
+    /// another process has it. The lock dies with its owner (`flock`, never `fcntl`, whose locks
+    /// vanish when any descriptor of the file closes).
     pub fn try_lock(&self, name: &str) -> Result<Option<Lock>> {
         match self {
             Self::Directory(disk) => disk.try_lock(name),
@@ -473,11 +478,11 @@ impl Store {
         }
     }
 
-    /// Waits for a shared lock of a file or directory, which keeps others from [`Self::try_lock`]. Who may only read
-    /// can take it, too. `None` for a store in memory, which no other process has.
+    /// Waits for a shared lock of a file or directory, which keeps others from [`Self::try_lock`].
+    /// Read permission is enough. Returns `None` for a store in memory, which no other process has.
     ///
     /// # Errors
-    /// As [`LockFile::lock`].
+    /// The errors of [`LockFile::lock`].
     pub fn lock_shared(&self, name: &str) -> Result<Option<Lock>> {
         let Self::Directory(disk) = self else { return Ok(None) };
         let file = disk.open_for_lock(name)?;
@@ -486,7 +491,7 @@ impl Store {
         Ok(Some(Lock(Held::of_file(file))))
     }
 
-    /// Opens a file for reading and writing, and makes an empty one where there is none.
+    /// Opens a file for reading and writing, and creates an empty one if it is missing.
     pub fn open_or_create(&self, name: &str) -> Result<File> {
         match self {
             Self::Directory(disk) => Ok(disk.kept(name, disk.open_or_create(name)?)),
@@ -497,7 +502,7 @@ impl Store {
         }
     }
 
-    /// Creates a directory; false when there is something of that name.
+    /// Creates a directory. Returns false when the name is taken.
     ///
     /// A store in memory has no directories, and says that there was none.
     pub fn create_new_directory(&self, name: &str) -> Result<bool> {
@@ -511,14 +516,15 @@ impl Store {
         }
     }
 
-    /// Whether the store is on a network file system, whose locks and mappings cannot be relied on; its name.
+    /// Returns the name of the network file system that the store is on, whose locks and mappings
+    /// cannot be relied on.
     pub fn network_file_system(&self) -> Option<&'static str> {
         let Self::Directory(disk) = self else { return None };
         network_name(disk.directory.file_system().ok()?)
     }
 }
 
-/// The name of a network file system, by its magic number of statfs(2).
+/// Returns the name of a network file system, by its magic number of statfs(2).
 fn network_name(magic: u32) -> Option<&'static str> {
     Some(match magic {
         0x6969 => "NFS",
@@ -536,7 +542,7 @@ fn network_name(magic: u32) -> Option<&'static str> {
     })
 }
 
-/// A number that changes with every restart of the machine.
+/// Returns a number that changes with every restart of the machine.
 pub fn boot_id() -> [u8; 16] {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let mut id = [0; 16];
@@ -548,7 +554,7 @@ pub fn boot_id() -> [u8; 16] {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is in it is whole after any panic: each operation on it is one call.
+    // The content is whole after any panic: each operation on it is one call.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -603,7 +609,7 @@ mod tests {
         }
     }
 
-    /// Fails when it is told of what it does not want.
+    /// Fails on an operation that it does not expect.
     #[derive(Debug)]
     struct NoRename(Mutex<Vec<String>>);
 

@@ -1,20 +1,22 @@
-//! How much memory a process has allocated, and for whom.
+//! Counts how much memory a process has allocated, and for whom.
 //!
-//! A program that makes [`Counting`] its global allocator knows [`total`], exactly. What is allocated within
-//! [`Account::charge`] is charged to an account besides, and what is given back there is taken off it. Memory that is given back
-//! elsewhere stays on the account, so that accounts only say who has most, never how much there is. Where another allocator is the
-//! global one, nothing is counted: `total` is `None` and accounts stay empty.
+//! A program that makes [`Counting`] its global allocator knows [`total`] exactly. Allocations
+//! within [`Account::charge`] are also charged to an account, and memory that is freed within it is
+//! deducted. Memory that is freed elsewhere stays on the account. So accounts only say who has
+//! most, never how much there is. With another global allocator nothing is counted: `total` is
+//! `None` and accounts stay empty.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-/// So many threads have a counter of their own, which costs them next to nothing; later ones share some.
+/// The number of threads that have a counter of their own, which costs them next to nothing. Later
+/// threads share counters.
 const OWN: usize = 256;
 const SHARED: usize = 32;
 
-/// An account's counter is many threads' and is told of so many bytes at once.
+/// The bytes after which a thread updates an account's counter, which many threads share.
 const ACCOUNT_STEP: i64 = 64 << 10;
 
 /// A counter in a cache line of its own.
@@ -23,21 +25,21 @@ struct Counter(AtomicI64);
 
 static ALLOCATED: [Counter; OWN + SHARED] = [const { Counter(AtomicI64::new(0)) }; OWN + SHARED];
 
-/// The threads that have allocated.
+/// The number of threads that have allocated.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
-/// What a thread knows.
+/// The counters of one thread.
 struct Thread {
-    /// Its place among the counters, from 1 on; 0 before it has allocated.
+    /// The thread's number among the counters, from 1 on; 0 before it has allocated.
     place: Cell<usize>,
     /// The counter of the account that its allocations are charged to, or null.
     charged: Cell<*const AtomicI64>,
-    /// Bytes that that counter is not told of yet.
+    /// The bytes that have not been added to that counter yet.
     pending: Cell<i64>,
 }
 
 thread_local! {
-    // A constant without a destructor: reading it neither allocates nor registers anything.
+    // This is a constant without a destructor: reading it neither allocates nor registers anything.
     static THREAD: Thread = const {
         Thread { place: Cell::new(0), charged: Cell::new(ptr::null()), pending: Cell::new(0) }
     };
@@ -52,7 +54,7 @@ impl Thread {
         let place = self.place.get() - 1;
         let counter = &ALLOCATED[place].0;
         if place < OWN {
-            // Nobody else writes it.
+            // No other thread writes it.
             counter.store(counter.load(Ordering::Relaxed) + bytes, Ordering::Relaxed);
         } else {
             counter.fetch_add(bytes, Ordering::Relaxed);
@@ -65,53 +67,54 @@ impl Thread {
         }
     }
 
-    /// Tells the account's counter what is pending.
+    /// Adds the pending bytes to the account's counter.
     fn tell(&self) {
         let (charged, pending) = (self.charged.get(), self.pending.replace(0));
         if !charged.is_null() {
-            // SAFETY: `Account::charge` puts it here for as long as it borrows the account, and takes it away whichever way it
-            // ends.
+            // SAFETY: `Account::charge` puts it here for as long as it borrows the account, and
+            // removes it however it ends.
             let counter = unsafe { &*charged };
             counter.fetch_add(pending, Ordering::Relaxed);
         }
     }
 
-    /// Charges another account, and gives the one that was charged before.
+    /// Charges another account, and returns the one that was charged before.
     fn charge(&self, account: *const AtomicI64) -> *const AtomicI64 {
         self.tell();
         self.charged.replace(account)
     }
 }
 
-/// The system's allocator, counting.
+/// The system's allocator, with counters.
 #[derive(Debug, Default)]
 pub struct Counting;
 
-// SAFETY: every method is the system's allocator's, with the caller's arguments and its result unchanged. Counting neither
-// allocates nor unwinds: it adds to atomics and to thread-local cells with neither an initializer nor a destructor.
+// SAFETY: every method is that of the system's allocator, with the caller's arguments and its
+// result unchanged. Counting neither allocates nor unwinds: it adds to atomics and to thread-local
+// cells with neither an initializer nor a destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the rules of `alloc`.
+        // SAFETY: the caller obeys the rules of `alloc`.
         let allocated = unsafe { System.alloc(layout) };
         count_new(allocated, layout);
         allocated
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller keeps the rules of `alloc_zeroed`.
+        // SAFETY: the caller obeys the rules of `alloc_zeroed`.
         let allocated = unsafe { System.alloc_zeroed(layout) };
         count_new(allocated, layout);
         allocated
     }
 
     unsafe fn dealloc(&self, allocated: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the rules of `dealloc`, and what it has comes from `System`.
+        // SAFETY: the caller obeys the rules of `dealloc`, and its pointer comes from `System`.
         unsafe { System.dealloc(allocated, layout) };
         count(-signed(layout.size()));
     }
 
     unsafe fn realloc(&self, allocated: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: the caller keeps the rules of `realloc`, and what it has comes from `System`.
+        // SAFETY: the caller obeys the rules of `realloc`, and its pointer comes from `System`.
         let moved = unsafe { System.realloc(allocated, layout, size) };
         if !moved.is_null() {
             count(signed(size) - signed(layout.size()));
@@ -126,7 +129,7 @@ fn count_new(allocated: *mut u8, layout: Layout) {
     }
 }
 
-/// Layouts have no more bytes than this.
+/// Converts a size. Layouts have no more bytes than an `isize` can hold.
 fn signed(bytes: usize) -> i64 {
     bytes as i64
 }
@@ -135,21 +138,23 @@ fn count(bytes: i64) {
     THREAD.with(|thread| thread.count(bytes));
 }
 
-/// Bytes that the process has allocated and not given back; `None` when its allocator does not count.
+/// Returns the bytes that the process has allocated and not freed. Returns `None` when its
+/// allocator does not count.
 pub fn total() -> Option<u64> {
     let threads = THREADS.load(Ordering::Relaxed);
     let used = if threads <= OWN { threads } else { ALLOCATED.len() };
     let bytes: i64 = ALLOCATED[..used].iter().map(|counter| counter.0.load(Ordering::Relaxed)).sum();
-    // Between the counters of two threads, one may be seen without the other.
+    // One thread's counter may be seen without that of another.
     (threads > 0).then(|| u64::try_from(bytes).unwrap_or(0))
 }
 
-/// What somebody has allocated.
+/// The bytes that somebody has allocated.
 #[derive(Debug, Default)]
 pub struct Account(AtomicI64);
 
 impl Account {
-    /// Runs something whose allocations on this thread are charged to the account. Within it another account may be charged.
+    /// Runs a function and charges its allocations on this thread to the account. Another account
+    /// may be charged within it.
     pub fn charge<T>(&self, run: impl FnOnce() -> T) -> T {
         let _outer = Outer(THREAD.with(|thread| thread.charge(&self.0)));
         run()
@@ -159,20 +164,20 @@ impl Account {
         u64::try_from(self.0.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Takes off bytes that have become somebody else's.
+    /// Deducts bytes that now belong to somebody else.
     pub fn hand_over(&self, bytes: u64) {
         let _all = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |charged| {
             Some(charged - charged.max(0).min(i64::try_from(bytes).unwrap_or(i64::MAX)))
         });
     }
 
-    /// Begins anew, with nothing on it.
+    /// Sets the account to zero.
     pub fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 }
 
-/// Charges again, at the end, what was charged before.
+/// Charges the previous account again when it is dropped.
 struct Outer(*const AtomicI64);
 
 impl Drop for Outer {
@@ -193,7 +198,7 @@ mod tests {
 
     const LARGE: usize = 32 << 20;
 
-    /// One test at a time, as the total is the process's.
+    /// Lets one test run at a time, because the total is that of the process.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn within(bytes: u64, expected: usize) -> bool {
@@ -209,7 +214,7 @@ mod tests {
         bytes.resize(2 * LARGE, 2);
         bytes.shrink_to_fit();
         assert!(within(total().unwrap() - before, 2 * LARGE));
-        // Another thread gives it back.
+        // Another thread frees it.
         std::thread::spawn(move || drop(black_box(bytes))).join().unwrap();
         let zeroed = black_box(vec![0_u8; LARGE]);
         assert!(within(total().unwrap() - before, LARGE));
@@ -237,7 +242,7 @@ mod tests {
         let (kept, other) = account.charge(|| {
             drop(black_box(vec![0_u8; LARGE]));
             let other = inner.charge(|| black_box(vec![0_u8; 3 * LARGE]));
-            // Small ones count, too.
+            // Small allocations count, too.
             (black_box((0..LARGE >> 10).map(|_| vec![0_u8; 1 << 10]).collect::<Vec<_>>()), other)
         });
         assert!(within(account.bytes(), LARGE + (LARGE >> 10) * size_of::<Vec<u8>>()), "{account:?}");

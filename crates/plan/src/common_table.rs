@@ -1,6 +1,6 @@
-//! Common table expressions whose rows are computed once, wherever and however often a query reads them: those that would have
-//! other rows each time, because of random() or nextval(), and those that are AS MATERIALIZED. DataFusion puts the query of one in
-//! the place of each reference.
+//! Common table expressions whose rows are computed once, wherever and however often a query reads
+//! them. These are the ones that would have other rows each time, because of random() or nextval(),
+//! and those that are AS MATERIALIZED. DataFusion replaces each reference by the query.
 
 use crate::unnest::is_dependent;
 use arrow::record_batch::RecordBatch;
@@ -40,7 +40,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// The common table expressions of a statement, each with whether it is AS MATERIALIZED.
+/// Returns the common table expressions of a statement, each with whether it is AS MATERIALIZED.
 pub fn table_expressions(statement: &DfStatement) -> Vec<(String, bool)> {
     let mut found = TableExpressions(Vec::new());
     let _done = match statement {
@@ -66,7 +66,7 @@ impl Visitor for TableExpressions {
     }
 }
 
-/// The plan in which those of the expressions are computed once that have to be.
+/// Returns the plan in which those of the expressions are computed once that have to be.
 ///
 /// # Errors
 /// Those of DataFusion.
@@ -110,13 +110,13 @@ pub fn computed_once(plan: LogicalPlan, expressions: &[(String, bool)]) -> Resul
     .data()
 }
 
-/// A part of a plan that is read more than once, and has the same rows each time.
+/// Returns a part of a plan that is read more than once, and has the same rows each time.
 pub fn read_often(plan: LogicalPlan) -> LogicalPlan {
     let node = Arc::new(Shared { input: plan, rows: Arc::default() });
     LogicalPlan::Extension(Extension { node })
 }
 
-/// What gives its rows to all places of a plan that have it.
+/// Returns what gives its rows to all places of a plan that have it.
 ///
 /// # Errors
 /// Those of DataFusion's analyzer.
@@ -124,7 +124,7 @@ pub fn computed_apart(state: &SessionState, plan: LogicalPlan) -> Result<Logical
     if is_dependent(&plan) {
         return Ok(read_often(plan));
     }
-    // Its columns must be those that it will give.
+    // The plan's columns must be those that it returns when it runs.
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     let node = Arc::new(Apart { plan, rows: Arc::default(), planned: Arc::default() });
     Ok(LogicalPlan::Extension(Extension { node }))
@@ -135,7 +135,7 @@ pub fn is_computed_once(node: &LogicalPlan) -> bool {
     extension.node.as_any().is::<Shared>() || extension.node.as_any().is::<Apart>()
 }
 
-/// The names of the recursive queries in a plan.
+/// Returns the names of the recursive queries in a plan.
 fn steps_of(plan: &LogicalPlan) -> Vec<String> {
     let mut names = Vec::new();
     let _never_fails = plan.apply_with_subqueries(|node| {
@@ -147,7 +147,7 @@ fn steps_of(plan: &LogicalPlan) -> Vec<String> {
     names
 }
 
-/// Whether a plan within a recursive query reads its last step, and so has other rows in each.
+/// Says whether a plan within a recursive query reads its last step, and so has other rows in each.
 fn reads_step(plan: &LogicalPlan, steps: &[String]) -> bool {
     let own = steps_of(plan);
     let is_step = |name: &str| steps.iter().any(|step| step == name) && !own.iter().any(|own| own == name);
@@ -157,11 +157,12 @@ fn reads_step(plan: &LogicalPlan, steps: &[String]) -> bool {
 /// All rows of a plan, and the memory that they take.
 type Collected = Result<Arc<(Vec<RecordBatch>, MemoryReservation)>, Arc<DataFusionError>>;
 
-/// What gives the rows, once somebody reads them. All who do drive it: one of them may not be polled before another one has them.
+/// The source of the rows, once they are read. All readers drive it: one of them may not be polled
+/// before another one has the rows.
 #[derive(Default)]
 struct Rows(Mutex<Option<future::Shared<BoxFuture<'static, Collected>>>>);
 
-/// What has the same rows in each place of a plan.
+/// A part of a plan that has the same rows in each place.
 #[derive(Clone)]
 struct Shared {
     input: LogicalPlan,
@@ -229,8 +230,8 @@ impl UserDefinedLogicalNodeCore for Shared {
     }
 }
 
-/// [`Shared`], planned by itself and once: a plan that has it in many places grows by nothing for each, and nothing within it can be
-/// left out for one of them.
+/// [`Shared`], planned by itself and once: a plan that has it in many places grows by nothing for
+/// each, and nothing within it can be left out for one of them.
 #[derive(Clone)]
 struct Apart {
     plan: LogicalPlan,
@@ -343,7 +344,8 @@ struct SharedExec {
     input: Arc<dyn ExecutionPlan>,
     rows: Arc<Rows>,
     properties: Arc<PlanProperties>,
-    /// Of [`Apart`]: the input is planned already, and not to be changed for the place that this is in.
+    /// Says that the input is an [`Apart`]: it is planned already, and not to be changed for the
+    /// place that this is in.
     is_apart: bool,
 }
 

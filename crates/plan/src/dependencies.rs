@@ -1,8 +1,9 @@
 //! Keys of groups over joins.
 //!
-//! A join may repeat what was a key below it, and `GROUP BY a, b` over it has the key (a, b). DataFusion 55 takes b alone for one where
-//! it was one below the join, and then leaves out a DISTINCT, a join or a key that is needed. It knows keys by the names of columns,
-//! so these get others on the way.
+//! A join may repeat a row, so that a key below it is no key above it, and `GROUP BY a, b` over it
+//! has the key (a, b). DataFusion 55 uses b alone if it was a key below the join, and then removes
+//! a DISTINCT, a join or a key that is needed. It identifies keys by the names of columns, so the
+//! columns get other names on the way.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::Transformed;
@@ -15,7 +16,8 @@ use datafusion::logical_expr::{
 use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
-/// Gives the keys of a node's groups names of their own, of which `made` have been given in the plan.
+/// Gives the keys of a node's groups names of their own, of which `made` have been given in the
+/// plan.
 pub fn with_own_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Aggregate(Aggregate { input, group_expr, aggr_expr, schema, .. })
@@ -23,7 +25,8 @@ pub fn with_own_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<
         {
             grouped(input, group_expr, aggr_expr, &schema, made).map(Transformed::yes)
         }
-        // Its columns are a key, too, and it would be left out where they seem to be one already.
+        // The columns of DISTINCT are a key, too, and DataFusion would remove it where they seem to
+        // be one already.
         LogicalPlan::Distinct(Distinct::All(input)) if !input.schema().fields().is_empty() => {
             let columns = input.schema().columns().into_iter().map(Expr::Column).collect();
             let schema = input.schema().clone();
@@ -40,7 +43,7 @@ pub fn with_own_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<
     }
 }
 
-/// A plan for the same rows of which nothing is known to be a key; `None` where nothing is.
+/// Returns a plan for the same rows of which nothing is known to be a key; `None` where nothing is.
 fn without_keys(plan: &Arc<LogicalPlan>) -> Result<Option<LogicalPlan>> {
     static SAME: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(Same::default())));
     let schema = plan.schema();
@@ -101,7 +104,7 @@ fn of_one_value() -> DataFusionError {
     plan_datafusion_err!("same() is of one value")
 }
 
-/// Whether a column is of a key that a join has repeated.
+/// Says whether a column is of a key that a join has repeated.
 fn is_repeated(key: &Expr, schema: &DFSchema) -> bool {
     let Expr::Column(column) = key else { return false };
     let Some(place) = schema.maybe_index_of_column(column) else { return false };
@@ -111,7 +114,7 @@ fn is_repeated(key: &Expr, schema: &DFSchema) -> bool {
     schema.functional_dependencies().iter().any(repeated)
 }
 
-/// The groups, by keys of other names, under the names of a schema.
+/// Returns the groups, by keys of other names, under the names of a schema.
 fn grouped(
     input: Arc<LogicalPlan>,
     keys: Vec<Expr>,

@@ -1,6 +1,7 @@
-//! What a plan comes to once it is written out: a common table expression or a view that is read twice stands in the plan twice,
-//! with all that it reads, and a condition on a computed column is evaluated below what computes it, with a copy for each time
-//! that the column is named. Both double with every level, in a statement that grows by a line.
+//! The size of a plan once it is expanded. A common table expression or a view that is read twice
+//! stands in the plan twice, with everything that it reads. A condition on a computed column is
+//! evaluated below the computation, with a copy for each time that the column is named. Both double
+//! with every level, in a statement that grows by a line.
 
 use datafusion::common::Column;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -47,7 +48,8 @@ fn refused(message: String) -> DataFusionError {
     DataFusionError::External(Box::new(too_complex(message)))
 }
 
-/// Of so many nodes each column of a plan is computed, down to where no condition goes.
+/// Returns for each column of a plan the number of nodes that compute it, down to the nodes where
+/// no condition goes.
 fn weights(plan: &LogicalPlan) -> Result<Vec<u64>> {
     plan.apply_subqueries(|subquery| weights(subquery).map(|_| TreeNodeRecursion::Continue))?;
     let inputs = plan.inputs().into_iter().map(weights).collect::<Result<Vec<_>>>()?;

@@ -1,5 +1,6 @@
-//! Conditions on their way down a logical plan. DataFusion takes one that names no column below whatever names none either: below
-//! an aggregate that gives a row for no rows, and, with a value that is another one for each row, below what makes more rows or
+//! Restricts how conditions move down a logical plan. DataFusion moves a condition that names no
+//! column below any node that names none either. That may be an aggregate that gives a row for no
+//! rows. If the condition's value differs from row to row, it may be a node that gives more rows or
 //! fewer. Such conditions stay where they are.
 
 use datafusion::common::tree_node::Transformed;
@@ -57,7 +58,8 @@ impl OptimizerRule for WhereRowsStay {
 }
 
 impl WhereRowsStay {
-    /// A join with conditions that are others for each pair of rows: they go behind an inner join, and leave others as they are.
+    /// Returns a join with conditions that are others for each pair of rows: they go behind an
+    /// inner join, and leave others as they are.
     fn behind(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
         if join.join_type != JoinType::Inner {
@@ -72,7 +74,7 @@ impl WhereRowsStay {
     }
 }
 
-/// What filters that are above each other are of.
+/// Returns what filters that are above each other are of.
 fn below_filters(plan: &LogicalPlan) -> &LogicalPlan {
     match plan {
         LogicalPlan::Filter(filter) => below_filters(&filter.input),
@@ -80,7 +82,7 @@ fn below_filters(plan: &LogicalPlan) -> &LogicalPlan {
     }
 }
 
-/// Whether a condition of a filter, or of one below it, stays where it is.
+/// Says whether a condition of a filter, or of one below it, stays where it is.
 fn stays_in(filter: &Filter) -> bool {
     let base = below_filters(&filter.input);
     split_conjunction(&filter.predicate).into_iter().any(|condition| stays(condition, base))
@@ -95,18 +97,19 @@ fn stays(condition: &Expr, below: &LogicalPlan) -> bool {
         | LogicalPlan::Union(_)
         | LogicalPlan::TableScan(_)
         | LogicalPlan::Repartition(_) => false,
-        // Its own condition would go down with the others.
+        // The filter's own condition would move down with the others.
         LogicalPlan::Join(join) if join.filter.as_ref().is_some_and(Expr::is_volatile) => true,
         LogicalPlan::Aggregate(aggregate) if gives_row_for_none(aggregate) => {
             condition.is_volatile() || condition.column_refs().is_empty()
         }
-        // Its rows are those of other places, too; it keeps conditions on its columns above it, and has no say about others.
+        // Rows of other places of the plan pass through it, too. It keeps conditions on its columns
+        // above it, and does not affect others.
         LogicalPlan::Extension(_) => condition.is_volatile() || condition.column_refs().is_empty(),
         _ => condition.is_volatile(),
     }
 }
 
-/// Whether an aggregate gives a row where there is none, as without GROUP BY, or may do so.
+/// Says whether an aggregate gives a row where there is none, as without GROUP BY, or may do so.
 fn gives_row_for_none(aggregate: &Aggregate) -> bool {
     aggregate.group_expr.iter().all(|group| matches!(group, Expr::GroupingSet(_)))
 }

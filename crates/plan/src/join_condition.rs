@@ -1,6 +1,7 @@
-//! Subqueries in the conditions of joins, where DataFusion evaluates none but scalar ones that depend on nothing: a filter
-//! behind an inner join has them, and a projection of one side for an outer one; what depends on both sides is a condition of pairs of
-//! rows, by whose numbers they are joined.
+//! Subqueries in the conditions of joins, where DataFusion evaluates only scalar ones that depend
+//! on nothing. A subquery of an inner join moves to a filter behind it, and one of an outer join to
+//! a projection of one side. A subquery that depends on both sides becomes a condition of pairs of
+//! rows, by whose numbers the sides are joined.
 
 use crate::common_table::read_often;
 use crate::unnest::references;
@@ -13,7 +14,7 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder, Subq
 use hypostyle_expr::walk::{any_node, contains};
 use std::sync::Arc;
 
-/// The plan with joins whose conditions have no such subqueries.
+/// Returns the plan with joins whose conditions have no such subqueries.
 ///
 /// # Errors
 /// Those of DataFusion.
@@ -88,7 +89,7 @@ fn moved(join: Join, made: &mut usize) -> Result<LogicalPlan> {
     }
 }
 
-/// Whether one of the conditions to be moved depends on both sides.
+/// Says whether one of the conditions to be moved depends on both sides.
 fn depends_on_both(join: &Join) -> bool {
     let sides = [join.left.schema(), join.right.schema()];
     join.filter.iter().flat_map(split_conjunction).any(|condition| {
@@ -96,8 +97,8 @@ fn depends_on_both(join: &Join) -> bool {
     })
 }
 
-/// An outer join by the numbers of rows that match: an inner join with the condition behind it gives them, and the sides are computed
-/// once.
+/// Returns an outer join by the numbers of rows that match: an inner join with the condition behind
+/// it gives them, and the sides are computed once.
 fn numbered(join: Join, made: &mut usize) -> Result<LogicalPlanBuilder> {
     let Join { left, right, on, filter, join_type, .. } = join;
     if !matches!(join_type, JoinType::Left | JoinType::Right | JoinType::Full) {
@@ -135,7 +136,7 @@ fn numbered(join: Join, made: &mut usize) -> Result<LogicalPlanBuilder> {
     with_left.join_on(right.build()?, of_right, [is_row(&right_row, &names[1])])
 }
 
-/// Whether a condition, or a subquery of it, names columns of a schema.
+/// Says whether a condition, or a subquery of it, names columns of a schema.
 fn depends_on(condition: &Expr, schema: &DFSchema) -> bool {
     let is_of = |expr: &Expr| match (expr, subquery_of(expr)) {
         (Expr::Column(column), _) => schema.has_column(column),

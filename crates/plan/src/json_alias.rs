@@ -1,5 +1,6 @@
-//! Names within the expressions of JSON's operators. `->` gives each of its results a name, and DataFusion finds the type of what
-//! has a name by finding it twice, which doubles with every operator in a row.
+//! Names within the expressions of JSON's operators. `->` gives each of its results a name.
+//! DataFusion finds the type of a named expression by finding it twice, which doubles with every
+//! operator in a row.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -9,7 +10,8 @@ use datafusion::logical_expr::expr::Alias;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Leaves an operand of JSON's operators its own name, by which the result's is made, and takes those within it.
+/// Leaves an operand of JSON's operators its own name, by which the result's is made, and takes
+/// those within it.
 #[derive(Debug)]
 pub struct Unaliased;
 
@@ -28,7 +30,7 @@ impl ExprPlanner for Unaliased {
     }
 }
 
-/// An expression without names within it.
+/// Returns an expression without names within it.
 fn outermost(expr: Expr) -> Result<Expr> {
     match expr {
         Expr::Alias(Alias { expr, relation, name, metadata }) => {

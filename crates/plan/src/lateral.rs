@@ -1,6 +1,7 @@
-//! What is LATERAL in FROM, as a node of its own. DataFusion makes that node, a subquery among the inputs of a join, only of what
-//! names columns of the tables beside it outside of its own subqueries. Whatever else does so within a join would be taken for a
-//! part of a subquery around both.
+//! LATERAL items of FROM, as a node of their own. DataFusion creates that node, a subquery among
+//! the inputs of a join, only for items that name columns of the tables beside them outside of
+//! their own subqueries. Other dependent items within a join would be taken for a part of a
+//! subquery around both.
 
 use crate::unnest::{references, references_beside};
 use datafusion::common::Spans;
@@ -13,7 +14,8 @@ use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Whether a statement has tables that may depend on those beside them: LATERAL, and calls of functions.
+/// Says whether a statement has tables that may depend on those beside them: LATERAL, and calls of
+/// functions.
 pub fn has_lateral(statement: &DfStatement) -> bool {
     match statement {
         DfStatement::Statement(statement) => walk(statement, &mut Lateral).is_break(),
@@ -40,7 +42,7 @@ impl Visitor for Lateral {
     }
 }
 
-/// The plan with such a node around each right side of a join that depends on the left one.
+/// Returns the plan with such a node around each right side of a join that depends on the left one.
 ///
 /// # Errors
 /// Those of DataFusion.

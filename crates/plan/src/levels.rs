@@ -1,4 +1,5 @@
-//! What a subquery may not do with the query around it: DataFusion would compute it within the subquery, or fail while it runs.
+//! Refuses subqueries that use the query around them in unsupported ways. DataFusion would compute
+//! them within the subquery, or fail while it runs.
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -10,8 +11,9 @@ use hypostyle_types::{Error, ErrorKind};
 /// Looks at the subqueries of a plan.
 ///
 /// # Errors
-/// `Unsupported` for an aggregate of columns of the query around, which is that query's; `Syntax` (42P19) for a recursive query that
-/// is read in another place than FROM of its own step, or twice there.
+/// `Unsupported` for an aggregate of columns of the query around, which is that query's; `Syntax`
+/// (42P19) for a recursive query that is read in another place than FROM of its own step, or twice
+/// there.
 pub fn check(plan: &LogicalPlan) -> Result<()> {
     plan.apply_with_subqueries(|node| {
         match node {
@@ -26,7 +28,8 @@ pub fn check(plan: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// An aggregate that names columns of the query around it, and none of its own, is that query's (ISO/IEC 9075-2, 6.9).
+/// Finds aggregates that belong to the query around theirs, because they name only its columns
+/// (ISO/IEC 9075-2, 6.9).
 fn refuse_outer_aggregate(expr: &Expr) -> Result<()> {
     expr.apply(|expr| {
         if let Expr::AggregateFunction(call) = expr

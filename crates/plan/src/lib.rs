@@ -1,6 +1,6 @@
-//! From a statement's syntax to its logical plan, and the rewrites of logical plans.
+//! Plans a statement's syntax, and rewrites logical plans.
 //!
-//! Nothing here knows storage or how statements run.
+//! The crate knows neither storage nor how statements run.
 
 #![forbid(unsafe_code)]
 

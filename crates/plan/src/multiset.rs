@@ -1,8 +1,9 @@
-//! EXCEPT ALL and INTERSECT ALL count rows that are equal (ISO/IEC 9075-2, 7.17): of m on the left and n on the right,
-//! m − n or the lesser of both remain. DataFusion plans them as a join that has or has not found one, as without ALL.
+//! EXCEPT ALL and INTERSECT ALL, which count equal rows (ISO/IEC 9075-2, 7.17): of m rows on the
+//! left and n on the right, m − n or the lesser of both remain. DataFusion plans them as a join
+//! that has or has not found a row, as without ALL.
 //!
-//! The equal rows of each side are numbered, and their numbers are compared with them: the third of one side is equal to the third
-//! of the other.
+//! The equal rows of each side are numbered, and the numbers are compared, too: the third row of
+//! one side is equal to the third of the other.
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality};
@@ -29,7 +30,8 @@ pub fn with_numbers(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(counted.data)
 }
 
-/// Only set operations are planned as joins in which NULLs are equal; without ALL, rows of the left side are distinct.
+/// Says whether a join is a set operation: only these are planned as joins in which NULLs are
+/// equal. Without ALL, rows of the left side are distinct.
 fn is_of_multisets(join: &Join) -> bool {
     let is_distinct = match join.left.as_ref() {
         LogicalPlan::Distinct(Distinct::All(_)) => true,
@@ -61,7 +63,7 @@ fn counted(join: Join) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Projection(Projection::try_new(columns, joined)?))
 }
 
-/// The rows of a plan with numbers among those that are equal, and the numbers' column.
+/// Returns the rows of a plan with numbers among those that are equal, and the numbers' column.
 fn numbered(plan: &Arc<LogicalPlan>) -> Result<(Arc<LogicalPlan>, Expr)> {
     let columns = plan.schema().columns().into_iter().map(Expr::Column).collect();
     let number = row_number().partition_by(columns).build()?;

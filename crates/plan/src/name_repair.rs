@@ -24,7 +24,8 @@ use hypostyle_sql::walk::walk_mut;
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-/// How often a statement is planned again: for each SELECT of it that is to be mended, and each kind of mending.
+/// The number of times that a statement is planned again: for each SELECT of it that is repaired,
+/// and each kind of repair.
 const TRIES: usize = 200;
 
 /// Functions that give another value each time: what stands for them cannot be written twice.
@@ -34,7 +35,7 @@ const VOLATILE: [&str; 6] = ["random", "uuid", "gen_random_uuid", "nextval", "se
 pub struct Repair {
     statement: DfStatement,
     tries: usize,
-    /// Whether columns of one name were told apart.
+    /// Says whether columns of one name were told apart.
     pub is_apart: bool,
     /// Whether the keys of GROUP BY were completed.
     is_grouped: bool,
@@ -49,7 +50,7 @@ impl Repair {
         self.statement.clone()
     }
 
-    /// The statement in another form, which may be planned where this one was refused.
+    /// Returns the statement in another form, which may be planned where this one was refused.
     pub async fn mended(&mut self, state: &SessionState, error: &DataFusionError) -> Option<DfStatement> {
         self.tries += 1;
         let culprit = culprit(error);
@@ -75,7 +76,7 @@ impl Repair {
     }
 }
 
-/// The state as of a planner that says where in the text a name stands.
+/// Returns the state as of a planner that says where in the text a name stands.
 pub fn telling_places(state: &SessionState) -> SessionState {
     let mut state = state.clone();
     state.config_mut().options_mut().sql_parser.collect_spans = true;
@@ -90,14 +91,14 @@ fn inner_of(statement: &mut DfStatement) -> Option<&mut Statement> {
     }
 }
 
-/// A plan whose columns have their own names, also where others have the same.
+/// Returns a plan whose columns have their own names, also where others have the same.
 pub fn with_own_names(plan: LogicalPlan) -> Result<LogicalPlan> {
     let has_marks = |schema: &DFSchema| schema.fields().iter().any(|field| field.name().contains(ONE_OF));
     if !has_marks(plan.schema()) {
         return Ok(plan);
     }
     let columns = plan.schema().columns().into_iter().enumerate();
-    // Names that are alike may stand beside each other only in different tables.
+    // Equal names may stand beside each other only in different tables.
     let columns: Vec<PlanExpr> = columns
         .map(|(place, column)| {
             let name = unmarked_name(&column.name).to_string();
@@ -145,7 +146,7 @@ fn may_be_twice(items: &[SelectItem]) -> bool {
         && (items.iter().any(is_wildcard) || !items.iter().filter_map(name_of).all(|name| seen.insert(name)))
 }
 
-/// The name that a column of the result has.
+/// Returns the name that a column of the result has.
 fn name_of(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(fold(alias)),
@@ -159,7 +160,7 @@ fn name_of(item: &SelectItem) -> Option<String> {
 /// Writes the columns of the SELECT of a number, from the inside out, with names that differ.
 struct Apart {
     number: usize,
-    /// For each of its items, the columns of a wildcard.
+    /// The columns of each item that is a wildcard.
     columns: Vec<Option<DFSchemaRef>>,
     changed: bool,
 }
@@ -199,7 +200,7 @@ impl VisitorMut for Apart {
     }
 }
 
-/// The items that a wildcard stands for.
+/// Returns the items that a wildcard stands for.
 pub fn written_out(wildcard: &SelectItem, columns: &DFSchema) -> Vec<SelectItem> {
     let options = match wildcard {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => options,
@@ -218,18 +219,19 @@ pub fn written_out(wildcard: &SelectItem, columns: &DFSchema) -> Vec<SelectItem>
     columns.iter().map(item).collect()
 }
 
-/// What REPLACE gives in the place of a column.
+/// Returns what REPLACE gives in the place of a column.
 fn replacement(options: &WildcardAdditionalOptions, column: &str) -> Option<Expr> {
     let items = &options.opt_replace.as_ref()?.items;
     items.iter().find(|item| fold(&item.column_name) == column).map(|item| item.expr.clone())
 }
 
-/// Writes the name that the planner does not know as the one that is meant, and others beside it that are alike.
+/// Writes the name that the planner does not know as the one that is meant, and others beside it
+/// that are alike.
 fn mend(statement: &mut Statement, unknown: &Unknown) -> bool {
     let mut mending = Mending { unknown, anywhere: false, changed: false };
     let _done = walk_mut(statement, &mut mending);
     if !mending.changed {
-        // What a rewritten statement names has no place.
+        // Names in a rewritten statement have no place in the text.
         mending.anywhere = true;
         let _done = walk_mut(statement, &mut mending);
     }
@@ -238,7 +240,7 @@ fn mend(statement: &mut Statement, unknown: &Unknown) -> bool {
 
 struct Mending<'a> {
     unknown: &'a Unknown,
-    /// Whether a name is taken for the unknown one wherever it stands.
+    /// Says whether a name is taken for the unknown one wherever it stands.
     anywhere: bool,
     changed: bool,
 }
@@ -297,7 +299,8 @@ impl VisitorMut for Mending<'_> {
 }
 
 impl Mending<'_> {
-    /// Puts the expression of an earlier item in the place of the name that the item gives it (as DuckDB has it).
+    /// Puts the expression of an earlier item in the place of the name that the item gives it (as
+    /// DuckDB has it).
     fn given_here(&self, select: &mut Select) -> bool {
         let gives = |item: &SelectItem| match item {
             SelectItem::ExprWithAlias { expr, alias } if fold(alias) == self.unknown.name => {
@@ -315,7 +318,7 @@ impl Mending<'_> {
             meant.then(|| Expr::Nested(Box::new(expr.clone())))
         };
         for item in &mut select.projection[place + 1..] {
-            // A name alone keeps its own.
+            // A name alone keeps its own name.
             if let SelectItem::UnnamedExpr(expr @ Expr::Identifier(_)) = item {
                 let (expr, alias) = (expr.clone(), Ident::with_quote('"', self.unknown.name.as_str()));
                 let is_it = matches!(&expr, Expr::Identifier(name) if self.is_unknown(name));
@@ -340,7 +343,8 @@ fn is_volatile(expr: &Expr) -> bool {
     VOLATILE.iter().any(|name| calls.contains(&format!("{name}(")))
 }
 
-/// Goes through the names of columns in a SELECT, but not those in its subqueries, and takes others in their place.
+/// Goes through the names of columns in a SELECT, but not those in its subqueries, and takes others
+/// in their place.
 fn own_names(select: &mut Select, each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>) {
     names_in(select, each);
     let joins = select.from.iter_mut().flat_map(|tables: &mut TableWithJoins| &mut tables.joins);

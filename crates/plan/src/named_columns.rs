@@ -1,5 +1,5 @@
-//! What the columns of tables must be known for before a statement is planned: the order of those that USING merges,
-//! ORDER BY ALL, COLUMNS(…), and what REPLACE replaces.
+//! Clauses that need the columns of tables before a statement is planned: the order of the columns
+//! that USING merges, ORDER BY ALL, COLUMNS(…), and the columns that REPLACE replaces.
 
 use crate::name_repair::written_out;
 use crate::surroundings::{Context, first_query, first_select, schema_as_it_is, schema_of};
@@ -22,7 +22,8 @@ use hypostyle_sql::walk::{expressions, expressions_mut, walk_mut};
 use hypostyle_types::{Error, ErrorKind};
 use std::ops::ControlFlow;
 
-/// How many queries of a statement are asked for their columns, each of which may be within the next.
+/// The largest number of queries of a statement whose columns are found; each of them may be within
+/// the next.
 const ASKED_MAX: usize = 32;
 
 /// Writes out what is said of columns that are not named.
@@ -42,12 +43,13 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
     write_orders(state, statement).await
 }
 
-/// Whether a statement says something of columns that are not named: another one is planned for it within its planning.
+/// Says whether a statement says something of columns that are not named: another one is planned
+/// for it within its planning.
 pub fn is_needed(statement: &Statement) -> bool {
     Visit::visit(statement, &mut Any).is_break()
 }
 
-/// Whether there is anything to be asked for.
+/// Finds out whether columns are needed at all.
 struct Any;
 
 impl Visitor for Any {
@@ -99,7 +101,8 @@ async fn write_columns(state: &SessionState, statement: &mut Statement) -> Resul
                     Err(_) => break,
                 }
             }
-            // Tables that are no query by themselves, of columns around, are left to the planner.
+            // Tables that are no query by themselves, because they use outer columns, are left to
+            // the planner.
             if of_item.len() == wanted {
                 columns.push((place, of_item));
             }
@@ -138,7 +141,7 @@ fn asked(select: &Select, context: &Context) -> Asked {
     items.filter_map(of_item).collect()
 }
 
-/// What a query told of its columns, and which of them are merged.
+/// The columns of a query, and which of them are merged.
 type Told = (DFSchemaRef, Vec<Merging>);
 
 /// A column that joins merge.
@@ -151,7 +154,7 @@ struct Merging {
 /// Puts the columns in the SELECT of a number, from the inside out.
 struct Items {
     number: usize,
-    /// By the places of items, the schemas that were asked for, and the columns that are merged.
+    /// The schemas that were asked for, by the places of items, and the columns that are merged.
     columns: Vec<(usize, Vec<Told>)>,
 }
 
@@ -179,7 +182,7 @@ impl VisitorMut for Items {
     }
 }
 
-/// What is written in the place of an item.
+/// Returns what is written in the place of an item.
 fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<SelectItem>> {
     if let Some(wanted) = columns_in(item) {
         let names: Vec<&String> =
@@ -201,7 +204,7 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
     for (schema, merged) in columns {
         let mut of_tables: Vec<(usize, SelectItem)> = Vec::new();
         let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
-        // Capitals matter where there is a column that is spelt alike.
+        // Upper and lower case matter if another column is spelled alike.
         let is_of = |merging: &Merging, name: &str| match names.contains(&&merging.name) {
             true => merging.name == name,
             false => merging.name.eq_ignore_ascii_case(name),
@@ -224,13 +227,14 @@ fn items_of(item: &SelectItem, columns: &[Told]) -> hypostyle_types::Result<Vec<
     Ok(all)
 }
 
-/// Whether it is `*` for tables of which columns are merged.
+/// Says whether it is `*` for tables of which columns are merged.
 fn is_merging(item: &SelectItem, select: &Select) -> bool {
     let is_merged = |tables: &TableWithJoins| !merged(tables).is_empty();
     matches!(item, SelectItem::Wildcard(_)) && select.from.iter().any(is_merged)
 }
 
-/// The columns that USING merges, in the order in which the joined table has them first (ISO/IEC 9075-2, 7.10).
+/// Returns the columns that USING merges, in the order in which the joined table has them first
+/// (ISO/IEC 9075-2, 7.10).
 fn merged(tables: &TableWithJoins) -> Vec<Merging> {
     let mut all: Vec<Merging> = match &tables.relation {
         TableFactor::NestedJoin { table_with_joins, alias: None } => merged(table_with_joins),
@@ -255,7 +259,7 @@ fn merged(tables: &TableWithJoins) -> Vec<Merging> {
     all
 }
 
-/// The same tables with all of their columns.
+/// Returns the same tables with all of their columns.
 fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
     let mut tables = tables.clone();
     if let TableFactor::NestedJoin { table_with_joins, alias: None } = &mut tables.relation {
@@ -270,7 +274,7 @@ fn unmerged(tables: &TableWithJoins) -> TableWithJoins {
     tables
 }
 
-/// The condition of a join that may merge columns.
+/// Returns the condition of a join that may merge columns.
 fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
     match operator {
         JoinOperator::Join(constraint)
@@ -284,7 +288,7 @@ fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
     }
 }
 
-/// The wildcard without what it puts in the place of columns.
+/// Returns the wildcard without what it puts in the place of columns.
 fn unreplaced(item: &SelectItem) -> SelectItem {
     let mut item = item.clone();
     if let SelectItem::Wildcard(options) = &mut item {
@@ -293,7 +297,8 @@ fn unreplaced(item: &SelectItem) -> SelectItem {
     item
 }
 
-/// The names of the columns that a wildcard replaces; those that only merging has put there, too.
+/// Returns the names of the columns that a wildcard replaces; those that only merging has put
+/// there, too.
 fn replaces(item: &SelectItem) -> Option<Vec<String>> {
     let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) = item else {
         return None;
@@ -302,14 +307,14 @@ fn replaces(item: &SelectItem) -> Option<Vec<String>> {
     Some(replaced.items.iter().map(|item| fold(&item.column_name)).collect())
 }
 
-/// Which columns COLUMNS(…) stands for.
+/// The columns that COLUMNS(…) stands for.
 enum Wanted {
     Wildcard(Box<WildcardAdditionalOptions>),
-    /// Those whose names match a regular expression.
+    /// Columns whose names match a regular expression.
     Like(String),
 }
 
-/// COLUMNS(…) in an item.
+/// Returns the COLUMNS(…) in an item.
 fn columns_in(item: &SelectItem) -> Option<Wanted> {
     let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else { return None };
     let mut found = None;
@@ -338,7 +343,7 @@ fn wanted(expr: &Expr) -> Option<Wanted> {
     }
 }
 
-/// An item for each of some columns.
+/// Returns an item for each of some columns.
 fn for_each_column(
     item: &SelectItem,
     which: &Wanted,
@@ -358,7 +363,7 @@ fn for_each_column(
     let of_column = |name: &&String| {
         let column = Ident::with_quote('"', name.as_str());
         let (mut expr, alias) = match item {
-            // One that it got for its text is no name.
+            // A name that it got from its text is no name of its own.
             SelectItem::ExprWithAlias { expr, alias } if alias.value != expr.to_string() => {
                 (expr.clone(), alias.clone())
             }
@@ -388,7 +393,7 @@ fn too_many(what: &str) -> DataFusionError {
     external(too_complex(format!("it has more than {ASKED_MAX} queries with {what}")))
 }
 
-/// ORDER BY ALL of columns that are not named.
+/// Rewrites ORDER BY ALL of columns that are not named.
 async fn write_orders(state: &SessionState, statement: &mut Statement) -> Result<()> {
     for _ in 0..ASKED_MAX {
         let found = first_query(statement, |query, context| {

@@ -1,5 +1,6 @@
-//! NATURAL JOIN (ISO/IEC 9075-2, 7.10): the join USING the columns that both sides have, in the order of the left one. Which they
-//! are, the planner tells; it would join by them itself, but then take their names for those of several tables.
+//! NATURAL JOIN (ISO/IEC 9075-2, 7.10): the join USING the columns that both sides have, in the
+//! order of the left one. The planner finds these columns. It would join by them itself, but would
+//! then find their names ambiguous.
 
 use crate::surroundings::{first_select, schema_of};
 use datafusion::error::Result;
@@ -17,7 +18,8 @@ use std::ops::ControlFlow;
 /// Writes what NATURAL JOINs join by.
 ///
 /// # Errors
-/// A column that both sides have and one of them twice; those of planning a side; those of [`using::rewrite`].
+/// A column that both sides have and one of them twice; those of planning a side; those of
+/// [`using::rewrite`].
 pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
     let statement = match statement {
         DfStatement::Statement(statement) => statement,
@@ -30,7 +32,8 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
     while let Some(sides) = first_sides(statement).map_err(external)? {
         let (left, right) = match (columns(state, sides.left).await, columns(state, sides.right).await) {
             (Ok(left), Ok(right)) => (left, right),
-            // A side that is no query by itself, of a recursive one or of columns around: the planner knows what it has.
+            // A side may be no query by itself: it may use a recursive query or outer columns. The
+            // planner knows its columns.
             _ if sides.keeps_left => break,
             (Err(error), _) | (_, Err(error)) => return Err(error),
         };
@@ -55,7 +58,7 @@ fn named(column: &str) -> ObjectName {
     ObjectName::from(vec![Ident::with_quote('"', column)])
 }
 
-/// The names of a query's columns.
+/// Returns the names of a query's columns.
 async fn columns(state: &SessionState, query: Query) -> Result<Vec<String>> {
     let schema = schema_of(state, query).await?;
     Ok(schema.fields().iter().map(|field| field.name().clone()).collect())
@@ -64,7 +67,7 @@ async fn columns(state: &SessionState, query: Query) -> Result<Vec<String>> {
 /// A NATURAL JOIN: the tables on its left with their joins, the one on its right, and the join.
 type Natural<'a> = (TableWithJoins, TableFactor, &'a mut JoinOperator);
 
-/// The first one among tables. What is nested in its sides has its turn when it is planned.
+/// Returns the first one among tables. What is nested in its sides has its turn when it is planned.
 fn natural_of(from: &mut [TableWithJoins]) -> Option<Natural<'_>> {
     from.iter_mut().find_map(natural_in)
 }
@@ -99,7 +102,7 @@ fn constraint(join: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
-/// Whether there is any.
+/// Finds out whether there is any.
 struct Any;
 
 impl Visitor for Any {
@@ -120,11 +123,11 @@ impl Visitor for Any {
 struct Sides {
     left: Query,
     right: Query,
-    /// Whether the columns in common are those of the left one.
+    /// Says whether the common columns are those of the left side.
     keeps_left: bool,
 }
 
-/// The first one of a statement.
+/// Returns the first one of a statement.
 fn first_sides(statement: &Statement) -> hypostyle_types::Result<Option<Sides>> {
     first_select(statement, |select, context| {
         let mut from = select.from.clone();

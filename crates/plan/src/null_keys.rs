@@ -1,7 +1,8 @@
-//! Joins in which NULLs are equal, as those of subqueries and of IS NOT DISTINCT FROM are.
+//! Joins in which NULLs are equal, such as those of subqueries and of IS NOT DISTINCT FROM.
 //!
-//! DataFusion has that for all keys of a join or for none, and its optimizer adds equalities of filters to the keys, in which
-//! NULLs are then equal, too. So such a join becomes one by keys that are never NULL.
+//! DataFusion supports this for all keys of a join or for none. Its optimizer adds equalities of
+//! filters to the keys, in which NULLs are then equal, too. So such a join becomes one by keys that
+//! are never NULL.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, NullEquality, ScalarValue};
@@ -40,7 +41,8 @@ impl OptimizerRule for NullKeys {
     }
 }
 
-/// Whether both are NULL, and their values; a key that cannot be NULL on one side is itself enough.
+/// Says whether both are NULL, and their values; a key that cannot be NULL on one side is itself
+/// enough.
 fn keys(join: &Join, (left, right): &(Expr, Expr)) -> Result<Vec<(Expr, Expr)>> {
     let (of_left, of_right) = (join.left.schema(), join.right.schema());
     if !left.nullable(of_left)? || !right.nullable(of_right)? {

@@ -1,4 +1,4 @@
-//! From a statement's syntax to its logical plan.
+//! Plans a statement: turns its syntax into a logical plan.
 
 use crate::common_table::{computed_once, table_expressions};
 use crate::lateral::{self, has_lateral};
@@ -13,7 +13,8 @@ use hypostyle_expr::operand::groups_twice_named;
 use hypostyle_sql::cast_operand::told_apart;
 use hypostyle_sql::doubles;
 
-/// The plan of a statement. One that is refused for its names is planned again in forms that mean the same.
+/// Returns the plan of a statement. One that is refused for its names is planned again in forms
+/// that mean the same.
 pub async fn plan_statement(
     state: &SessionState,
     mut statement: DfStatement,
@@ -23,7 +24,7 @@ pub async fn plan_statement(
     plan_written_out(state, statement).await
 }
 
-/// The plan of a statement in which nothing is to be asked for its columns any more.
+/// Returns the plan of a statement in which nothing is to be asked for its columns any more.
 pub async fn plan_written_out(
     state: &SessionState,
     statement: DfStatement,

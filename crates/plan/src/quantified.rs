@@ -1,5 +1,5 @@
-//! Quantified comparisons, `x > ALL (SELECT …)` and `x = ANY (SELECT …)` (ISO/IEC 9075-2, 8.9), in terms of IN and EXISTS, which are
-//! evaluated wherever a subquery may stand.
+//! Quantified comparisons, `x > ALL (SELECT …)` and `x = ANY (SELECT …)` (ISO/IEC 9075-2, 8.9), in
+//! terms of IN and EXISTS, which are evaluated wherever a subquery may stand.
 
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, ExprSchema, ScalarValue};
@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use hypostyle_expr::walk::{any_node, has_expression, map_expressions};
 use std::sync::Arc;
 
-/// The plan without quantified comparisons.
+/// Returns the plan without quantified comparisons.
 ///
 /// # Errors
 /// Those of a comparison that cannot be planned.
@@ -31,7 +31,7 @@ pub fn without_quantifiers(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(rewritten?.data)
 }
 
-/// A comparison with the rows of a subquery, for rows of a schema.
+/// Returns a comparison with the rows of a subquery, for rows of a schema.
 fn rewritten(comparison: SetComparison, schema: &DFSchema) -> Result<Expr> {
     let SetComparison { expr, subquery, op, quantifier } = comparison;
     let is_any = quantifier == SetQuantifier::Any;
@@ -63,11 +63,12 @@ fn rewritten(comparison: SetComparison, schema: &DFSchema) -> Result<Expr> {
     when(decided, lit(is_any)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(!is_any))
 }
 
-/// What the values of a quantified comparison's subquery are called.
+/// The name of the values of a quantified comparison's subquery.
 const ROWS: &str = "__quantified";
 const VALUE: &str = "__value";
 
-/// A subquery's only column, and its rows with it under a name of its own: what it is compared with may be a column of the same table.
+/// Returns a subquery's only column, and its rows with it under a name of its own: what it is
+/// compared with may be a column of the same table.
 fn renamed(subquery: &LogicalPlan) -> Result<(LogicalPlan, Expr)> {
     let value = Expr::Column(Column::from(subquery.schema().qualified_field(0))).alias(VALUE);
     let rows = LogicalPlanBuilder::from(subquery.clone()).project([value])?.alias(ROWS)?.build()?;

@@ -1,5 +1,5 @@
-//! What happens to the expressions of every plan, besides what DataFusion does: once before the types are coerced, once
-//! after that and before constants are folded.
+//! The rewrites of every plan's expressions, in addition to DataFusion's: once before the types are
+//! coerced, once after that and before constants are folded.
 
 use crate::{dependencies, filters, null_keys, repeated_keys as repeated};
 use datafusion::common::DFSchema;
@@ -22,7 +22,7 @@ use hypostyle_expr::{
 };
 use std::sync::Arc;
 
-/// What may become of an expression over columns of a schema.
+/// A rewrite of an expression over columns of a schema.
 type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 
 const AS_WRITTEN: &[Rewrite] = &[
@@ -63,7 +63,7 @@ const AS_COERCED: &[Rewrite] = &[
     value_keys::in_order,
 ];
 
-/// The analyzer rules of DataFusion with ours in their places.
+/// Returns the analyzer rules of DataFusion with ours in their places.
 pub fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules = Analyzer::new().rules;
     let coercion = rules.iter().position(|rule| rule.name() == "type_coercion").unwrap_or(rules.len());
@@ -74,7 +74,7 @@ pub fn analyzer_rules(meter: &Arc<Meter>) -> Vec<Arc<dyn AnalyzerRule + Send + S
     rules.into_iter().map(|rule| Arc::new(WatchedAnalyzer(rule)) as _).collect()
 }
 
-/// The optimizer rules of DataFusion with ours in their places.
+/// Returns the optimizer rules of DataFusion with ours in their places.
 pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let extraction = rules.iter().position(|rule| rule.name() == "extract_equijoin_predicate");
@@ -92,7 +92,8 @@ fn watched(rule: Arc<dyn OptimizerRule + Send + Sync>) -> Arc<dyn OptimizerRule 
     }
 }
 
-/// A rule that ends where nobody waits for the plan any more: before each node that it is asked for.
+/// A rule that ends where nobody waits for the plan any more: before each node that it is asked
+/// for.
 #[derive(Debug)]
 struct Watched(Arc<dyn OptimizerRule + Send + Sync>);
 
@@ -111,7 +112,8 @@ impl OptimizerRule for Watched {
     }
 }
 
-/// The physical rules, each of which ends before it begins where nobody waits for the plan any more.
+/// Returns the physical rules, each of which ends before it begins where nobody waits for the plan
+/// any more.
 pub fn watched_physical(
     rules: impl IntoIterator<Item = Arc<dyn PhysicalOptimizerRule + Send + Sync>>,
 ) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
@@ -195,7 +197,8 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;
-            // A type that changed below changes the types above, whether or not anything changes here.
+            // A type that changed below changes the types above, whether or not anything changes
+            // here.
             if changed { plan.map_data(LogicalPlan::recompute_schema) } else { Ok(plan) }
         })?;
         Ok(plan.data)

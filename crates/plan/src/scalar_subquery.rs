@@ -1,5 +1,5 @@
-//! Scalar subqueries that may have no row, and are NULL then. DataFusion takes the value for one that is never NULL where the
-//! column of the subquery is none, and folds `IS NULL` and coalesce of it.
+//! Scalar subqueries that may have no row, and are NULL then. If the subquery's column is never
+//! NULL, DataFusion assumes the same of the value, and folds `IS NULL` and coalesce of it.
 
 use crate::unnest::single_value;
 use datafusion::common::Column;
@@ -9,7 +9,7 @@ use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Subquery};
 use hypostyle_expr::walk::{any_node, has_expression, map_expressions};
 use std::sync::Arc;
 
-/// The plan with scalar subqueries whose values may be NULL unless there always is a row.
+/// Returns the plan with scalar subqueries whose values may be NULL unless there always is a row.
 pub fn with_nullable_scalars(plan: LogicalPlan) -> Result<LogicalPlan> {
     let is_one = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(subquery) if is_to_be_nullable(subquery));
     if !any_node(&plan, |node| has_expression(node, is_one)) {
@@ -22,7 +22,7 @@ pub fn with_nullable_scalars(plan: LogicalPlan) -> Result<LogicalPlan> {
             }
             other => Ok(Transformed::no(other)),
         })?;
-        // What is above it may be NULL, too.
+        // Expressions above it may be NULL, too.
         node.map_data(LogicalPlan::recompute_schema)
     });
     Ok(nullable?.data)
@@ -45,7 +45,7 @@ fn always_has_a_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// The one row of a subquery, or NULL.
+/// Returns the one row of a subquery, or NULL.
 fn single_row(Subquery { subquery, outer_ref_columns, spans }: Subquery) -> Result<Expr> {
     let value = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
     let single = Aggregate::try_new(subquery, Vec::new(), vec![single_value(value)])?;

@@ -1,4 +1,5 @@
-//! A SELECT within what is around it: what it reads can be asked for its columns, by planning a query of its own.
+//! A SELECT within its surrounding queries. The columns of its inputs can be found by planning a
+//! query of its own.
 
 use crate::planning::{plan_statement, plan_written_out};
 use datafusion::common::DFSchemaRef;
@@ -13,16 +14,17 @@ use hypostyle_sql::parse::{Extension, parse_query};
 use hypostyle_sql::walk::walk;
 use std::ops::ControlFlow;
 
-/// What is defined around a SELECT.
+/// The definitions around a SELECT.
 pub struct Context {
     /// A query that defines a table by WITH, and reads all of it.
     of_all: Query,
-    /// What the queries around define by WITH, and how many of them have been passed: those may be named.
+    /// The WITH definitions of the queries around, and how many of them have been passed: these may
+    /// be named.
     around: Vec<(Option<With>, usize)>,
 }
 
 impl Context {
-    /// A query of its own for items of some tables.
+    /// Returns a query of its own for items of some tables.
     pub fn query(&self, items: Vec<SelectItem>, from: Vec<TableWithJoins>) -> Query {
         let mut query = self.of_all.clone();
         query.with = None;
@@ -32,7 +34,7 @@ impl Context {
         self.defined(query)
     }
 
-    /// A query of its own for all columns of some tables.
+    /// Returns a query of its own for all columns of some tables.
     pub fn all_of(&self, from: Vec<TableWithJoins>) -> Query {
         let mut query = self.of_all.clone();
         query.with = None;
@@ -42,7 +44,7 @@ impl Context {
         self.defined(query)
     }
 
-    /// A query with the definitions around it in front of its own.
+    /// Returns a query with the definitions around it in front of its own.
     pub fn defined(&self, mut query: Query) -> Query {
         let mut named: Vec<Cte> = Vec::new();
         let mut recursive = query.with.as_ref().is_some_and(|with| with.recursive);
@@ -87,7 +89,7 @@ where
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
         self.context.around.pop();
         let found = (self.of_query)(query, &self.context);
-        // What WITH defines comes first in a query.
+        // The definitions of WITH come first in a query.
         if let Some((Some(with), passed)) = self.context.around.last_mut() {
             *passed = with.cte_tables.len().min(*passed + 1);
         }
@@ -99,7 +101,7 @@ where
     }
 }
 
-/// What the first SELECT gives, from the inside out, that gives something.
+/// Returns what the first SELECT gives, from the inside out, that gives something.
 ///
 /// # Errors
 /// None but those of the parser.
@@ -110,7 +112,7 @@ pub fn first_select<B>(
     first(statement, of_select, |_, _| None)
 }
 
-/// What the first query gives, from the inside out, that gives something.
+/// Returns what the first query gives, from the inside out, that gives something.
 ///
 /// # Errors
 /// None but those of the parser.
@@ -131,7 +133,7 @@ fn first<B>(
     Ok(walk(statement, &mut Around { context, of_select, of_query }).break_value())
 }
 
-/// The columns of a query.
+/// Returns the columns of a query.
 ///
 /// # Errors
 /// Those of planning it.

@@ -1,11 +1,12 @@
-//! Correlated subqueries that DataFusion does not unnest, and what is LATERAL in FROM, as joins (Neumann and Kemper,
-//! "Unnesting Arbitrary Queries", BTW 2015).
+//! Correlated subqueries that DataFusion does not unnest, and LATERAL items of FROM, as joins
+//! (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015).
 //!
-//! A subquery depends on some columns of the rows around it. It is evaluated for their distinct values, the *domain*, all
-//! at once: the domain is joined into the subquery, above the deepest part that does not refer to it, and from there its
-//! columns go along with every operator. The result is joined to the rows around by these columns.
+//! A subquery depends on some columns of the rows around it. It is evaluated for the distinct
+//! values of these columns, the *domain*, all at once. The domain is joined into the subquery,
+//! above the deepest part that does not refer to it, and from there its columns pass through every
+//! operator. The result is joined to the rows around by these columns.
 //!
-//! The planner asks for this when DataFusion has failed, so that what it does well stays as it is.
+//! The planner does this only after DataFusion has failed, so that DataFusion's good plans stay.
 
 use crate::common_table::{computed_apart, is_computed_once};
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -33,28 +34,33 @@ use hypostyle_types::{Error, ErrorKind};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Whether a plan has subqueries in its expressions, or in FROM such as depend on the tables beside them.
+/// Says whether a plan has subqueries in its expressions, or in FROM such as depend on the tables
+/// beside them.
 pub fn has_subqueries(plan: &LogicalPlan) -> bool {
     plan.exists(|node| Ok(is_lateral(node) || node.expressions().iter().any(has_subquery))).unwrap_or(false)
 }
 
-/// Whether an input of a node is LATERAL. Subqueries of expressions are nodes of the same kind, but no inputs.
+/// Says whether an input of a node is LATERAL. Subqueries of expressions are nodes of the same
+/// kind, but no inputs.
 fn is_lateral(node: &LogicalPlan) -> bool {
     node.inputs().into_iter().any(|input| matches!(input, LogicalPlan::Subquery(_)))
 }
 
-/// The plan with joins in the place of correlated subqueries, and of those whose truth is a value.
+/// Returns the plan with joins in the place of correlated subqueries, and of those whose truth is a
+/// value.
 ///
 /// # Errors
-/// `NotImplemented` for a subquery that depends on the rows around it in a way that is not supported.
+/// `NotImplemented` for a subquery that depends on the rows around it in a way that is not
+/// supported.
 pub fn unnest(state: &SessionState, plan: LogicalPlan, extent: Extent) -> Result<LogicalPlan> {
     Unnesting { state, extent, made: 0 }.plan(plan)
 }
 
-/// Subqueries that DataFusion may have within each other: it looks at the innermost one twice as often with each level.
+/// Subqueries that DataFusion may have within each other: it looks at the innermost one twice as
+/// often with each level.
 const NESTED_MAX: usize = 5;
 
-/// Whether more subqueries are within each other than DataFusion can have.
+/// Says whether more subqueries are within each other than DataFusion can have.
 pub fn nests_deep(plan: &LogicalPlan) -> bool {
     fn depth(plan: &LogicalPlan) -> usize {
         let mut most = 0;
@@ -70,7 +76,8 @@ pub fn nests_deep(plan: &LogicalPlan) -> bool {
     depth(plan) > NESTED_MAX
 }
 
-/// The plan in which subqueries that are deep within others, and depend on nothing around them, are planned by themselves.
+/// Returns the plan in which subqueries that are deep within others, and depend on nothing around
+/// them, are planned by themselves.
 ///
 /// # Errors
 /// Those of DataFusion's analyzer.
@@ -78,7 +85,7 @@ pub fn nested_apart(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPl
     apart_below(state, plan, &mut 0)
 }
 
-/// [`nested_apart`], with how many levels remain in `depth`.
+/// Returns [`nested_apart`], with how many levels remain in `depth`.
 fn apart_below(state: &SessionState, plan: LogicalPlan, depth: &mut usize) -> Result<LogicalPlan> {
     check_wanted()?;
     let plan = plan.map_subqueries(|node| {
@@ -98,16 +105,16 @@ fn apart_below(state: &SessionState, plan: LogicalPlan, depth: &mut usize) -> Re
     Ok(plan.data.map_children(|child| apart_below(state, child, depth).map(Transformed::yes))?.data)
 }
 
-/// Which subqueries are unnested.
+/// The subqueries that are unnested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// Those that DataFusion does not make semi joins and anti joins of.
+    /// Only subqueries that DataFusion does not turn into semi joins and anti joins.
     Needed,
     All,
 }
 
-/// Whether DataFusion would panic on a subquery of the plan, take other columns for those that it names, or false for what is
-/// not known.
+/// Says whether DataFusion would panic on a subquery of the plan, take other columns for those that
+/// it names, or false for what is not known.
 pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
     let renamed = |expr: &Expr| match expr {
         Expr::ScalarSubquery(subquery) => is_renamed(&subquery.subquery),
@@ -118,7 +125,7 @@ pub fn must_be_unnested(plan: &LogicalPlan) -> bool {
     any_node(plan, |node| {
         let loses = match node {
             LogicalPlan::Filter(filter) => loses_unknown(filter),
-            // A filter above may take it over.
+            // A filter above may take over this expression.
             LogicalPlan::Projection(projection) => projection.expr.iter().any(has_membership),
             _ => false,
         };
@@ -130,20 +137,20 @@ fn has_membership(expr: &Expr) -> bool {
     contains(expr, |expr| matches!(expr, Expr::InSubquery(_)))
 }
 
-/// Whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes columns of those that are no joins
-/// by themselves, which are false where it is not known.
+/// Says whether what a filter lets pass hangs on an IN that is false or not known. DataFusion makes
+/// columns of those that are no joins by themselves, which are false where it is not known.
 fn loses_unknown(filter: &Filter) -> bool {
     let schema = filter.input.schema();
     split_conjunction(&filter.predicate).into_iter().any(|condition| {
         match tested(condition) {
-            // Such an anti join takes NULLs for what was sought, or does not see them.
+            // Such an anti join takes NULLs for the sought value, or does not see them.
             (Expr::InSubquery(test), denied) => is_odd_anti(test, denied, schema),
             _ => !passes_if_true(condition, schema),
         }
     })
 }
 
-/// What a condition tests, and whether it denies it.
+/// Returns what a condition tests, and whether it denies it.
 fn tested(condition: &Expr) -> (&Expr, bool) {
     match condition {
         Expr::Not(inner) => (inner.as_ref(), true),
@@ -151,8 +158,8 @@ fn tested(condition: &Expr) -> (&Expr, bool) {
     }
 }
 
-/// Whether an anti join for a condition would have another key than the value that is sought, or none; or would take no notice of
-/// its NULLs, since the columns that it is made of have none.
+/// Says whether an anti join for a condition would have another key than the value that is sought,
+/// or none; or would take no notice of its NULLs, since the columns that it is made of have none.
 fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
     if test.negated == denied {
         return false;
@@ -165,13 +172,13 @@ fn is_odd_anti(test: &InSubquery, denied: bool, schema: &DFSchema) -> bool {
     is_constant || makes_nulls || !test.subquery.outer_ref_columns.is_empty()
 }
 
-/// Whether an IN may be neither true nor false.
+/// Says whether an IN may be neither true nor false.
 fn may_be_unknown(test: &InSubquery, schema: &DFSchema) -> bool {
     let given = test.subquery.subquery.schema().fields().first().is_none_or(|field| field.is_nullable());
     given || test.expr.nullable(schema).unwrap_or(true)
 }
 
-/// Whether each IN of a condition can only make it true by being true, or is always known.
+/// Says whether each IN of a condition can only make it true by being true, or is always known.
 fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
@@ -184,15 +191,15 @@ fn passes_if_true(condition: &Expr, schema: &DFSchema) -> bool {
     }
 }
 
-/// Whether a table within a subquery depends on the rows around it: DataFusion loses sight of the table's columns when
-/// it has given them other names.
+/// Says whether a table within a subquery depends on the rows around it: DataFusion loses sight of
+/// the table's columns when it has given them other names.
 fn is_renamed(subquery: &LogicalPlan) -> bool {
     let depends = |node: &LogicalPlan| matches!(node, LogicalPlan::SubqueryAlias(alias) if !alias.input.all_out_ref_exprs().is_empty());
     subquery.exists(|node| Ok(depends(node))).unwrap_or(false) || has_namesakes(subquery)
 }
 
-/// Whether columns of one name, of different tables, are compared with outer ones or given: DataFusion puts them all under one
-/// alias.
+/// Says whether columns of one name, of different tables, are compared with outer ones or given:
+/// DataFusion puts them all under one alias.
 fn has_namesakes(subquery: &LogicalPlan) -> bool {
     let mut needed: HashSet<Column> = subquery.schema().columns().into_iter().collect();
     let mut correlated = false;
@@ -213,7 +220,7 @@ pub fn has_subquery(expr: &Expr) -> bool {
     contains(expr, |expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)))
 }
 
-/// What the names of the columns begin with that are made here.
+/// The prefix of the names of columns that are created here.
 const OUTER: &str = "__outer_";
 
 /// Joins that the subqueries of one statement may become.
@@ -230,7 +237,7 @@ struct Unnesting<'a> {
 struct Outer {
     rows: Arc<LogicalPlan>,
     columns: Vec<Column>,
-    /// Whether the domain is the rows themselves, as often as they are there.
+    /// Says whether the domain is the rows themselves, as often as they occur.
     each: bool,
 }
 
@@ -247,7 +254,8 @@ struct Pushed {
 }
 
 impl Unnesting<'_> {
-    /// Outermost first: what a subquery within a subquery refers to is then a column around it.
+    /// Unnests a plan from the outside in: the columns that an inner subquery refers to are then
+    /// columns around it.
     fn plan(&mut self, plan: LogicalPlan) -> Result<LogicalPlan> {
         self.check()?;
         let plan = match plan {
@@ -298,7 +306,7 @@ impl Unnesting<'_> {
     }
 
     fn filter(&mut self, filter: Filter) -> Result<LogicalPlan> {
-        // These are semi joins and anti joins, which DataFusion makes of them.
+        // DataFusion turns these into semi joins and anti joins.
         let extent = self.extent;
         let is_join = |condition: &Expr| match tested(condition) {
             _ if extent == Extent::All => false,
@@ -322,8 +330,8 @@ impl Unnesting<'_> {
         ordered(filtered, rows.schema(), &[])
     }
 
-    /// Expressions over rows with columns in the place of subqueries, and the rows with these columns; `None` when there
-    /// is nothing to do.
+    /// Expressions over rows with columns in the place of subqueries, and the rows with these
+    /// columns; `None` when there is nothing to do.
     fn values(
         &mut self,
         rows: &Arc<LogicalPlan>,
@@ -423,7 +431,8 @@ impl Unnesting<'_> {
         Ok(if negated { mark.is_null() } else { mark.is_not_null() })
     }
 
-    /// Joins what a subquery gives to the rows around it; the column with its value, NULL where it gives no row.
+    /// Joins what a subquery gives to the rows around it; the column with its value, NULL where it
+    /// gives no row.
     fn join(
         &mut self,
         outer: &Outer,
@@ -446,7 +455,8 @@ impl Unnesting<'_> {
         (0..count).map(|index| Column::new_unqualified(format!("{OUTER}{}_{index}", self.made))).collect()
     }
 
-    /// Rows that depend on nothing beside them any more, so that what still does is of a subquery that they are joined into.
+    /// Returns rows that depend on nothing beside them any more, so that what still does is of a
+    /// subquery that they are joined into.
     fn without_lateral(&mut self, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
         match any_node(rows, is_lateral) {
             true => Ok(Arc::new(self.plan(rows.as_ref().clone())?)),
@@ -454,8 +464,8 @@ impl Unnesting<'_> {
         }
     }
 
-    /// Rows that are the same wherever they are read. Those that a domain has been joined to are computed once, too: the plan would be
-    /// twice as large for each.
+    /// Returns rows that are the same wherever they are read. Those that a domain has been joined
+    /// to are computed once, too: the plan would be twice as large for each.
     fn steady(&mut self, rows: &Arc<LogicalPlan>) -> Result<Arc<LogicalPlan>> {
         let of_domain = |node: &LogicalPlan| match node {
             LogicalPlan::Join(join) => {
@@ -471,7 +481,8 @@ impl Unnesting<'_> {
         Ok(Arc::new(computed_apart(self.state, plan)?))
     }
 
-    /// A join whose right side depends on the rows of the left one (ISO/IEC 9075-2, 7.6, LATERAL).
+    /// Returns a join whose right side depends on the rows of the left one (ISO/IEC 9075-2, 7.6,
+    /// LATERAL).
     fn lateral(&mut self, join: Join) -> Result<LogicalPlan> {
         let columns = references_beside(&join.right, join.left.schema());
         if columns.is_empty() {
@@ -500,7 +511,8 @@ impl Unnesting<'_> {
         }
         let outer = Outer::new(self.steady(&join.left)?, columns);
         let Pushed { plan, domain } = self.push(&join.right, &outer)?;
-        // Not by keys: DataFusion would make one of the condition, too, for which NULLs were then equal.
+        // These are no join keys: DataFusion would also turn the condition into keys, for which
+        // NULLs were then equal.
         let conditions = outer.columns.iter().zip(&domain).map(|(one, other)| same(one, other));
         let joined = LogicalPlanBuilder::from(outer.rows.as_ref().clone())
             .join_on(plan, join.join_type, conditions.chain(condition))?
@@ -508,8 +520,8 @@ impl Unnesting<'_> {
         ordered(joined, &join.schema, &[])
     }
 
-    /// The distinct values of the outer columns, under names of their own; or each row. The rows around are read once more for
-    /// this.
+    /// Returns the distinct values of the outer columns, under names of their own; or each row. The
+    /// rows around are read once more for this.
     fn domain(&mut self, outer: &Outer) -> Result<(LogicalPlan, Vec<Column>)> {
         let names = self.names(outer.columns.len());
         let items = outer.columns.iter().zip(&names);
@@ -537,7 +549,7 @@ impl Unnesting<'_> {
         if references(plan, outer.rows.schema()).is_empty() {
             let (values, domain) = self.domain(outer)?;
             let plan = match plan {
-                // One row without columns.
+                // This is one row without columns.
                 LogicalPlan::EmptyRelation(EmptyRelation { produce_one_row: true, schema })
                     if schema.fields().is_empty() =>
                 {
@@ -581,7 +593,7 @@ impl Unnesting<'_> {
             LogicalPlan::Values(values) => self.push(&one_by_one(values)?, outer),
             LogicalPlan::Subquery(subquery) => {
                 let Pushed { plan, domain } = self.push(&subquery.subquery, outer)?;
-                // It may depend on tables beside it, too.
+                // The table may depend on tables beside it, too.
                 let plan = match is_dependent(&plan) {
                     false => plan,
                     true => LogicalPlan::Subquery(Subquery {
@@ -616,7 +628,7 @@ impl Unnesting<'_> {
                     .collect();
                 Ok(Pushed { plan, domain })
             }
-            // Without a limit, an order is nothing to a subquery.
+            // Without a limit, an order has no effect on a subquery.
             LogicalPlan::Sort(sort) => match sort.fetch {
                 None => self.push(&sort.input, outer),
                 Some(fetch) => self.push_limit(&sort.input, &sort.expr, 0, Some(fetch), outer),
@@ -655,7 +667,7 @@ impl Unnesting<'_> {
         if !aggregate.group_expr.is_empty() {
             return Ok(Pushed { plan: ordered(grouped, &aggregate.schema, &domain)?, domain });
         }
-        // Without GROUP BY there is a row for no rows, too.
+        // Without GROUP BY there is also a row if there are no input rows.
         let (values, all) = self.domain(outer)?;
         let joined = join_by_domain(&Arc::new(values), grouped, JoinType::Left, &all, &domain)?;
         let mut items = Vec::new();
@@ -688,7 +700,8 @@ impl Unnesting<'_> {
             JoinType::Right => Some(false),
             other => return Err(unsupported(&format!("a {other} join"))),
         };
-        // The side that keeps all of its rows must have the domain; the other one only where it refers to it.
+        // The side that keeps all of its rows must have the domain; the other one only where it
+        // refers to it.
         let left = left || preserved == Some(true) || !right && preserved.is_none();
         let right = right || preserved == Some(false);
         let side = |unnesting: &mut Self, plan: &Arc<LogicalPlan>, wanted: bool| match wanted {
@@ -724,7 +737,7 @@ impl Unnesting<'_> {
         Ok(Pushed { plan: ordered(joined, &join.schema, &domain)?, domain })
     }
 
-    /// The first rows for each value of the domain.
+    /// Returns the first rows for each value of the domain.
     fn push_limit(
         &mut self,
         input: &LogicalPlan,
@@ -762,7 +775,7 @@ fn unsupported(what: &str) -> DataFusionError {
     DataFusionError::NotImplemented(format!("a correlated subquery: {what}"))
 }
 
-/// Whether a plan makes its rows of one row, each by itself.
+/// Says whether a plan makes its rows of one row, each by itself.
 fn is_of_each_row(plan: &LogicalPlan) -> bool {
     let is_one = match plan {
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
@@ -776,7 +789,7 @@ fn is_of_each_row(plan: &LogicalPlan) -> bool {
     is_one && plan.inputs().into_iter().all(is_of_each_row)
 }
 
-/// The rows of VALUES, each of a query of its own.
+/// Returns the rows of VALUES, each of a query of its own.
 fn one_by_one(values: &Values) -> Result<LogicalPlan> {
     let row = |exprs: &Vec<Expr>| {
         let named = exprs.iter().zip(values.schema.fields()).map(|(expr, field)| {
@@ -789,7 +802,7 @@ fn one_by_one(values: &Values) -> Result<LogicalPlan> {
     rows.try_fold(first, |all, row| all.union(row?.build()?))?.build()
 }
 
-/// Whether a plan that is run twice may give different rows.
+/// Says whether a plan that is run twice may give different rows.
 fn may_differ(plan: &LogicalPlan) -> bool {
     let differs = |node: &LogicalPlan| match node {
         LogicalPlan::Limit(_) | LogicalPlan::Distinct(Distinct::On(_)) | LogicalPlan::Window(_) => true,
@@ -811,14 +824,14 @@ fn no_columns() -> DataFusionError {
     DataFusionError::Internal("a subquery is unnested without columns".into())
 }
 
-/// The columns of a schema, then those of the domain.
+/// Returns the columns of a schema, then those of the domain.
 fn ordered(plan: LogicalPlan, schema: &DFSchema, domain: &[Column]) -> Result<LogicalPlan> {
     let own = schema.iter().map(|(qualifier, field)| Expr::Column(Column::from((qualifier, field))));
     let columns = own.chain(domain.iter().cloned().map(Expr::Column)).collect();
     Ok(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(plan))?))
 }
 
-/// That two columns have the same value, or are both NULL.
+/// Returns the condition that two columns have the same value, or are both NULL.
 fn same(one: &Column, other: &Column) -> Expr {
     let [one, other] = [one, other].map(|column| Expr::Column(column.clone()));
     binary_expr(one, Operator::IsNotDistinctFrom, other)
@@ -836,7 +849,7 @@ fn join_by_domain(
         .build()
 }
 
-/// Whether a subquery without a row limit of its own gives at most one row.
+/// Says whether a subquery without a row limit of its own gives at most one row.
 fn gives_one_row(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
@@ -854,7 +867,8 @@ fn gives_one_row(plan: &LogicalPlan) -> bool {
     }
 }
 
-/// `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is unknown.
+/// Returns `x IN (subquery)` in terms of EXISTS: it is NULL where nothing is found and something is
+/// unknown.
 fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
     let InSubquery { expr, subquery: Subquery { subquery, outer_ref_columns, spans }, negated } = subquery;
     let sought = expr.clone().transform(|expr| match expr {
@@ -882,21 +896,21 @@ fn membership(rows: &LogicalPlan, subquery: InSubquery) -> Result<Expr> {
     Ok(if negated { Expr::Not(Box::new(test)) } else { test })
 }
 
-/// The columns of a schema that a subquery refers to from outside.
+/// Returns the columns of a schema that a subquery refers to from outside.
 pub fn references(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     let mut found = Vec::new();
     collect(plan, &|column| schema.has_column(column), &[], &[], &mut found);
     found
 }
 
-/// Whether a plan refers to any columns from outside.
+/// Says whether a plan refers to any columns from outside.
 pub fn is_dependent(plan: &LogicalPlan) -> bool {
     let mut found = Vec::new();
     collect(plan, &|_| true, &[], &[], &mut found);
     !found.is_empty()
 }
 
-/// The columns of a schema that what is LATERAL within the tables beside it refers to.
+/// Returns the columns of a schema that what is LATERAL within the tables beside it refers to.
 pub fn references_beside(plan: &LogicalPlan, schema: &DFSchema) -> Vec<Column> {
     let mut found = Vec::new();
     collect_beside(plan, schema, &[], &mut found);
@@ -917,7 +931,8 @@ fn collect_beside(plan: &LogicalPlan, schema: &DFSchema, beside: &[&DFSchema], f
     }
 }
 
-/// Schemas that are `nearer` go before what is sought; those of tables `beside` do so for what is LATERAL.
+/// Schemas that are `nearer` go before what is sought; those of tables `beside` do so for what is
+/// LATERAL.
 fn collect(
     plan: &LogicalPlan,
     is_sought: &dyn Fn(&Column) -> bool,
@@ -962,14 +977,14 @@ fn collect(
     }
 }
 
-/// An expression of a subquery with the columns of the domain in the place of outer ones. `around` has the columns that
-/// subqueries in it may refer to.
+/// Returns an expression of a subquery with the columns of the domain in the place of outer ones.
+/// `around` has the columns that subqueries in it may refer to.
 fn bind(expr: Expr, outer: &Outer, domain: &[Column], around: &[&DFSchema]) -> Result<Expr> {
     bind_below(expr, outer, domain, None, around)
 }
 
-/// [`bind`], for subqueries of the subquery, too: the columns of the domain are outer columns there, and schemas that are
-/// `nearer` go before the outer one.
+/// Returns [`bind`], for subqueries of the subquery, too: the columns of the domain are outer
+/// columns there, and schemas that are `nearer` go before the outer one.
 fn bind_below(
     expr: Expr,
     outer: &Outer,
@@ -1025,7 +1040,7 @@ fn bind_within(
     Ok(Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans })
 }
 
-/// The only value of an expression, or NULL where there is no row.
+/// Returns the only value of an expression, or NULL where there is no row.
 pub fn single_value(of: Expr) -> Expr {
     AggregateUDF::from(SingleValue::default()).call(vec![of])
 }
@@ -1055,7 +1070,7 @@ impl AggregateUDFImpl for SingleValue {
         Ok(arguments[0].clone())
     }
 
-    /// With the argument's metadata, by which UUIDs and JSON are known.
+    /// Returns the field with the argument's metadata, by which UUIDs and JSON are known.
     fn return_field(&self, arguments: &[FieldRef]) -> Result<FieldRef> {
         Ok(Arc::new(arguments[0].as_ref().clone().with_name(self.name()).with_nullable(true)))
     }

@@ -1,4 +1,5 @@
-//! VALUES with subqueries, which DataFusion evaluates in no such place: a projection over the other values has them.
+//! VALUES with subqueries, which DataFusion does not evaluate there: they move to a projection over
+//! the other values.
 
 use crate::unnest::has_subquery;
 use datafusion::common::ScalarValue;
@@ -8,7 +9,7 @@ use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Values, lit};
 use hypostyle_expr::walk::any_node;
 
-/// The plan with projections in the place of VALUES that have subqueries.
+/// Returns the plan with projections in the place of VALUES that have subqueries.
 pub fn project_subqueries(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !any_node(&plan, |node| matches!(node, LogicalPlan::Values(values) if is_computed(values))) {
         return Ok(plan);
@@ -24,7 +25,8 @@ fn is_computed(values: &Values) -> bool {
     values.values.iter().flatten().any(has_subquery)
 }
 
-/// The rows, in their order: each has its number as a further value, by which it gets what subqueries give.
+/// Returns the rows, in their order: each has its number as a further value, by which it gets what
+/// subqueries give.
 fn project(Values { schema, mut values }: Values) -> Result<LogicalPlan> {
     let mut computed = vec![Vec::new(); schema.fields().len()];
     for (number, row) in (0_u64..).zip(&mut values) {

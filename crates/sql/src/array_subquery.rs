@@ -1,11 +1,12 @@
-//! `ARRAY(SELECT …)` as an aggregate of the subquery's rows, in the order that the subquery gives them.
+//! `ARRAY(SELECT …)` as an aggregate of the subquery's rows, in the order that the subquery gives
+//! them.
 
 use crate::identifier::fold;
 use sqlparser::ast::{Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, Value};
 
 const ITEM: &str = "array_item";
 
-/// The text of the subquery that gives the array.
+/// Returns the text of the subquery that gives the array.
 pub fn array_of(query: &Query) -> String {
     let mut query = query.clone();
     let keys = match query.order_by.as_ref().map(|order| &order.kind) {
@@ -26,7 +27,8 @@ pub fn array_of(query: &Query) -> String {
     format!("(SELECT array_agg({ITEM}{order}) FROM ({query}) AS array_items({columns}))")
 }
 
-/// A key for rows outside of the subquery, which gives what it is of as another column; `None` where it cannot.
+/// Returns a key for rows outside of the subquery, which gives what it is of as another column;
+/// `None` where it cannot.
 fn written(key: &OrderByExpr, body: &mut SetExpr, columns: &mut Vec<String>) -> Option<String> {
     let name = match body {
         _ if is_first(&key.expr) => ITEM.to_string(),
@@ -43,12 +45,12 @@ fn written(key: &OrderByExpr, body: &mut SetExpr, columns: &mut Vec<String>) -> 
     Some(format!("{name}{}", key.options))
 }
 
-/// Whether it is ORDER BY 1.
+/// Says whether it is ORDER BY 1.
 fn is_first(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(&value.value, Value::Number(number, _) if number == "1"))
 }
 
-/// Whether a key is the column that the subquery gives.
+/// Says whether a key is the column that the subquery gives.
 fn is_item(select: &Select, key: &Expr) -> bool {
     match select.projection.first() {
         Some(SelectItem::UnnamedExpr(expr)) => expr == key,

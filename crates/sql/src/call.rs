@@ -4,7 +4,7 @@ use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
 };
 
-/// A call as it is written.
+/// Returns a call as it is written.
 pub fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let args = arguments.into_iter().map(|of| FunctionArg::Unnamed(FunctionArgExpr::Expr(of))).collect();
     let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: vec![] };

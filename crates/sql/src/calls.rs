@@ -1,5 +1,5 @@
-//! Calls whose arguments are more than values: names of fields, paths into JSON, aggregates of lists. They are written in forms that
-//! DataFusion knows, while parsing.
+//! Calls whose arguments are more than values: names of fields, paths into JSON, aggregates of
+//! lists. The parser's tree is rewritten to forms that DataFusion knows.
 
 use crate::call::call;
 use crate::parse::{Extension, parse_query};
@@ -35,7 +35,7 @@ const OF_LISTS: [&str; 21] = [
 /// Aggregates that give a JSON array, of values in an order or some of them, too.
 const JSON_ARRAYS: [&str; 3] = ["json_agg", "jsonb_agg", "json_group_array"];
 
-/// What a call is written as, if it is such a one.
+/// Returns what a call is written as, if it is such a one.
 pub fn rewritten(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
     if JSON_ARRAYS.iter().any(|known| name.value.eq_ignore_ascii_case(known)) {
@@ -74,7 +74,8 @@ pub fn rewritten(function: &Function) -> Option<Expr> {
     }
 }
 
-/// A JSON value and a path into it, as in `json ->> '$.a.b'`, for a path that begins as one.
+/// Returns a JSON value and a path into it, as in `json ->> '$.a.b'`, for a path that begins as
+/// one.
 pub fn by_path(json: &Expr, path: &Expr) -> Option<Expr> {
     let path = text_of(path).filter(|path| path.starts_with("$.") || path.starts_with("$["))?;
     located("json_as_text", json, path)
@@ -101,7 +102,7 @@ fn literal(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.into()).into())
 }
 
-/// `struct_pack(a := 1, b := 2)`.
+/// Returns `struct_pack(a := 1, b := 2)`.
 fn structure(arguments: &[FunctionArg]) -> Option<Expr> {
     let mut parts = Vec::new();
     for argument in arguments {
@@ -113,7 +114,7 @@ fn structure(arguments: &[FunctionArg]) -> Option<Expr> {
     Some(call("named_struct", parts))
 }
 
-/// A path in one of DuckDB's forms: `$.a[0]."b c"`, `/a/0/b`, or one name.
+/// Returns a path in one of DuckDB's forms: `$.a[0]."b c"`, `/a/0/b`, or one name.
 fn located(function: &str, json: &Expr, path: &str) -> Option<Expr> {
     let steps = steps(path)?.into_iter().map(|step| match step.parse::<u32>() {
         Ok(place) => Expr::Value(Value::Number(place.to_string(), false).into()),
@@ -156,7 +157,7 @@ fn steps(path: &str) -> Option<Vec<String>> {
     Some(steps)
 }
 
-/// An aggregate of a list's elements, by its name.
+/// Returns an aggregate of a list's elements, by its name.
 fn of_elements(what: &str, list: &Expr, more: &[&Expr]) -> Option<Expr> {
     if !what.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
         return None;

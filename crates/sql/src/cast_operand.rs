@@ -1,5 +1,5 @@
-//! Casts beside what they cast. DataFusion names a cast as its operand, and refuses two expressions
-//! of one name. Here the operand becomes a call that tells to what it is cast.
+//! Casts beside their operands. DataFusion gives a cast the name of its operand, and refuses two
+//! expressions of one name. Here the operand becomes a call that tells the type of the cast.
 
 use crate::call::call;
 use crate::walk::expressions_mut;
@@ -7,10 +7,10 @@ use datafusion_sql::parser::Statement as DfStatement;
 use sqlparser::ast::{Expr as SqlExpr, Value};
 use std::ops::ControlFlow;
 
-/// No function of this name is called by users.
+/// The name of a function that users never call.
 pub const NAME: &str = "__operand";
 
-/// The statement with casts that have names of their own; `None` where it has no casts.
+/// Returns the statement with casts that have names of their own; `None` where it has no casts.
 pub fn told_apart(statement: &DfStatement) -> Option<DfStatement> {
     let mut statement = match statement {
         DfStatement::Statement(statement) => statement.clone(),

@@ -1,5 +1,6 @@
-//! Long chains of AND and OR as trees that are as low as can be: `a OR b OR c OR …` is parsed to a tree as deep as it is long,
-//! and what walks it, names it and finds its types takes time that grows with the square of the depth.
+//! Rebuilds long chains of AND and OR as trees of the least height. `a OR b OR c OR …` is parsed to
+//! a tree as deep as it is long. The time to walk it, name it and find its types grows with the
+//! square of the depth.
 
 use crate::walk::walk_mut;
 use sqlparser::ast::{BinaryOperator, Expr, Value, VisitMut, VisitorMut};
@@ -8,7 +9,8 @@ use std::ops::ControlFlow;
 /// Shorter chains stay as they are written.
 const TERMS_MIN: usize = 64;
 
-/// Balances the chains of a statement. Their terms stay in their order, and a chain is named as before.
+/// Balances the chains of a statement. Their terms stay in their order, and a chain is named as
+/// before.
 pub fn balance<Node: VisitMut>(statement: &mut Node) {
     // From above: what is visited next is the balanced chain.
     let _done: ControlFlow<()> = walk_mut(statement, &mut Balancing);
@@ -41,7 +43,7 @@ fn terms(mut expr: &Expr, of: &BinaryOperator) -> usize {
     {
         (expr, count) = (left, count + 1);
     }
-    // What is balanced already leans to neither side.
+    // A chain that is balanced already leans to neither side.
     count
 }
 
@@ -61,7 +63,7 @@ fn take_terms(mut expr: Expr, of: &BinaryOperator, terms: &mut Vec<Expr>) {
     terms.reverse();
 }
 
-/// The terms under the operator, half of them on each side.
+/// Returns the terms under the operator, half of them on each side.
 fn joined(terms: &mut std::vec::IntoIter<Expr>, op: &BinaryOperator) -> Expr {
     fn of_next(count: usize, terms: &mut std::vec::IntoIter<Expr>, op: &BinaryOperator) -> Expr {
         if count <= 1 {

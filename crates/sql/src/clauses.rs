@@ -1,5 +1,6 @@
-//! Clauses and operators of DuckDB and PostgreSQL that DataFusion does not know, written as others that it does: SEMI and ANTI JOIN,
-//! ORDER BY ALL, INTERVAL of an expression, `//` and `~`, ORDER BY within any_value(), and the columns of series.
+//! Rewrites clauses and operators of DuckDB and PostgreSQL that DataFusion does not know to others
+//! that it knows: SEMI and ANTI JOIN, ORDER BY ALL, INTERVAL of an expression, `//` and `~`, ORDER
+//! BY within any_value(), and the columns of series.
 
 use crate::identifier::fold;
 use crate::walk::walk_mut;
@@ -12,7 +13,7 @@ use sqlparser::ast::{
 use sqlparser::tokenizer::Token;
 use std::ops::ControlFlow;
 
-/// What such a statement has one of: a word, or an operator.
+/// The words and operators of such statements.
 pub const WORDS: [&str; 7] = ["SEMI", "ANTI", "ALL", "INTERVAL", "ANY_VALUE", "RANGE", "GENERATE_SERIES"];
 
 pub fn is_operator(token: &Token) -> bool {
@@ -43,7 +44,7 @@ impl VisitorMut for Shapes {
             if let SelectItem::UnnamedExpr(expr) = item
                 && is_rewritten(expr)
             {
-                // Its column is named as it was written.
+                // The column has the name that was written.
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
@@ -77,7 +78,7 @@ impl VisitorMut for Shapes {
                     *expr = meant;
                 }
             }
-            // Integers are divided as integers in any case.
+            // Integers are divided as integers in both cases.
             Expr::BinaryOp { op: op @ BinaryOperator::DuckIntegerDivide, .. } => *op = BinaryOperator::Divide,
             Expr::UnaryOp { op: UnaryOperator::BitwiseNot, expr: inner } => {
                 let all = Expr::value(Value::Number("-1".into(), false));
@@ -120,7 +121,7 @@ fn joins(tables: &mut TableWithJoins) {
     }
 }
 
-/// An interval of as many of a unit as an expression says.
+/// Returns an interval of as many of a unit as an expression says.
 fn scaled(interval: &mut Interval) -> Option<Expr> {
     let unit = interval.leading_field.clone()?;
     let is_written = match interval.value.as_ref() {
@@ -157,7 +158,7 @@ fn singular(unit: DateTimeField) -> DateTimeField {
     }
 }
 
-/// `any_value(x ORDER BY …)` as the first of those that are not NULL: DataFusion takes any.
+/// Rewrites `any_value(x ORDER BY …)` as the first value that is not NULL; DataFusion takes any.
 fn first_of_order(function: &mut Function) {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
     let FunctionArguments::List(list) = &function.args else { return };
@@ -179,7 +180,7 @@ fn first_of_order(function: &mut Function) {
     *name = Ident::new("first_value");
 }
 
-/// How a query is ordered by all of its columns, if it is.
+/// Returns how a query is ordered by all of its columns, if it is.
 pub fn orders_by_all(query: &Query) -> Option<OrderByOptions> {
     match &query.order_by.as_ref()?.kind {
         OrderByKind::All(options) => Some(*options),
@@ -205,7 +206,7 @@ pub fn order_by_all(query: &mut Query, count: usize, options: OrderByOptions) {
     query.order_by = Some(OrderBy { kind, interpolate: None });
 }
 
-/// The number of a query's columns, where its text tells.
+/// Returns the number of a query's columns, where its text tells.
 fn width(body: &SetExpr) -> Option<usize> {
     match body {
         SetExpr::Select(select) => {

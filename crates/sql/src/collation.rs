@@ -1,5 +1,6 @@
-//! COLLATE. Texts are compared by their code points, which is what the collations "C", "POSIX", ucs_basic and default say here;
-//! NOCASE compares them in lower case. Others are refused.
+//! COLLATE. Texts are compared by their code points, which is the meaning of the collations "C",
+//! "POSIX", ucs_basic and default here. NOCASE compares them in lower case. Other collations are
+//! refused.
 
 use crate::call::call;
 use crate::walk::walk_mut;
@@ -7,7 +8,7 @@ use hypostyle_types::{Error, Result};
 use sqlparser::ast::{BinaryOperator, Expr, ObjectName, OrderByKind, Query, Statement, Value, VisitorMut};
 use std::ops::ControlFlow;
 
-/// Whether texts that a collation orders are as they are.
+/// Says whether texts that a collation orders are as they are.
 ///
 /// # Errors
 /// `Unsupported` for a collation that there is not.
@@ -107,7 +108,7 @@ fn fold_all(sides: &mut [&mut Expr]) {
     }
 }
 
-/// What COLLATE NOCASE is written behind.
+/// Returns what COLLATE NOCASE is written behind.
 fn without_case(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::Nested(inner) => without_case(inner),

@@ -1,5 +1,6 @@
-//! WITH before INSERT, UPDATE, DELETE and MERGE: every query within the statement gets it, and what it names stands in
-//! FROM and USING as a subquery. And names of WITH that are those of a WITH around, which DataFusion refuses.
+//! WITH before INSERT, UPDATE, DELETE and MERGE. Every query within the statement gets the WITH,
+//! and its names become subqueries in FROM and USING. Also names of WITH that an enclosing WITH
+//! has, too, which DataFusion refuses.
 
 use crate::identifier::fold;
 use crate::parse::{Extension, parse_query};
@@ -62,7 +63,7 @@ fn visit(statement: &mut Statement, within: &mut Within) -> ControlFlow<Error> {
     }
 }
 
-/// Columns are named as they were written.
+/// Names the columns as they were written.
 fn visit_returning(items: &mut Option<Vec<SelectItem>>, within: &mut Within) -> ControlFlow<Error> {
     for item in items.iter_mut().flatten() {
         let written = item.to_string();
@@ -76,7 +77,7 @@ fn visit_returning(items: &mut Option<Vec<SelectItem>>, within: &mut Within) -> 
     ControlFlow::Continue(())
 }
 
-/// The statement that stands in the place of a query.
+/// Returns the statement that stands in the place of a query.
 fn writing(query: &Query) -> Option<&Statement> {
     match query.body.as_ref() {
         SetExpr::Insert(statement)
@@ -94,7 +95,7 @@ struct Within {
 }
 
 impl Within {
-    /// A query's own names go before those around it.
+    /// Returns the definitions of a query, whose own names take precedence over those around it.
     fn with_before(&self, own: Option<With>) -> With {
         let mut with = self.with.clone();
         if let Some(own) = own {
@@ -155,7 +156,7 @@ type Scope = Vec<(String, Option<Ident>)>;
 
 #[derive(Default)]
 struct Names {
-    /// Of the queries around, and of the one itself.
+    /// The scopes of the queries around, and of the query itself.
     scopes: Vec<Scope>,
     /// Theirs, until their ends.
     taken: Vec<Option<With>>,
@@ -185,7 +186,7 @@ impl VisitorMut for Names {
         }
         let is_recursive = with.as_ref().is_some_and(|with| with.recursive);
         self.scopes.push(if is_recursive { given.clone() } else { Scope::new() });
-        // A query knows the names before its own.
+        // A query can use the names that are defined before its own.
         for (table, given) in with.iter_mut().flat_map(|with| &mut with.cte_tables).zip(given) {
             walk_mut(&mut table.query, self)?;
             table.alias.name = given.1.clone().unwrap_or(table.alias.name.clone());

@@ -1,5 +1,6 @@
-//! Forms of queries that DataFusion does not know, or passes over, in others that it does: `FROM t` alone, FETCH FIRST,
-//! TABLESAMPLE, AT TIME ZONE, powers, JSON paths, and JSON values as columns.
+//! Rewrites forms of queries that DataFusion does not know, or ignores, to forms that it knows:
+//! `FROM t` alone, FETCH FIRST, TABLESAMPLE, AT TIME ZONE, powers, JSON paths, and JSON values as
+//! columns.
 
 use crate::call::call;
 use crate::calls;
@@ -58,7 +59,7 @@ impl VisitorMut for Forms {
             if let SelectItem::UnnamedExpr(expr) = item
                 && (is_json(expr) || is_rewritten(expr))
             {
-                // Its column is named as it was written.
+                // The column has the name that was written.
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
@@ -137,7 +138,7 @@ impl VisitorMut for Forms {
                 }
                 ControlFlow::Continue(())
             }
-            // Of two parameters, nothing tells that they are texts.
+            // If both are parameters, nothing says that they are texts.
             Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right }
                 if is_parameter(left) && is_parameter(right) =>
             {
@@ -155,7 +156,7 @@ impl VisitorMut for Forms {
                 ControlFlow::Continue(())
             }
             Expr::BinaryOp { op: BinaryOperator::Arrow | BinaryOperator::LongArrow, right, .. } => {
-                // The functions for these know one type of places in an array.
+                // The functions for these operators know only one type of array index.
                 if let Expr::Cast { data_type: data_type @ (Int(_) | Integer(_) | SmallInt(_)), .. } =
                     right.as_mut()
                 {
@@ -185,7 +186,8 @@ impl VisitorMut for Forms {
 /// Functions that give something else each time.
 const VOLATILE: [&str; 3] = ["random", "uuid", "gen_random_uuid"];
 
-/// Aggregates over windows that are written alike are computed once, which volatile calls in them are not to be.
+/// Aggregates over windows that are written alike are computed once, which volatile calls in them
+/// are not to be.
 fn tell_apart(function: &mut Function, made: &mut usize) {
     if function.over.is_none() {
         return;
@@ -209,7 +211,7 @@ fn tell_apart(function: &mut Function, made: &mut usize) {
     });
 }
 
-/// `x = ANY (list)` and `x <> ALL (list)`, as a function that knows of NULLs.
+/// Rewrites `x = ANY (list)` and `x <> ALL (list)` as a function that handles NULLs.
 pub fn rewrite_any(statement: &mut Statement) {
     let _done = expressions_mut(statement, &mut |expr| {
         use BinaryOperator::{Eq, NotEq};
@@ -292,7 +294,7 @@ fn taken(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, Expr::Value(Value::Null.into()))
 }
 
-/// What `json ->> '$.a.b'` stands for.
+/// Returns what `json ->> '$.a.b'` stands for.
 fn by_path(expr: &Expr) -> Option<Expr> {
     match expr {
         Expr::BinaryOp { left, op: BinaryOperator::LongArrow, right } => calls::by_path(left, right),
@@ -340,21 +342,21 @@ fn is_json(expr: &Expr) -> bool {
     }
 }
 
-/// What `->` gives has one of several types; a column of it has its text.
+/// Casts the results of `->` to text, because they have one of several types.
 fn as_column(expr: &mut Expr) {
     if is_json(expr) {
         *expr = call("json_union_to_text", vec![taken(expr)]);
     }
 }
 
-/// The steps of a constant path.
+/// Returns the steps of a constant path.
 fn steps(path: &Expr) -> Option<Vec<String>> {
     let Expr::Value(value) = path else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
     split_elements(text)?.into_iter().collect()
 }
 
-/// A JSON value, and the steps of a path into it, if that is constant.
+/// Returns a JSON value, and the steps of a path into it, if that is constant.
 fn path(json: &mut Expr, path: &Expr) -> Option<Vec<Expr>> {
     let steps = steps(path)?;
     let step = |step: String| match step.parse::<u32>() {
@@ -364,7 +366,7 @@ fn path(json: &mut Expr, path: &Expr) -> Option<Vec<Expr>> {
     Some(std::iter::once(taken(json)).chain(steps.into_iter().map(step)).collect())
 }
 
-/// FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.
+/// Rewrites FETCH FIRST n ROWS ONLY (ISO/IEC 9075-2, 7.17) as LIMIT n.
 fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Result<()> {
     if with_ties || percent {
         return Err(Error::unsupported(
@@ -383,7 +385,8 @@ fn limit(query: &mut Query, Fetch { with_ties, percent, quantity }: Fetch) -> Re
     Ok(())
 }
 
-/// A sample as a filter: each row is in it with the probability that is given (ISO/IEC 9075-2, 7.6, BERNOULLI).
+/// Rewrites a sample as a filter: each row passes with the given probability (ISO/IEC 9075-2, 7.6,
+/// BERNOULLI).
 fn sample(factor: &mut TableFactor) -> Result<()> {
     let sample = match factor {
         TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. } => sample.take(),

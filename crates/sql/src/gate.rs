@@ -1,8 +1,9 @@
-//! How complex a statement may be. Whoever walks an expression or a plan recurses, here, in the parser and in DataFusion, and a
-//! stack that overflows ends the whole process; some walks take time or memory that doubles with every level.
+//! Limits how complex a statement may be. All code that walks an expression or a plan recurses:
+//! here, in the parser and in DataFusion. A stack overflow ends the whole process, and some walks
+//! take time or memory that doubles with every level.
 //!
-//! What is bounded is told by the tokens alone, before anything is made of them: see [`check`]. The bounds are documented in
-//! docs/decisions/0013.
+//! The limits apply to the tokens alone, before anything is built from them: see [`check`]. They
+//! are documented in docs/decisions/0013.
 
 use hypostyle_error::complexity::too_complex;
 use hypostyle_types::Result;
@@ -11,38 +12,43 @@ use sqlparser::tokenizer::{Token, Word};
 /// Words, values and signs of one statement: each becomes hundreds of bytes.
 const PARTS_MAX: usize = 500_000;
 
-/// Tokens between two commas, with those of the deepest brackets among them. Each of them may be one more level for whoever
-/// recurses, so that nothing that is not known about the grammar has to be.
+/// Tokens between two commas, with those of the deepest brackets among them. Each of them may be
+/// one more level for whoever recurses, so that nothing that is not known about the grammar has to
+/// be.
 const PATH_MAX: usize = 40_000;
 
-/// Operators and brackets within each other, operators of one precedence in a row among them; and queries put together by UNION
-/// and the like, and relations of one FROM. The time to plan them grows faster than their number.
+/// Operators and brackets within each other, operators of one precedence in a row among them; and
+/// queries put together by UNION and the like, and relations of one FROM. The time to plan them
+/// grows faster than their number.
 const OPERATORS_MAX: usize = 2000;
 const QUERIES_MAX: usize = 500;
 
-/// Those of the operators that are planned one within the other, and CASE: comparisons, casts and the like, but not those of numbers
-/// and texts, of which a chain is one call.
+/// The largest nesting of operators that are planned one within the other: CASE, comparisons, casts
+/// and the like. Operators of numbers and texts do not count, because a chain of them is one call.
 const LEVELS_MAX: usize = 400;
 
-/// Queries within each other; and functions, lists and the like, for which DataFusion takes time that grows with the fourth power of
-/// their number.
+/// Queries within each other; and functions, lists and the like, for which DataFusion takes time
+/// that grows with the fourth power of their number.
 const SUBQUERIES_MAX: usize = 32;
 const FUNCTIONS_MAX: usize = 100;
 
-/// Operators within each other of those that are computed from copies of their operands, and of those whose type is found by
-/// finding that of an operand twice: a CASE or a lambda within a function or operator within another one.
+/// Operators within each other of those that are computed from copies of their operands, and of
+/// those whose type is found by finding that of an operand twice: a CASE or a lambda within a
+/// function or operator within another one.
 const DOUBLINGS_MAX: usize = 12;
 
 /// Items of one list, but for rows of VALUES, lists of IN and arrays. A table has no more columns.
 const ITEMS_MAX: usize = 16_384;
 
-/// Stack that a token of a path takes at most, and the bounds of a stack for a statement: the larger one has room for the longest path.
+/// Stack that a token of a path takes at most, and the bounds of a stack for a statement: the
+/// larger one has room for the longest path.
 const TOKEN_STACK_BYTES: usize = 6 << 10;
 const STACK_BYTES_MIN: usize = 16 << 20;
 pub const STACK_BYTES_MAX: usize = 256 << 20;
 
-/// Longer statements run on a stack of their own: they may nest deeper than a caller's thread has room for. Shorter ones do where
-/// a thread has less than they may need; code that is not optimised needs more.
+/// Longer statements run on a stack of their own: they may nest deeper than a caller's thread has
+/// room for. Shorter ones do where a thread has less than they may need; code that is not optimised
+/// needs more.
 const SHORT_BYTES: usize = 512;
 const SHORT_STACK_BYTES: usize = if cfg!(debug_assertions) { 4 << 20 } else { 1 << 20 };
 
@@ -65,11 +71,12 @@ const BEGINNINGS: [&str; 13] = [
 const DOUBLING_FUNCTIONS: [&str; 4] = ["COALESCE", "NVL", "NVL2", "IFNULL"];
 const DOUBLING_OPERATORS: [&str; 2] = ["BETWEEN", "OVERLAPS"];
 
-/// Comparisons with all values of a list or query, each of which is more than one of the above, and how much more.
+/// Comparisons with all values of a list or query, each of which is more than one of the above, and
+/// how much more.
 const QUANTIFIERS: [&str; 3] = ["ALL", "ANY", "SOME"];
 const QUANTIFIER_DOUBLINGS: usize = 4;
 
-/// What stands behind a relation and makes another one of it.
+/// The words behind a relation that make another one of it.
 const OF_RELATIONS: [&str; 3] = ["JOIN", "PIVOT", "UNPIVOT"];
 
 /// Lists before which these words stand may be as long as a statement.
@@ -88,7 +95,8 @@ pub fn check_size(sql: &str) -> Result<()> {
     )))
 }
 
-/// Runs of letters and digits, quoted texts, and other signs of a text, without its comments at the ends of lines.
+/// Runs of letters and digits, quoted texts, and other signs of a text, without its comments at the
+/// ends of lines.
 fn parts(sql: &str) -> usize {
     let bytes = sql.as_bytes();
     let is_of_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
@@ -103,7 +111,7 @@ fn parts(sql: &str) -> usize {
             }
             quote @ (b'\'' | b'"' | b'`') => {
                 let end = rest[1..].iter().position(|byte| *byte == quote).map_or(rest.len(), |end| end + 2);
-                // A doubled quote goes on with the same text.
+                // A doubled quote continues the same text.
                 count -= usize::from(rest.get(end) == Some(&quote));
                 end
             }
@@ -119,7 +127,7 @@ fn parts(sql: &str) -> usize {
     count
 }
 
-/// How much there is within a part of a statement.
+/// The amount of nested items in a part of a statement.
 #[derive(Clone, Copy, Default)]
 struct Height {
     /// Tokens on the longest path.
@@ -144,19 +152,20 @@ impl Height {
         self.has_case |= other.has_case;
     }
 
-    /// The same within a function or operator.
+    /// Returns the same within a function or operator.
     fn computed(self) -> Self {
         Self { doublings: self.doublings + usize::from(self.has_case), has_case: false, ..self }
     }
 }
 
-/// What is between two brackets, or between CASE and END.
+/// The tokens between two brackets, or between CASE and END.
 #[derive(Clone, Copy, Default)]
 struct Level {
     is_case: bool,
     /// The brackets are those of a function, a list or the like.
     is_computed: bool,
-    /// The doublings of what the brackets belong to: one of [`DOUBLING_FUNCTIONS`] or [`QUANTIFIERS`].
+    /// The doublings of what the brackets belong to: one of [`DOUBLING_FUNCTIONS`] or
+    /// [`QUANTIFIERS`].
     doubles: usize,
     /// It is a query.
     selects: bool,
@@ -168,11 +177,11 @@ struct Level {
     is_from: bool,
     /// BETWEEN whose AND is still to come.
     betweens: usize,
-    /// Of the present item: what is in its brackets, and what it has itself. Operators and doublings are those since the last AND
-    /// or OR.
+    /// The height of the present item: of the text in its brackets, and of the item itself.
+    /// Operators and doublings are those since the last AND or OR.
     inner: Height,
     own: Height,
-    /// Of the items before.
+    /// The greatest height of the earlier items.
     most: Height,
 }
 
@@ -190,14 +199,15 @@ impl Level {
         }
     }
 
-    /// Another item of a list.
+    /// Begins another item of a list.
     fn next_item(&mut self) {
         self.most.or_more(self.height());
         (self.inner, self.own) = Default::default();
         self.betweens = 0;
     }
 
-    /// Another operand of AND or OR, or another clause. For whoever recurses this may still be within what was before.
+    /// Begins another operand of AND or OR, or another clause. For code that recurses, it may still
+    /// be inside the earlier one.
     fn next_operand(&mut self) {
         self.most.or_more(self.height());
         self.inner =
@@ -205,7 +215,7 @@ impl Level {
         self.own = Height { tokens: self.own.tokens, ..Height::default() };
     }
 
-    /// Of all of it, for the level that it is within.
+    /// Returns the height of the whole, for the level that contains it.
     fn whole(&self) -> Height {
         let mut height = self.height();
         height.or_more(self.most);
@@ -285,7 +295,8 @@ impl Level {
     }
 }
 
-/// Whether a word that begins an expression does so here: it is no name, and not that of IS DISTINCT FROM.
+/// Says whether a word that begins an expression does so here: it is no name, and not that of IS
+/// DISTINCT FROM.
 fn begins(word: &Word, before: Option<&Token>) -> bool {
     match before {
         Some(Token::Word(before)) => !(is_any(word, &["FROM"]) && is_any(before, &["DISTINCT"])),
@@ -294,7 +305,7 @@ fn begins(word: &Word, before: Option<&Token>) -> bool {
     }
 }
 
-/// Whether a token is a sign between or before operands.
+/// Says whether a token is a sign between or before operands.
 fn is_operator(token: &Token) -> bool {
     !matches!(
         token,
@@ -316,13 +327,13 @@ fn is_operator(token: &Token) -> bool {
     )
 }
 
-/// Whether an operator is one of numbers or texts.
+/// Says whether an operator is one of numbers or texts.
 fn is_chained(token: &Token) -> bool {
     use Token::{Div, Minus, Mod, Mul, Plus, StringConcat};
     matches!(token, Plus | Minus | Mul | Div | Mod | StringConcat)
 }
 
-/// Whether an operator is planned as a function.
+/// Says whether an operator is planned as a function.
 fn is_function(token: &Token) -> bool {
     use Token::{Arrow, Caret, HashArrow, HashLongArrow, LongArrow};
     matches!(token, Arrow | LongArrow | HashArrow | HashLongArrow | Caret)
@@ -337,7 +348,7 @@ pub fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
     let mut level = Level::default();
     let mut before: Option<&Token> = None;
     let mut before_that: Option<&Token> = None;
-    // On the way to the present level.
+    // The tokens of the levels around the present one.
     let mut tokens_before = 0;
     let open = |level: &mut Level, outer: &mut Vec<Level>, tokens: &mut usize, inner: Level| {
         *tokens += level.own.tokens;
@@ -355,7 +366,8 @@ pub fn check<'a>(tokens: impl Iterator<Item = &'a Token>) -> Result<()> {
         level.own.tokens += 1;
         match token {
             Token::LParen | Token::LBracket | Token::LBrace => {
-                // What follows an expression at once, as the place in a list does, is one more operator.
+                // Anything directly behind an expression, such as an index into a list, is one more
+                // operator.
                 let is_place = *token == Token::LBracket;
                 level.own.operators += usize::from(is_place);
                 level.own.functions +=

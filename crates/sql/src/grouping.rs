@@ -1,4 +1,5 @@
-//! How many sets of keys a query groups by: CUBE has one for each choice of its keys, and several of them multiply.
+//! Counts the grouping sets of a query: CUBE has one for each choice of its keys, and several of
+//! them multiply.
 
 use crate::walk::walk;
 use hypostyle_error::complexity::too_complex;
@@ -6,7 +7,7 @@ use hypostyle_types::Result;
 use sqlparser::ast::{Expr, GroupByExpr, GroupByWithModifier, Select, Statement, Visitor};
 use std::ops::ControlFlow;
 
-/// As in PostgreSQL.
+/// The largest number of grouping sets, as in PostgreSQL.
 const SETS_MAX: usize = 4096;
 
 /// # Errors

@@ -3,7 +3,7 @@
 use hypostyle_types::{Error, Result};
 use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
 
-/// The parts of a name, folded to lower case unless quoted, as DataFusion reads them.
+/// Returns the parts of a name, folded to lower case unless quoted, as DataFusion reads them.
 pub fn parts_of(object: &ObjectName) -> Result<Vec<String>> {
     let part = |part: &ObjectNamePart| match part {
         ObjectNamePart::Identifier(identifier) => Ok(fold(identifier)),
@@ -12,7 +12,7 @@ pub fn parts_of(object: &ObjectName) -> Result<Vec<String>> {
     object.0.iter().map(part).collect()
 }
 
-/// The last part of a name: that of a column, a constraint, or a table wherever it is.
+/// Returns the last part of a name: that of a column, a constraint, or a table wherever it is.
 pub fn last_of(object: &ObjectName) -> Result<String> {
     let last = parts_of(object)?.pop();
     last.ok_or_else(|| Error::internal("a name without parts"))
@@ -25,7 +25,7 @@ pub fn fold(identifier: &Ident) -> String {
     }
 }
 
-/// The parts of a name between dots; double quotes keep a dot.
+/// Returns the parts of a name between dots; double quotes keep a dot.
 pub fn split_name(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut inside = false;

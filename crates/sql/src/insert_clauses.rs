@@ -1,9 +1,10 @@
-//! Clauses of INSERT that the parser does not know, written as others that it does.
+//! Rewrites clauses of INSERT that the parser does not know to others that it knows.
 
 use sqlparser::ast::Expr;
 use sqlparser::tokenizer::Token;
 
-/// The text with ON CONFLICT behind a condition: behind a SELECT list, the parser takes ON for an alias.
+/// Returns the text with ON CONFLICT behind a condition: behind a SELECT list, the parser takes ON
+/// for an alias.
 pub fn conflict_apart(tokens: &[Token]) -> Option<String> {
     let is_word = |token: &Token, word: &str| match token {
         Token::Word(found) => found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word),
@@ -16,10 +17,11 @@ pub fn conflict_apart(tokens: &[Token]) -> Option<String> {
         .then(|| format!("{}WHERE TRUE {}", text(&tokens[..before]), text(&tokens[before..])))
 }
 
-/// What stands for OVERRIDING SYSTEM VALUE, which the parser does not know.
+/// The text in place of OVERRIDING SYSTEM VALUE, which the parser does not know.
 const OVERRIDING: &str = "PARTITION (__overriding)";
 
-/// An INSERT with OVERRIDING SYSTEM VALUE (ISO/IEC 9075-2, 14.11) in words that the parser knows.
+/// Returns an INSERT with OVERRIDING SYSTEM VALUE (ISO/IEC 9075-2, 14.11) in words that the parser
+/// knows.
 pub fn known_overriding(tokens: &[Token]) -> Option<String> {
     let words = ["OVERRIDING", "SYSTEM", "VALUE"];
     let places: Vec<usize> =
@@ -35,7 +37,8 @@ pub fn known_overriding(tokens: &[Token]) -> Option<String> {
     Some(format!("{}{OVERRIDING}{}", text(&tokens[..found[0]]), text(&tokens[found[2] + 1..])))
 }
 
-/// Whether the PARTITION of an INSERT says that it gives identity columns other values than their own.
+/// Says whether the PARTITION of an INSERT says that it gives identity columns other values than
+/// their own.
 pub fn take_overriding(partition: &mut Option<Vec<Expr>>) -> bool {
     let says = |given: &mut Vec<Expr>| matches!(given.as_slice(), [only] if OVERRIDING == format!("PARTITION ({only})"));
     partition.take_if(says).is_some()

@@ -1,5 +1,6 @@
-//! Intervals as they are written, by PostgreSQL's rules: a number without a unit is of seconds, before a time it is of days; a
-//! fraction of a year becomes months, one of a month or a week becomes days and a time.
+//! Reads and writes intervals by PostgreSQL's rules. A number without a unit is in seconds, and
+//! before a time it is in days. A fraction of a year becomes months, and one of a month or a week
+//! becomes days and a time.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use hypostyle_types::{Error, Result};
@@ -7,7 +8,7 @@ use hypostyle_types::{Error, Result};
 const DAY_NANOSECONDS: f64 = 86_400e9;
 const DAYS_IN_MONTH: f64 = 30.0;
 
-/// What a unit is counted in.
+/// The field of an interval that a unit counts in.
 #[derive(Clone, Copy)]
 enum Unit {
     Months(i64),
@@ -132,7 +133,7 @@ struct Number {
     fraction: f64,
 }
 
-/// The sign of a number, and the rest.
+/// Returns the sign of a number, and the rest.
 fn signed(word: &str) -> (i64, &str) {
     match word.strip_prefix('-') {
         Some(rest) => (-1, rest),
@@ -157,7 +158,7 @@ fn number(word: &str) -> Option<Number> {
     Some(Number { whole: whole.checked_mul(sign)?, fraction: fraction * sign as f64 })
 }
 
-/// `04:05`, `04:05:06.7` or `05:06.7` as nanoseconds.
+/// Returns `04:05`, `04:05:06.7` or `05:06.7` as nanoseconds.
 fn clock(word: &str) -> Option<i64> {
     let (sign, word) = signed(word);
     let parts: Vec<&str> = word.split(':').collect();
@@ -173,14 +174,14 @@ fn clock(word: &str) -> Option<i64> {
     whole.checked_add((seconds.fraction * 1e9).round() as i64)?.checked_mul(sign)
 }
 
-/// `1-2`, which are years and months.
+/// Returns `1-2`, which are years and months.
 fn years_and_months(word: &str) -> Option<i64> {
     let (sign, word) = signed(word);
     let (years, months) = word.split_once('-')?;
     digits(years)?.checked_mul(12)?.checked_add(digits(months)?)?.checked_mul(sign)
 }
 
-/// The words of a text; a unit that stands right behind its number is one of its own.
+/// Returns the words of a text; a unit that stands right behind its number is one of its own.
 fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for word in text.split_whitespace() {
@@ -231,7 +232,7 @@ fn parts_of(text: &str, of_number: Unit) -> std::result::Result<Parts, Refusal> 
     if is_empty { Err(Refusal::Syntax) } else { Ok(parts) }
 }
 
-/// `P1Y2M3DT4H5M6.7S` of ISO 8601.
+/// Returns `P1Y2M3DT4H5M6.7S` of ISO 8601.
 fn iso(text: &str) -> Option<std::result::Result<Parts, Refusal>> {
     let text = text.trim().strip_prefix(['P', 'p'])?;
     let read = || {
@@ -270,7 +271,7 @@ fn iso(text: &str) -> Option<std::result::Result<Parts, Refusal>> {
     Some(read())
 }
 
-/// The interval that a text is; numbers without a unit are of `unit`, or seconds.
+/// Returns the interval that a text is; numbers without a unit are of `unit`, or seconds.
 ///
 /// # Errors
 /// `InvalidInput` for a text that is none (22007), or one that is out of range (22008).
@@ -293,7 +294,7 @@ pub fn read_with(text: &str, unit: Option<&str>) -> Result<IntervalMonthDayNano>
     }
 }
 
-/// [`read_with`] seconds.
+/// Returns [`read_with`] seconds.
 ///
 /// # Errors
 /// As there.
@@ -301,7 +302,7 @@ pub fn read(text: &str) -> Result<IntervalMonthDayNano> {
     read_with(text, None)
 }
 
-/// An interval in the words that DataFusion's planner reads.
+/// Returns an interval in the words that DataFusion's planner reads.
 pub fn in_words(interval: IntervalMonthDayNano) -> String {
     let IntervalMonthDayNano { months, days, nanoseconds } = interval;
     format!("{months} months {days} days {nanoseconds} nanoseconds")

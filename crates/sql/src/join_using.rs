@@ -1,5 +1,6 @@
-//! Columns that JOIN … USING merges (ISO/IEC 9075-2, 7.10). A name without its table stands for the left one's value where that
-//! is not NULL, and for the right one's otherwise; DataFusion takes it for the left one, or for a column of several tables.
+//! Columns that JOIN … USING merges (ISO/IEC 9075-2, 7.10). A name without its table stands for the
+//! left value if that is not NULL, and otherwise for the right one. DataFusion takes it for the
+//! left one, or for a column of several tables.
 
 use crate::call::call;
 use crate::references::names_in;
@@ -24,14 +25,14 @@ pub fn rewrite(statement: &mut Statement) -> Result<()> {
     }
 }
 
-/// What stands for each merged column.
+/// The expression for each merged column.
 type Merged = HashMap<String, MergedColumn>;
 
 #[derive(Clone)]
 struct MergedColumn {
     value: Expr,
     is_left: bool,
-    /// Whether the values of both tables are the same. Of others `*` takes any.
+    /// Says whether the values of both tables are the same. For others, `*` takes any.
     is_same: bool,
 }
 
@@ -53,7 +54,7 @@ impl VisitorMut for Merging {
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
             for key in keys {
-                // A name alone is that of a column of the result first.
+                // A name alone is first looked for among the columns of the result.
                 let is_shown = matches!(&key.expr, Expr::Identifier(name) if shown.as_ref().is_none_or(|shown| shown.contains(&fold(name))));
                 if !is_shown {
                     write(&mut key.expr, &merged);
@@ -64,7 +65,7 @@ impl VisitorMut for Merging {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        // Of a set operation; those of queries have been written.
+        // This is a SELECT of a set operation; those of queries are rewritten already.
         match merged_in(&select.from) {
             Ok(merged) => {
                 write_select(select, &merged);
@@ -79,7 +80,7 @@ fn fold(name: &Ident) -> String {
     crate::identifier::fold(name)
 }
 
-/// The names of a query's columns; `None` where there are all of a table's.
+/// Returns the names of a query's columns; `None` where there are all of a table's.
 fn outputs(select: &Select) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for item in &select.projection {
@@ -139,7 +140,7 @@ fn merge(join: &Join, merged: &mut Merged, left: Option<&Vec<Ident>>) -> Result<
         let of =
             |table: &[Ident]| Expr::CompoundIdentifier(table.iter().cloned().chain([name.clone()]).collect());
         let before = merged.get(&fold(name)).cloned();
-        // The condition of the join would be about another column than the merged one.
+        // The join's condition would refer to another column than the merged one.
         if !keeps_left && before.is_some() || before.as_ref().is_some_and(|before| !before.is_left) {
             return Err(Error::unsupported(format!(
                 "several joins with USING ({name}), of which one is a RIGHT or FULL JOIN, are not supported; write ON, and coalesce"
@@ -216,7 +217,8 @@ fn replaced(name: &str, value: &Expr) -> Box<ReplaceSelectElement> {
     Box::new(ReplaceSelectElement { expr: value.clone(), column_name, as_keyword: true })
 }
 
-/// Writes the names in an expression, but not those in its subqueries, which are looked up there first.
+/// Writes the names in an expression, but not those in its subqueries, which are looked up there
+/// first.
 fn write(expr: &mut Expr, merged: &Merged) -> bool {
     let mut changed = false;
     names_in(expr, &mut |name, table| {

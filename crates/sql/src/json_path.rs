@@ -1,4 +1,4 @@
-//! Paths into JSON that are computed, as calls of functions.
+//! Rewrites computed paths into JSON to calls of functions.
 
 use crate::call::call;
 use sqlparser::ast::Expr;
@@ -6,7 +6,7 @@ use sqlparser::ast::Expr;
 pub const JSON: &str = "json_at_path";
 pub const TEXT: &str = "json_text_at_path";
 
-/// What is at a path, as text or as JSON.
+/// Returns what is at a path, as text or as JSON.
 pub fn at_path(json: Expr, path: Expr, as_text: bool) -> Expr {
     call(if as_text { TEXT } else { JSON }, vec![json, path])
 }

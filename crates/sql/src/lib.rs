@@ -2,7 +2,7 @@
 //!
 //! [`split`] cuts a text into statements, [`gate`] refuses those that are too complex, [`parse`]
 //! reads one in the first dialect that knows it and rewrites it, pass by pass, into forms that
-//! DataFusion plans. Nothing here knows catalogs, plans or sessions.
+//! DataFusion plans. The crate knows neither catalogs nor plans nor sessions.
 
 #![forbid(unsafe_code)]
 

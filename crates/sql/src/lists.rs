@@ -1,4 +1,5 @@
-//! Lists and series in FROM, also those of the tables beside them (ISO/IEC 9075-2, 7.6, collection derived table).
+//! Lists and series in FROM, also those of the tables beside them (ISO/IEC 9075-2, 7.6, collection
+//! derived table).
 
 use crate::call::call;
 use crate::walk::{expressions, expressions_mut};
@@ -9,11 +10,13 @@ use sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Functions that give one value, in FROM: PostgreSQL's programs take lists from there, to count through them.
+/// Functions that give one value, in FROM: PostgreSQL's programs take lists from there, to count
+/// through them.
 const OF_ONE_VALUE: [&str; 4] = ["string_to_array", "regexp_split_to_array", "current_setting", "version"];
 
-/// Writes `LATERAL unnest(…)` as UNNEST, a series whose bounds are columns, or that is WITH ORDINALITY, as UNNEST of a list, and
-/// that clause as another list; gives the columns of UNNEST the names that PostgreSQL gives them.
+/// Writes `LATERAL unnest(…)` as UNNEST, a series whose bounds are columns, or that is WITH
+/// ORDINALITY, as UNNEST of a list, and that clause as another list; gives the columns of UNNEST
+/// the names that PostgreSQL gives them.
 ///
 /// # Errors
 /// `Unsupported` for WITH ORDINALITY of anything else than lists or a series.
@@ -53,11 +56,11 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
                 {
                     vec![call(&function, arguments.into_iter().map(as_moment).collect())]
                 }
-                // One row, as of any function that gives one value.
+                // The result is one row, as for any function that returns one value.
                 _ if OF_ONE_VALUE.contains(&function.as_str()) && !*with_ordinality => {
                     vec![call("make_array", vec![call(&function, arguments)])]
                 }
-                // Psql asks so for a table's triggers.
+                // psql uses this form to ask for a table's triggers.
                 "pg_partition_ancestors" | "pg_catalog.pg_partition_ancestors" if *with_ordinality => {
                     vec![call("make_array", vec![call("pg_partition_ancestors", arguments)])]
                 }
@@ -116,7 +119,7 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
     Ok(())
 }
 
-/// Whether values are to be computed that a table function would want to know at once.
+/// Says whether values are to be computed that a table function would want to know at once.
 fn is_computed(arguments: &Vec<Expr>) -> bool {
     let found = expressions(arguments, &mut |expr| match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Function(_) => ControlFlow::Break(()),
@@ -125,7 +128,7 @@ fn is_computed(arguments: &Vec<Expr>) -> bool {
     found.is_break()
 }
 
-/// A series of days is one of points in time, as the table function makes it.
+/// Casts a series of days to points in time, which is what the table function returns.
 fn as_moment(bound: Expr) -> Expr {
     let is_day = match &bound {
         Expr::Cast { data_type, .. } => *data_type == DataType::Date,
@@ -144,7 +147,8 @@ fn as_moment(bound: Expr) -> Expr {
     }
 }
 
-/// Whether a series goes by an interval: its days and months are those of the session's clocks, which a table function does not know.
+/// Says whether a series goes by an interval: its days and months are those of the session's
+/// clocks, which a table function does not know.
 fn is_of_times(arguments: &[Expr]) -> bool {
     match arguments.get(2) {
         Some(Expr::Interval(_)) => true,

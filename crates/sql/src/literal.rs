@@ -1,5 +1,5 @@
-//! Literals of types whose text is not what they are: BYTEA in PostgreSQL's hexadecimal notation, and INTERVALs in the forms of
-//! the standard. DataFusion takes their text as it is written.
+//! Literals of types whose text needs conversion: BYTEA in PostgreSQL's hexadecimal notation, and
+//! INTERVALs in the forms of the standard. DataFusion takes their text unchanged.
 
 use crate::interval_text::{in_words, read_with};
 use crate::walk::expressions_mut;
@@ -48,7 +48,7 @@ pub fn rewrite<V: VisitMut>(statement: &mut V) -> Result<()> {
     }
 }
 
-/// The digits of a BYTEA, if its text begins as one in hexadecimal notation does.
+/// Returns the digits of a BYTEA, if its text begins as one in hexadecimal notation does.
 pub fn hexadecimal(text: &str) -> Result<Option<&str>> {
     match text.strip_prefix("\\x") {
         Some(digits) if digits.len() % 2 == 0 && digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
@@ -62,8 +62,8 @@ pub fn hexadecimal(text: &str) -> Result<Option<&str>> {
     }
 }
 
-/// An interval as PostgreSQL reads it, which may have a unit behind it, or fields, as `INTERVAL '1-2' YEAR TO MONTH`; with others it
-/// is the planner's to read or refuse.
+/// Reads an interval as PostgreSQL does. It may have a unit behind it, or fields, as
+/// `INTERVAL '1-2' YEAR TO MONTH`. Intervals with others are left to the planner.
 ///
 /// # Errors
 /// `InvalidInput` for a text that is none.

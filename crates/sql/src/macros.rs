@@ -1,4 +1,5 @@
-//! Functions of PostgreSQL and DuckDB that are short for others: a call is replaced by what it stands for, while parsing.
+//! Functions of PostgreSQL and DuckDB that are short for others: the parser's tree gets the longer
+//! form in place of the call.
 
 use crate::walk::expressions_mut;
 use sqlparser::ast::{
@@ -11,7 +12,8 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-/// Names, numbers of arguments, and what they stand for; `$1` is the first argument. What is in WITHIN GROUP is the last.
+/// Names, numbers of arguments, and what they stand for; `$1` is the first argument. What is in
+/// WITHIN GROUP is the last.
 pub const MACROS: &[(&str, usize, &str)] = &[
     ("mod", 2, "$1 % $2"),
     ("div", 2, "CAST(trunc($1 / $2) AS BIGINT)"),
@@ -95,7 +97,7 @@ static TEMPLATES: LazyLock<HashMap<(&str, usize), Expr>> = LazyLock::new(|| {
     MACROS.iter().filter_map(template).collect()
 });
 
-/// What a call stands for.
+/// Returns what a call stands for.
 pub fn expanded(function: &Function) -> Option<Expr> {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return None };
     if function.null_treatment.is_some() || name.quote_style.is_some() {

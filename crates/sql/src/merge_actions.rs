@@ -1,18 +1,18 @@
-//! The actions of MERGE that the parser does not know, written as others that it does.
+//! Rewrites the actions of MERGE that the parser does not know to others that it knows.
 
 use sqlparser::dialect::GenericDialect;
 use sqlparser::tokenizer::{Token, Tokenizer};
 use std::borrow::Cow;
 
-/// What stands for the actions that the parser does not know: DO NOTHING with rows of the target, and with others, and
-/// INSERT DEFAULT VALUES.
+/// The text in place of actions that the parser does not know: DO NOTHING with rows of the target,
+/// and with others, and INSERT DEFAULT VALUES.
 pub const KEEP: &str = "UPDATE SET __nothing = NULL";
 
 pub const PASS_OVER: &str = "INSERT VALUES (__nothing)";
 
 pub const INSERT_DEFAULTS: &str = "INSERT VALUES (__defaults)";
 
-/// A MERGE with all its actions in words that the parser knows.
+/// Returns a MERGE with all its actions in words that the parser knows.
 pub fn known_actions(sql: &str) -> Cow<'_, str> {
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize() else {
         return Cow::Borrowed(sql);

@@ -1,7 +1,7 @@
 //! Names of result columns that the query does not name: the text of their expressions, as written.
 //!
-//! DataFusion's own names tell how it planned an expression, as `Int64(1) + Int64(1)`, and two columns
-//! of one name are an error to it.
+//! DataFusion's own names show how it planned an expression, such as `Int64(1) + Int64(1)`, and it
+//! refuses two columns of one name.
 
 use crate::identifier::fold;
 use sqlparser::ast::{Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr};
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 pub fn name_columns(query: &mut Query) {
     let Some(select) = first_select(&mut query.body) else { return };
     let named = name_items(&mut select.projection);
-    // ORDER BY an expression of the result is ORDER BY its column.
+    // ORDER BY with an expression of the result means its column.
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = &mut query.order_by {
         for key in keys {
             if let Some((_, alias)) = named.iter().find(|(expression, _)| *expression == key.expr) {
@@ -21,7 +21,7 @@ pub fn name_columns(query: &mut Query) {
     }
 }
 
-/// The names that a query gives columns of its result, or takes from others.
+/// Returns the names that a query gives columns of its result, or takes from others.
 pub fn names_given(query: &Query) -> Vec<String> {
     fn first(body: &SetExpr) -> Option<&Select> {
         match body {
@@ -40,7 +40,7 @@ pub fn names_given(query: &Query) -> Vec<String> {
     first(&query.body).map_or_else(Vec::new, |select| select.projection.iter().filter_map(name).collect())
 }
 
-/// The SELECT that gives a query's columns their names.
+/// Returns the SELECT that gives a query's columns their names.
 pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),
@@ -50,7 +50,7 @@ pub fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     }
 }
 
-/// The expressions that got a name, with it.
+/// Returns the expressions that got a name, with it.
 fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
     let mut taken = HashMap::new();
     let mut given = Vec::new();
@@ -84,7 +84,8 @@ fn name_items(items: &mut [SelectItem]) -> Vec<(Expr, Ident)> {
     given
 }
 
-/// A name, or the first of it with a number that is not taken. What is taken has the number to try next.
+/// Returns a name, or the first of it with a number that is not taken. What is taken has the number
+/// to try next.
 fn unique_name(name: &str, taken: &mut HashMap<String, usize>) -> String {
     let Some(mut number) = taken.get(name).copied() else {
         taken.insert(name.to_string(), 1);

@@ -1,5 +1,5 @@
-//! SQL text to a syntax tree in the dialect that is planned: the text is read, in the first of three
-//! dialects that knows it, and then rewritten by the [`PASSES`] in their order.
+//! SQL text to a syntax tree in the dialect that is planned: the text is read, in the first of
+//! three dialects that knows it, and then rewritten by the [`PASSES`] in their order.
 
 use crate::gate;
 use crate::gate::check_size;
@@ -22,21 +22,21 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 use std::borrow::Cow;
 use std::collections::VecDeque;
 
-/// What a statement has, which tells whether a pass has anything to rewrite.
+/// The text of a statement, by which a pass is skipped that has nothing to rewrite.
 pub struct Text<'a> {
     sql: &'a str,
     tokens: &'a [Token],
 }
 
 impl Text<'_> {
-    /// Whether one of some words is among the statement's.
+    /// Says whether one of some words is among the statement's.
     fn has(&self, names: &[&str]) -> bool {
         let is = |word: &str| names.iter().any(|name| word.eq_ignore_ascii_case(name));
         self.tokens.iter().any(|token| matches!(token, Token::Word(word) if is(&word.value)))
     }
 }
 
-/// What the caller adds to the dialect.
+/// The caller's additions to the dialect.
 pub struct Extension {
     /// Changes the statement as it is written, before all passes.
     pub as_written: fn(&mut Statement),
@@ -51,7 +51,8 @@ impl Extension {
 
 /// Rewrites of a statement's syntax.
 struct Pass {
-    /// Whether the statement may have something to rewrite: most have nothing, and some are long.
+    /// Says whether the statement may have something to rewrite: most have nothing, and some are
+    /// long.
     concerns: fn(&Text) -> bool,
     run: fn(&Text, &Extension, &mut Statement) -> Result<()>,
 }
@@ -159,7 +160,7 @@ pub fn parse_expression(sql: &str, extension: &Extension) -> Result<SqlExpr> {
     Err(Error::new(ErrorKind::Syntax, format!("an expression was expected, not {sql}")))
 }
 
-/// The text in words that the parsers know.
+/// Returns the text in words that the parsers know.
 fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
     let sql = order_identity_options(text.sql);
     let sql = match text.has(&["MERGE"]) {
@@ -170,7 +171,7 @@ fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
         Some(known) => known.into(),
         None => sql,
     };
-    // `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with what may follow a query.
+    // This is `TABLE t` (ISO/IEC 9075-2, 7.17), alone or with clauses that may follow a query.
     match sql.trim_start().split_once(char::is_whitespace) {
         Some((word, rest)) if word.eq_ignore_ascii_case("TABLE") => format!("SELECT * FROM {rest}").into(),
         _ => sql,
@@ -202,10 +203,11 @@ fn check_numbers(tokens: &[Token]) -> Result<()> {
     Ok(())
 }
 
-/// Queries, statements and expressions within each other that the parser takes. The gate bounds them, too, but for statements.
+/// Queries, statements and expressions within each other that the parser takes. The gate bounds
+/// them, too, but for statements.
 const RECURSION_LIMIT: usize = 3000;
 
-/// The tokens of a text; none where it is not even tokens, which the parser is to refuse.
+/// Returns the tokens of a text; none where it is not even tokens, which the parser is to refuse.
 pub fn tokens_of(sql: &str) -> Vec<Token> {
     Tokenizer::new(&GenericDialect {}, sql).with_unescape(false).tokenize().unwrap_or_default()
 }
@@ -217,7 +219,7 @@ pub fn tokens_of(sql: &str) -> Vec<Token> {
 fn parse_in(dialect: &'static dyn Dialect, sql: &str) -> Result<VecDeque<DfStatement>> {
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location();
     let mut tokens = tokens.map_err(|error| from_datafusion(ParserError::from(error).into()))?;
-    // A text between dollars stands wherever one may stand, as in COMMENT ON.
+    // A text between dollars may stand wherever a text may, as in COMMENT ON.
     for token in &mut tokens {
         if let Token::DollarQuotedString(text) = &mut token.token {
             token.token = Token::SingleQuotedString(std::mem::take(&mut text.value));
@@ -261,7 +263,7 @@ fn in_any(sql: &str, text: &Text) -> Result<VecDeque<DfStatement>> {
     others.map_err(|_| error)
 }
 
-/// An error of the parser's own.
+/// Returns an error of the parser's own.
 pub fn syntax(error: ParserError) -> Error {
     let text = match error {
         ParserError::ParserError(text) | ParserError::TokenizerError(text) => text,

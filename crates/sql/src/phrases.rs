@@ -1,5 +1,6 @@
-//! Phrases that no parser of ours knows, written in others that they do: list comprehensions, `x -> …` for a function of list
-//! elements, and a number of rows in parentheses behind FETCH FIRST.
+//! Rewrites phrases that the parser does not know to others that it knows: list comprehensions,
+//! `x -> …` for a function of list elements, and a number of rows in parentheses behind FETCH
+//! FIRST.
 
 use sqlparser::tokenizer::Token;
 
@@ -28,7 +29,7 @@ const OF_FUNCTIONS: [&str; 18] = [
     "exists_in_list",
 ];
 
-/// The tokens in words that are known; `None` where they are known already.
+/// Returns the tokens in words that are known; `None` where they are known already.
 pub fn known(tokens: &[Token]) -> Option<Vec<Token>> {
     let may_be = |token: &Token| *token == Token::Arrow || is_word(Some(token), &["FETCH", "FOR"]);
     if !tokens.iter().any(may_be) {
@@ -48,7 +49,7 @@ fn is_word(token: Option<&Token>, words: &[&str]) -> bool {
     }
 }
 
-/// The place of the next token behind a place that is not blank, or of the one before it.
+/// Returns the place of the next token behind a place that is not blank, or of the one before it.
 fn next(tokens: &[Token], place: usize) -> Option<usize> {
     (place + 1..tokens.len()).find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
 }
@@ -57,7 +58,7 @@ fn before(tokens: &[Token], place: usize) -> Option<usize> {
     (0..place).rev().find(|place| !matches!(tokens[*place], Token::Whitespace(_)))
 }
 
-/// The place where the parenthesis or bracket ends that begins at a place.
+/// Returns the place where the parenthesis or bracket ends that begins at a place.
 fn end_of(tokens: &[Token], start: usize) -> Option<usize> {
     let mut depth = 0_usize;
     for (place, token) in tokens.iter().enumerate().skip(start) {
@@ -83,7 +84,7 @@ fn blank() -> Token {
     Token::Whitespace(sqlparser::tokenizer::Whitespace::Space)
 }
 
-/// `FETCH FIRST (n) ROWS ONLY` without the parentheses.
+/// Returns `FETCH FIRST (n) ROWS ONLY` without the parentheses.
 fn plain_fetch(tokens: &mut [Token]) -> bool {
     let mut changed = false;
     for place in (0..tokens.len()).rev() {
@@ -105,9 +106,10 @@ fn plain_fetch(tokens: &mut [Token]) -> bool {
     changed
 }
 
-/// `x -> …` and `(x, y) -> …` as `lambda x, y : …`, among the arguments of functions that take functions.
+/// Returns `x -> …` and `(x, y) -> …` as `lambda x, y : …`, among the arguments of functions that
+/// take functions.
 fn lambdas(tokens: &mut Vec<Token>) -> bool {
-    // Whether each parenthesis that is open is that of such a function.
+    // Says for each open parenthesis whether it is that of such a function.
     let mut open = Vec::new();
     let mut found = Vec::new();
     for (place, token) in tokens.iter().enumerate() {
@@ -144,7 +146,7 @@ fn lambdas(tokens: &mut Vec<Token>) -> bool {
     !found.is_empty()
 }
 
-/// Where the parameters begin that end at a place.
+/// Returns where the parameters begin that end at a place.
 fn parameters(tokens: &[Token], last: usize) -> Option<usize> {
     match &tokens[last] {
         Token::Word(_) => Some(last),
@@ -158,7 +160,7 @@ fn parameters(tokens: &[Token], last: usize) -> Option<usize> {
     }
 }
 
-/// `[value FOR x IN list IF condition]` as functions of the list, from the inside out.
+/// Returns `[value FOR x IN list IF condition]` as functions of the list, from the inside out.
 fn comprehensions(tokens: &mut Vec<Token>) -> bool {
     let mut count = 0;
     for start in (0..tokens.len()).rev() {
@@ -174,7 +176,7 @@ fn comprehensions(tokens: &mut Vec<Token>) -> bool {
     count > 0
 }
 
-/// What stands for a comprehension, of which the brackets are left out.
+/// Returns what stands for a comprehension, of which the brackets are left out.
 fn comprehension(inside: &[Token]) -> Option<Vec<Token>> {
     let at = |words: &[&str], from: usize| {
         let mut depth = 0_usize;

@@ -1,13 +1,14 @@
-//! Operators that the parser has bind in another order than SQL has it: `a IS DISTINCT FROM b OR c`, where it takes all that
-//! follows for the right side of IS [NOT] DISTINCT FROM (ISO/IEC 9075-2, 8.15), and `d ->> 'k' = 'v'`, where it takes `'k' = 'v'`
-//! for the key in a JSON value, and `2 * 3 ^ 2`.
+//! Corrects the precedence of operators that the parser binds in another order than SQL:
+//! `a IS DISTINCT FROM b OR c`, where it takes everything behind IS [NOT] DISTINCT FROM for the
+//! right side (ISO/IEC 9075-2, 8.15); `d ->> 'k' = 'v'`, where it takes `'k' = 'v'` for the key in
+//! a JSON value; and `2 * 3 ^ 2`.
 
 use crate::walk::expressions_mut;
 use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut};
 use std::ops::ControlFlow;
 
-/// Puts AND and OR above IS [NOT] DISTINCT FROM in a statement's expressions, and the operators of JSON below all others.
-/// Parentheses stay: they are nodes.
+/// Puts AND and OR above IS [NOT] DISTINCT FROM in a statement's expressions, and the operators of
+/// JSON below all others. Parentheses stay: they are nodes.
 pub fn correct<Node: VisitMut>(statement: &mut Node) {
     // Bottom-up: an operand is right before what is around it is looked at.
     let _done = expressions_mut(statement, &mut |expr| {
@@ -17,7 +18,7 @@ pub fn correct<Node: VisitMut>(statement: &mut Node) {
     });
 }
 
-/// An expression with AND or OR above it that its last operand had.
+/// Returns an expression with AND or OR above it that its last operand had.
 fn lifted(expr: Expr) -> Expr {
     use BinaryOperator::{And, Or};
     match expr {
@@ -38,13 +39,14 @@ fn lifted(expr: Expr) -> Expr {
     }
 }
 
-/// The operators of JSON, and `^`, which is that of powers.
+/// Returns the operators of JSON, and `^`, which is that of powers.
 fn is_tight(op: &BinaryOperator) -> bool {
     use BinaryOperator::{Arrow, BitwiseXor, HashArrow, HashLongArrow, LongArrow, PGExp};
     matches!(op, Arrow | LongArrow | HashArrow | HashLongArrow | BitwiseXor | PGExp)
 }
 
-/// An operator between its neighbours: the last operand of what is on its left, the first of what is on its right.
+/// Returns an operator between its neighbours: the last operand of what is on its left, the first
+/// of what is on its right.
 fn picked(mut left: Expr, op: BinaryOperator, mut right: Expr) -> Expr {
     let null = || Expr::Value(Value::Null.into());
     let key = std::mem::replace(first_operand(&mut right), null());
@@ -56,7 +58,7 @@ fn picked(mut left: Expr, op: BinaryOperator, mut right: Expr) -> Expr {
     right
 }
 
-/// What an expression begins with.
+/// Returns what an expression begins with.
 fn first_operand(expr: &mut Expr) -> &mut Expr {
     if matches!(expr, Expr::BinaryOp { op, .. } if is_tight(op)) {
         return expr;
@@ -84,7 +86,7 @@ fn first_operand(expr: &mut Expr) -> &mut Expr {
     }
 }
 
-/// What an expression ends with.
+/// Returns what an expression ends with.
 fn last_operand(expr: &mut Expr) -> &mut Expr {
     if matches!(expr, Expr::BinaryOp { op, .. } if is_tight(op)) {
         return expr;
@@ -102,7 +104,8 @@ fn last_operand(expr: &mut Expr) -> &mut Expr {
     }
 }
 
-/// `around(a op b)` as `around(a) op b`, for operators that bind less tightly than what is around.
+/// Returns `around(a op b)` as `around(a) op b`, for operators that bind less tightly than what is
+/// around.
 fn lift(operand: Expr, looser: &[BinaryOperator], around: impl FnOnce(Expr) -> Expr) -> Expr {
     match operand {
         Expr::BinaryOp { left, op, right } if looser.contains(&op) => {
@@ -160,7 +163,7 @@ mod tests {
         }
     }
 
-    /// The tree of an expression.
+    /// Returns the tree of an expression.
     fn without_parentheses(sql: &str) -> super::Expr {
         use super::*;
         use datafusion_sql::parser::Statement as DfStatement;
@@ -179,7 +182,7 @@ mod tests {
             while let Expr::Nested(inner) = expr {
                 *expr = std::mem::replace(inner.as_mut(), Expr::Value(Value::Null.into()));
             }
-            // Where it stood in the text does not matter.
+            // The place in the text does not matter.
             match expr {
                 Expr::Identifier(name) => name.span = Span::empty(),
                 Expr::Value(value) => value.span = Span::empty(),

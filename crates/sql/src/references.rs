@@ -4,7 +4,7 @@ use crate::walk::walk_mut;
 use sqlparser::ast::{Expr, Ident, Query, VisitMut, VisitorMut};
 use std::ops::ControlFlow;
 
-/// The same of any part of a statement. A name is given with the table before it.
+/// Returns the same of any part of a statement. A name is given with the table before it.
 pub fn names_in(part: &mut impl VisitMut, each: &mut impl FnMut(&Ident, Option<&Ident>) -> Option<Expr>) {
     let _done = walk_mut(part, &mut Names { each, depth: 0 });
 }

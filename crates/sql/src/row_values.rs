@@ -1,6 +1,7 @@
-//! Rows of values before subqueries of as many columns, which the planner knows only for one column: `(a, b) IN
-//! (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and `SET (a, b) = (SELECT …)`. And rows that are compared with
-//! rows, which the planner takes for structures, in which a NULL is a value like others.
+//! Rows of values before subqueries with the same number of columns; the planner supports only one
+//! column: `(a, b) IN (SELECT …)`, `(a, b) = (SELECT …)` (ISO/IEC 9075-2, 8.2 and 8.4) and
+//! `SET (a, b) = (SELECT …)`. Also rows that are compared with rows. The planner takes them for
+//! structures, in which a NULL is a value like others.
 
 use crate::names::name_columns;
 use crate::parse::{Extension, parse_query};
@@ -12,7 +13,7 @@ use sqlparser::ast::{
 };
 use std::ops::ControlFlow;
 
-/// Of what stands in the place of one expression.
+/// The bytes of a text that replaces one expression.
 const TEXT_BYTES_MAX: usize = 1 << 20;
 
 /// Puts expressions of single columns in the place of those of rows.
@@ -65,7 +66,7 @@ impl VisitorMut for Rows {
             if let SelectItem::UnnamedExpr(expr) = item
                 && has_rows(expr)
             {
-                // Its column is named as it was written.
+                // The column has the name that was written.
                 let alias = Ident::with_quote('"', expr.to_string());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
@@ -79,7 +80,8 @@ impl VisitorMut for Rows {
                 let Some(values) = values_of(row) else { return ControlFlow::Continue(()) };
                 let negated = if *negated { "NOT " } else { "" };
                 let (rows, equal) = (rows_of(subquery, values.len()), all_equal(values));
-                // Not known, when it is equal to no row, and to some but for NULLs.
+                // The result is unknown if the row is equal to no row, and if only NULLs keep it
+                // from being equal to one.
                 let text = format!(
                     "{negated}CASE WHEN EXISTS (SELECT 1 FROM {rows} WHERE {equal}) THEN true \
                      WHEN EXISTS (SELECT 1 FROM {rows} WHERE ({equal}) IS NULL) THEN NULL ELSE false END"
@@ -132,7 +134,8 @@ impl VisitorMut for Rows {
     }
 }
 
-/// An expression, in which the rows before further subqueries are replaced, too; it may have got a name for that.
+/// Returns an expression, in which the rows before further subqueries are replaced, too; it may
+/// have got a name for that.
 fn parsed(sql: &str) -> Result<Expr> {
     if let SetExpr::Select(select) = *parse_query(&format!("SELECT {sql}"), &Extension::NONE)?.body
         && let Some(SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) =
@@ -143,7 +146,7 @@ fn parsed(sql: &str) -> Result<Expr> {
     Err(Error::internal(format!("an expression was expected, not {sql}")))
 }
 
-/// In a filter, what is not known is as good as false: a row that is IN a subquery needs no more than EXISTS.
+/// Narrows a filter. In a filter, unknown has the effect of false, so IN needs no more than EXISTS.
 fn narrow(filter: &mut Expr) -> ControlFlow<Error> {
     match filter {
         Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
@@ -160,7 +163,7 @@ fn narrow(filter: &mut Expr) -> ControlFlow<Error> {
     }
 }
 
-/// The values of a row: `(a, b)`.
+/// Returns the values of a row: `(a, b)`.
 pub fn values_of(expr: &Expr) -> Option<&[Expr]> {
     match expr {
         Expr::Tuple(values) if values.len() > 1 => Some(values),
@@ -169,7 +172,7 @@ pub fn values_of(expr: &Expr) -> Option<&[Expr]> {
     }
 }
 
-/// The values of a row and the subquery that it is compared with, on whichever side.
+/// Returns the values of a row and the subquery that it is compared with, on whichever side.
 fn compared<'a>(left: &'a Expr, right: &'a Expr) -> Option<(&'a [Expr], &'a Query)> {
     match (left, right) {
         (row, Expr::Subquery(subquery)) | (Expr::Subquery(subquery), row) => {
@@ -182,7 +185,7 @@ fn compared<'a>(left: &'a Expr, right: &'a Expr) -> Option<(&'a [Expr], &'a Quer
 /// A list with more rows than this is looked up at once, in which case not known is false.
 const ROWS_MAX: usize = 16;
 
-/// The values of two rows of as many, side by side.
+/// Returns the values of two rows of as many, side by side.
 fn pairs<'a>(left: &'a Expr, right: &'a Expr) -> Option<Vec<(&'a Expr, &'a Expr)>> {
     let (left, right) = (values_of(left)?, values_of(right)?);
     (left.len() == right.len()).then(|| left.iter().zip(right).collect())
@@ -204,7 +207,7 @@ fn comparison((left, right): (&Expr, &Expr), op: BinaryOperator) -> Expr {
     Expr::Nested(Box::new(Expr::BinaryOp { left: side(left), op, right: side(right) }))
 }
 
-/// A condition on two values in which NULL is a value like others.
+/// Returns a condition on two values in which NULL is a value like others.
 fn told_apart((left, right): (&Expr, &Expr), condition: fn(Box<Expr>, Box<Expr>) -> Expr) -> Expr {
     let side = |expr: &Expr| Box::new(Expr::Nested(Box::new(expr.clone())));
     Expr::Nested(Box::new(condition(side(left), side(right))))
@@ -228,7 +231,7 @@ fn joined(mut conditions: Vec<Expr>, op: &BinaryOperator) -> Expr {
     }
 }
 
-/// Rows as they are compared: by the first of their values that differ.
+/// Returns rows as they are compared: by the first of their values that differ.
 fn in_order(pairs: Vec<(&Expr, &Expr)>, op: &BinaryOperator) -> Expr {
     use BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
     let strict = match op {
@@ -251,7 +254,7 @@ fn in_order(pairs: Vec<(&Expr, &Expr)>, op: &BinaryOperator) -> Expr {
     })
 }
 
-/// A subquery as a table of so many columns.
+/// Returns a subquery as a table of so many columns.
 fn rows_of(subquery: &Query, columns: usize) -> String {
     let names: Vec<String> = (0..columns).map(column).collect();
     let mut subquery = subquery.clone();
@@ -269,19 +272,19 @@ fn all_equal(values: &[Expr]) -> String {
 }
 
 fn replace(expr: &mut Expr, text: &str) -> ControlFlow<Error> {
-    // A subquery stands in it twice, and so does what was replaced within.
+    // The text contains the subquery twice, and so everything that was replaced in it.
     if text.len() > TEXT_BYTES_MAX {
         return ControlFlow::Break(Error::unsupported("rows before subqueries are nested too deeply"));
     }
     match parsed(text) {
-        // Parentheses, for what is around it.
+        // The parentheses separate it from the expression around it.
         Ok(parsed) => *expr = Expr::Nested(Box::new(parsed)),
         Err(error) => return ControlFlow::Break(error),
     }
     ControlFlow::Continue(())
 }
 
-/// What a subquery gives for each of so many columns: of its one row, or NULL.
+/// Returns what a subquery gives for each of so many columns: of its one row, or NULL.
 ///
 /// # Errors
 /// Those of the parser.

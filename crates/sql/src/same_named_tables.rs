@@ -1,5 +1,5 @@
-//! Tables of one name, of several schemas or databases, beside each other: DataFusion takes `s.t.a` for a column of any
-//! `t` that has no schema in the query, and `t.a` for one of the first.
+//! Tables of one name, from several schemas or databases, beside each other. DataFusion takes
+//! `s.t.a` for a column of any `t` that has no schema in the query, and `t.a` for one of the first.
 
 use crate::identifier::fold;
 use crate::walk::walk;
@@ -11,7 +11,7 @@ use sqlparser::ast::{
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// What a query calls a table: its alias, or its name as written.
+/// The name of a table in a query: its alias, or its name as written.
 type Called = Vec<String>;
 
 #[derive(Default)]
@@ -19,7 +19,7 @@ struct Alike {
     called: BTreeSet<Called>,
     /// Last names of tables that one FROM has twice.
     twice: BTreeSet<String>,
-    /// What stands before the names of columns.
+    /// The qualifiers of columns.
     before_columns: BTreeSet<Called>,
 }
 
@@ -40,7 +40,7 @@ fn called(table: &TableFactor) -> Option<Called> {
     }
 }
 
-/// The tables of a FROM, also those in parentheses.
+/// Collects the tables of a FROM, also those in parentheses.
 fn tables_of(from: &[TableWithJoins], found: &mut Vec<Called>) {
     for tables in from {
         let joined = tables.joins.iter().map(|join| &join.relation);
@@ -118,7 +118,7 @@ pub fn refuse_alike(statement: &Statement) -> Result<()> {
         )
         .with_sqlstate("42P09"));
     }
-    // In a subquery it may be the table of the query around it that is meant.
+    // A subquery may mean the table of the query around it.
     for one in called.iter().filter(|one| one.len() > 1) {
         let other = called.iter().find(|other| other.len() == 1 && other.last() == one.last());
         let is_named =

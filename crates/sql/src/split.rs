@@ -1,7 +1,7 @@
-//! Cutting SQL text into statements without parsing it.
+//! Splits SQL text into statements without parsing it.
 
-/// The statements of a text, cut at each `;` outside of quotes, comments and dollar quotes; blank
-/// ones are left out, an unfinished one comes last.
+/// Returns the statements of a text, cut at each `;` outside of quotes, comments and dollar quotes;
+/// blank ones are left out, an unfinished one comes last.
 pub fn split_statements(sql: &str) -> Vec<&str> {
     let (ends, _) = scan(sql);
     let mut statements = Vec::new();
@@ -16,7 +16,7 @@ pub fn split_statements(sql: &str) -> Vec<&str> {
     statements
 }
 
-/// Whether a shell may run the text: it ends in `;`, or there is nothing in it.
+/// Says whether a shell may run the text: it ends in `;`, or there is nothing in it.
 pub fn statement_is_complete(sql: &str) -> bool {
     let (ends, open) = scan(sql);
     if open {
@@ -28,12 +28,13 @@ pub fn statement_is_complete(sql: &str) -> bool {
     }
 }
 
-/// Only white space and comments.
+/// Says whether a text has only white space and comments.
 fn is_blank(sql: &str) -> bool {
     past_comments(sql).is_empty()
 }
 
-/// What follows the white space and the comments that a text begins with; nothing after a comment that does not end.
+/// Returns what follows the white space and the comments that a text begins with; nothing after a
+/// comment that does not end.
 pub fn past_comments(sql: &str) -> &str {
     let mut rest = sql.trim_start();
     loop {
@@ -48,7 +49,7 @@ pub fn past_comments(sql: &str) -> &str {
     }
 }
 
-/// Where the statements end, and whether the text stops inside a quote or comment.
+/// Returns where the statements end, and whether the text stops inside a quote or comment.
 fn scan(sql: &str) -> (Vec<usize>, bool) {
     let bytes = sql.as_bytes();
     let mut ends = Vec::new();
@@ -74,7 +75,8 @@ fn scan(sql: &str) -> (Vec<usize>, bool) {
     (ends, false)
 }
 
-/// Length of a quoted string; a doubled quote starts the next one, which amounts to the same.
+/// Returns the length of a quoted string. A doubled quote starts the next one, with the same
+/// effect.
 fn quoted(text: &str, quote: u8) -> Option<usize> {
     text[1..].bytes().position(|byte| byte == quote).map(|end| end + 2)
 }
@@ -95,7 +97,7 @@ fn block_comment(text: &str) -> Option<usize> {
     None
 }
 
-/// `$tag$ … $tag$`; a lone `$` (as in `$1`) is one character.
+/// Returns `$tag$ … $tag$`; a lone `$` (as in `$1`) is one character.
 fn dollar_quoted(text: &str) -> Option<usize> {
     let Some(end) = text[1..].find('$') else { return Some(1) };
     let tag = &text[..end + 2];
@@ -108,7 +110,7 @@ fn dollar_quoted(text: &str) -> Option<usize> {
     text[tag.len()..].find(tag).map(|end| end + 2 * tag.len())
 }
 
-/// The first two words of a statement in upper case, past comments.
+/// Returns the first two words of a statement in upper case, past comments.
 pub fn leading_words(sql: &str) -> Vec<String> {
     let is_of_word = |character: char| character.is_alphanumeric() || "_$#@".contains(character);
     let mut words = Vec::new();

@@ -1,6 +1,8 @@
-//! Lists written as text: `{1,NULL,"a b"}` as PostgreSQL writes arrays, and `[1, NULL, 'a b']` as DuckDB writes lists.
+//! Lists written as text: `{1,NULL,"a b"}` as PostgreSQL writes arrays, and `[1, NULL, 'a b']` as
+//! DuckDB writes lists.
 
-/// The elements of a list's text, NULLs as `None`; those that are lists themselves stay text. `None` for a text that is no list.
+/// Returns the elements of a list's text, NULLs as `None`; those that are lists themselves stay
+/// text. `None` for a text that is no list.
 pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
     let text = text.trim();
     let brackets = text.starts_with('[');
@@ -29,7 +31,7 @@ pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
     let mut characters = inner.chars();
     while let Some(character) = characters.next() {
         match character {
-            // Within a list within, who reads that one needs it.
+            // In a nested list the backslash is kept, because it is read again.
             '\\' => {
                 if depth > 0 {
                     element.push('\\');
@@ -41,7 +43,7 @@ pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
                 if depth > 0 {
                     element.push(quote);
                 } else if !was_quoted {
-                    // Nothing but blanks stands before it.
+                    // Only blanks may stand before the quote.
                     if !element.trim().is_empty() {
                         return None;
                     }
@@ -60,7 +62,7 @@ pub fn split_elements(text: &str) -> Option<Vec<Option<String>>> {
             }
             ',' if depth == 0 => finish(&mut element, &mut was_quoted)?,
             blank if blank.is_whitespace() && depth == 0 && was_quoted => {}
-            // Something behind a closing quote.
+            // There is text behind a closing quote.
             _ if depth == 0 && was_quoted => return None,
             other => element.push(other),
         }

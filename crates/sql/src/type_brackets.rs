@@ -2,11 +2,12 @@
 
 use sqlparser::tokenizer::Token;
 
-/// A statement with STRUCT<a INTEGER> for STRUCT(a INTEGER), which no dialect of the parser knows beside MAP(…).
+/// Returns a statement with STRUCT<a INTEGER> for STRUCT(a INTEGER), which no dialect of the parser
+/// knows beside MAP(…).
 pub fn with_angle_brackets(tokens: &[Token]) -> String {
     let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
     let mut text = String::new();
-    // Of each parenthesis that is open, whether it is the one of a structure.
+    // Says for each open parenthesis whether it is that of a structure.
     let mut open = Vec::new();
     for (place, token) in tokens.iter().enumerate() {
         let before = tokens[..place].iter().rfind(|token| !matches!(token, Token::Whitespace(_)));
@@ -15,7 +16,7 @@ pub fn with_angle_brackets(tokens: &[Token]) -> String {
                 open.push(before.is_some_and(|before| is(before, "STRUCT")));
                 text.push(if open.last() == Some(&true) { '<' } else { '(' });
             }
-            // Apart from what follows: of `>>[]` the parser gives the list to the inner one.
+            // A blank follows: of `>>[]` the parser would give the list to the inner type.
             Token::RParen => text.push_str(if open.pop() == Some(true) { "> " } else { ")" }),
             other => text.push_str(&other.to_string()),
         }

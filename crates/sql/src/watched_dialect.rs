@@ -1,6 +1,7 @@
-//! A dialect under watch: the parser tries one reading after another, and where those nest, a text that is none of them takes
-//! time that doubles with every level, as `CAST(CAST(… x)` does; and it recurses. It asks its dialect at every step, so that
-//! a dialect can count the steps and look at the stack.
+//! A dialect that limits the parser. The parser tries one reading after another. If these nest, a
+//! text that fits none of them takes time that doubles with every level, as `CAST(CAST(… x)` does;
+//! and the parser recurses. It asks its dialect at every step, so that a dialect can count the
+//! steps and check the stack.
 
 use crate::in_list;
 use hypostyle_error::complexity::too_complex;
@@ -20,10 +21,10 @@ use std::str::Chars;
 const STEPS: u64 = 200_000;
 const STEPS_OF_TOKEN: u64 = 30;
 
-/// What the parser leaves of the stack.
+/// The part of the stack that the parser must leave.
 const STACK_LEFT_BYTES: usize = 64 << 10;
 
-/// What ends a parser under watch, as the payload of a panic that nobody sees but [`Watched::parse`].
+/// The reason for stopping the parser, as the payload of a panic that only [`Watched::parse`] sees.
 enum Stopped {
     Steps,
     Stack,
@@ -37,7 +38,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// For a text of so many tokens.
+    /// Returns the watch for a text of some tokens.
     pub fn new(dialect: &'static dyn Dialect, tokens: usize) -> Self {
         let steps = STEPS + STEPS_OF_TOKEN * tokens as u64;
         Self { dialect, steps_left: Cell::new(steps) }
@@ -72,7 +73,7 @@ impl Watched {
     }
 }
 
-/// What is asked without anything else.
+/// The questions without arguments.
 macro_rules! flags {
     ($($flag:ident),* $(,)?) => {
         $(fn $flag(&self) -> bool {
@@ -81,7 +82,8 @@ macro_rules! flags {
     };
 }
 
-/// Every question of the trait, since the answers that it gives by itself are not those of the dialect.
+/// Every question of the trait, since the answers that it gives by itself are not those of the
+/// dialect.
 impl Dialect for Watched {
     fn dialect(&self) -> TypeId {
         self.step().dialect()

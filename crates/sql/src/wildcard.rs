@@ -1,4 +1,5 @@
-//! `t.*` where the table is written with its schema, `FROM main.t`: DataFusion knows it by its whole name only.
+//! `t.*` for a table that is written with its schema, `FROM main.t`. DataFusion knows it only by
+//! its whole name.
 
 use crate::walk::walk_mut;
 use sqlparser::ast::{
@@ -43,7 +44,7 @@ impl VisitorMut for Wildcards {
     }
 }
 
-/// The table that a query calls by that name, if there is one and no other.
+/// Returns the table that a query calls by that name, if there is one and no other.
 fn the_only<'a>(tables: &[&'a TableFactor], name: Option<&str>) -> Option<&'a TableFactor> {
     let is_called = |table: &&&TableFactor| match table {
         TableFactor::Table { alias: Some(alias), .. } | TableFactor::Derived { alias: Some(alias), .. } => {
@@ -56,12 +57,12 @@ fn the_only<'a>(tables: &[&'a TableFactor], name: Option<&str>) -> Option<&'a Ta
     called.next().copied().filter(|_| called.next().is_none())
 }
 
-/// The name without what is in front of it.
+/// Returns the name without what is in front of it.
 fn last(name: &ObjectName) -> Option<&str> {
     Some(name.0.last()?.as_ident()?.value.as_str())
 }
 
-/// The name of a table that has a schema in front of it, and no other name.
+/// Returns the name of a table that has a schema in front of it, and no other name.
 fn without_alias(factor: &TableFactor) -> Option<ObjectName> {
     match factor {
         TableFactor::Table { name, alias: None, args: None, .. } if name.0.len() > 1 => Some(name.clone()),

@@ -1,5 +1,5 @@
-//! Windows that begin as others do, as in `OVER (w ORDER BY x)` and `WINDOW w2 AS (w ROWS 1 PRECEDING)` (ISO/IEC 9075-2, 7.15):
-//! DataFusion takes these for windows without what the other one says.
+//! Windows that begin as others, as in `OVER (w ORDER BY x)` and
+//! `WINDOW w2 AS (w ROWS 1 PRECEDING)` (ISO/IEC 9075-2, 7.15). DataFusion ignores the other window.
 
 use crate::identifier::fold;
 use crate::walk::walk_mut;
@@ -13,7 +13,8 @@ use std::ops::ControlFlow;
 /// Writes out what such windows are.
 ///
 /// # Errors
-/// `UnknownName` for a window that is not there; `Syntax` (42P20) for one that says again what the other one says.
+/// `UnknownName` for a window that is not there; `Syntax` (42P20) for one that says again what the
+/// other one says.
 pub fn rewrite(statement: &mut Statement) -> Result<()> {
     match walk_mut(statement, &mut Windows) {
         ControlFlow::Continue(()) => Ok(()),
@@ -46,7 +47,7 @@ impl VisitorMut for Windows {
     }
 }
 
-/// The windows of a SELECT, which then say all of themselves.
+/// Returns the windows of a SELECT, which then say all of themselves.
 fn defined(select: &mut Select) -> Result<Defined> {
     let mut defined = Defined::new();
     for NamedWindowDefinition(name, window) in &mut select.named_window {

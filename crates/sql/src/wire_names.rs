@@ -1,5 +1,6 @@
-//! Names of result columns that a query does not name, for sessions that speak PostgreSQL's protocol: those that PostgreSQL
-//! gives them, of which several columns may have the same. Programs read columns by them.
+//! Names of result columns that a query does not name, for sessions that speak PostgreSQL's
+//! protocol: the names that PostgreSQL gives them. Several columns may have the same name. Programs
+//! read columns by these names.
 
 use crate::identifier::fold;
 use crate::names::first_select;
@@ -12,7 +13,8 @@ use sqlparser::ast::{
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-/// Between a column's name and the number that tells it from others of that name. No name of a client's has it.
+/// The separator between a column's name and the number that tells it from others of that name. No
+/// name of a client has it.
 const APART: char = '\0';
 
 /// The name of an expression that has nothing to be named after.
@@ -29,12 +31,13 @@ pub fn rewrite(statement: &mut Statement) {
     unnest_lists(statement);
 }
 
-/// Names the unnamed columns of a statement's query, and those of the queries in FROM and WITH wherever they are.
+/// Names the unnamed columns of a statement's query, and those of the queries in FROM and WITH
+/// wherever they are.
 fn name_columns(statement: &mut Statement) {
     match statement {
         Statement::Prepare { statement, .. } => return name_columns(statement),
         Statement::Query(query) => Namer { apart: APART }.query(query),
-        // What is kept has names that can be written.
+        // A stored definition has names that can be written.
         Statement::CreateView(create) => KEPT.query(&mut create.query),
         Statement::CreateTable(create) => create.query.iter_mut().for_each(|query| KEPT.query(query)),
         _ => {}
@@ -44,14 +47,14 @@ fn name_columns(statement: &mut Statement) {
     let _done = walk_mut(statement, &mut Namer { apart });
 }
 
-/// The same for a query of the engine's that gives what a statement of the session's asks for.
+/// Does the same for a query of the engine that answers a statement of the session.
 pub fn name_query(query: &mut Query) {
     let mut namer = Namer { apart: APART };
     namer.query(query);
     let _done = walk_mut(query, &mut namer);
 }
 
-/// A column's name as the client is told it.
+/// Returns a column's name as the client is told it.
 pub fn told_name(name: &str) -> &str {
     name.split(APART).next().unwrap_or_default()
 }
@@ -93,7 +96,7 @@ impl Namer {
         if let Some(order) = &mut query.order_by
             && let OrderByKind::Expressions(keys) = &mut order.kind
         {
-            // ORDER BY an expression of the result is ORDER BY its column.
+            // ORDER BY with an expression of the result means its column.
             for key in keys {
                 if let Some((_, alias)) = renamed.iter().find(|(expression, _)| *expression == key.expr) {
                     key.expr = Expr::Identifier(alias.clone());
@@ -139,7 +142,7 @@ impl Namer {
     }
 }
 
-/// Whether it is called so in any case. Some words without quotes are functions.
+/// Says whether it is called so in any case. Some words without quotes are functions.
 fn is_column(expr: &Expr) -> bool {
     match expr {
         Expr::Identifier(name) => name.quote_style.is_some() || !VALUES.contains(&fold(name).as_str()),
@@ -151,15 +154,15 @@ fn name_of(expr: &Expr) -> String {
     found(expr).map_or_else(|| NAMELESS.to_string(), |(name, _)| name)
 }
 
-/// How much a name says about a value.
+/// The amount that a name says about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Strength {
-    /// Only what type it has, or that it is a CASE: what is within may say more.
+    /// The name gives only the type, or that it is a CASE; an inner expression may say more.
     Weak,
     Strong,
 }
 
-/// The name that an expression suggests.
+/// Returns the name that an expression suggests.
 fn found(expr: &Expr) -> Option<(String, Strength)> {
     let strong = |name: &str| Some((name.to_string(), Strength::Strong));
     match expr {
@@ -214,7 +217,7 @@ fn last_of(name: &ObjectName) -> Option<String> {
     name.0.last()?.as_ident().map(fold)
 }
 
-/// The name of a subquery's column.
+/// Returns the name of a subquery's column.
 fn first_column(body: &SetExpr) -> Option<String> {
     match body {
         SetExpr::Select(select) => match select.projection.first()? {
@@ -229,7 +232,7 @@ fn first_column(body: &SetExpr) -> Option<String> {
     }
 }
 
-/// The name that PostgreSQL itself has for a type; of an array, that of its elements.
+/// Returns the name that PostgreSQL itself has for a type; of an array, that of its elements.
 fn type_name(data_type: &DataType) -> String {
     use DataType::*;
     let known = match data_type {

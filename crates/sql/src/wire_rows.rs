@@ -1,5 +1,6 @@
-//! Functions that give rows, among the columns of a query, for sessions that speak PostgreSQL's protocol. Elsewhere they
-//! give lists there; PostgreSQL's give a row for each element, several of them side by side, as `unnest` does.
+//! Functions that return rows, among the columns of a query, for sessions that speak PostgreSQL's
+//! protocol. Elsewhere they return lists there. PostgreSQL's return a row for each element, several
+//! of them side by side, as `unnest` does.
 
 use crate::call::call;
 use crate::walk::{expressions_mut, walk_mut};
@@ -35,7 +36,7 @@ impl VisitorMut for Unnester {
     }
 }
 
-/// The arguments of a call of a function that has such a name.
+/// Returns the arguments of a call of a function that has such a name.
 fn called(expr: &Expr) -> Option<(String, Vec<Expr>)> {
     let Expr::Function(function) = expr else { return None };
     let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
@@ -50,7 +51,7 @@ fn called(expr: &Expr) -> Option<(String, Vec<Expr>)> {
 fn unnest(expr: &mut Expr) {
     let Some((name, arguments)) = called(expr) else { return };
     if name == "unnest" {
-        // Of a list whose function gives rows already.
+        // The argument is a list whose function returns rows already.
         if let [inner] = arguments.as_slice()
             && called(inner).is_some_and(|(name, lists)| {
                 name == "unnest"

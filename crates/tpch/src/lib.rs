@@ -1,8 +1,9 @@
 //! The TPC-H benchmark: its eight tables, generated, and its 22 queries.
 //!
-//! Rows come from `tpchgen` in parts that several threads make at once and that are handed on in
-//! key order, as the official generator writes them. Types are those of this database: DECIMAL(15,2)
-//! in 64 bits, contiguous strings, and nation and region keys as INTEGER. No column has NULLs.
+//! Rows come from `tpchgen` in parts that several threads generate at once and that are returned in
+//! key order, as the official generator writes them. Types are those of this database:
+//! DECIMAL(15,2) in 64 bits, contiguous strings, and nation and region keys as INTEGER. No column
+//! has NULLs.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +53,7 @@ pub const QUERIES: [&str; 22] = [
     include_str!("queries/q22.sql"),
 ];
 
-/// Query 1 to 22.
+/// Returns query 1 to 22.
 pub fn query(number: usize) -> Option<&'static str> {
     QUERIES.get(number.checked_sub(1)?).copied()
 }
@@ -77,7 +78,7 @@ pub struct TpchTable {
     scale_factor: f64,
 }
 
-/// All eight tables.
+/// Returns all eight tables.
 ///
 /// # Errors
 /// `InvalidInput` when the scale factor is not above 0 and at most [`SCALE_FACTOR_MAX`].
@@ -112,7 +113,7 @@ impl TpchTable {
         Self { name, schema: stored_schema(&schema), row_count_estimate, parts, scale_factor }
     }
 
-    /// The rows in key order, in batches of up to 65,536, made by `threads` threads.
+    /// Returns the rows in key order, in batches of up to 65,536, made by `threads` threads.
     ///
     /// # Errors
     /// `OutOfMemory` when no thread can be started.

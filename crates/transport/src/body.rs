@@ -1,17 +1,18 @@
-//! The body of a frame while it comes.
+//! The body of a frame while it arrives.
 
 use crate::socket::{Socket, Stop};
 use arrow_buffer::Buffer;
 use bytes::Bytes;
 use hypostyle_io::{Arena, Piece};
 
-/// Bytes that are believed: a chunk's, mostly.
+/// The length up to which a header is trusted; most chunks are smaller.
 const BELIEVED_BYTES: usize = 2 << 20;
 
-/// Memory is taken by at least so many bytes.
+/// Memory grows by at least this many bytes.
 const GROWTH_BYTES: usize = 64 << 10;
 
-/// Bodies of fewer bytes are left to the allocator, and so are the first of the others: a small result is not worth a huge page.
+/// Smaller bodies are left to the allocator, and so are the first of the larger ones: a small
+/// result is not worth a huge page.
 const LARGE_BYTES: usize = 64 << 10;
 const FIRST_BYTES: usize = 8 << 20;
 
@@ -19,7 +20,7 @@ const FIRST_BYTES: usize = 8 << 20;
 #[derive(Default)]
 pub(crate) struct BodyMemory {
     arena: Arena,
-    /// Of large bodies, so far.
+    /// The bytes of large bodies until now.
     bytes: usize,
 }
 
@@ -47,13 +48,14 @@ impl BodyMemory {
                 return Memory::Piece { piece, filled: 0 };
             }
         }
-        // Of more memory than this it is taken as the bytes come, not on the word of a header.
+        // Beyond this size memory is taken as the bytes come, because the header alone is not
+        // trusted.
         Memory::Growing(Vec::with_capacity(length.min(here.max(BELIEVED_BYTES))))
     }
 }
 
 pub(crate) struct Body {
-    /// When it is whole.
+    /// The length of the whole body.
     length: usize,
     bytes: Memory,
 }
@@ -64,7 +66,7 @@ enum Memory {
 }
 
 impl Body {
-    /// Bytes that are yet to come.
+    /// Returns the number of bytes that are still missing.
     fn missing(&self) -> usize {
         self.length
             - match &self.bytes {
@@ -77,7 +79,7 @@ impl Body {
         self.missing() == 0
     }
 
-    /// The whole body.
+    /// Returns the whole body.
     pub fn finish(self) -> Buffer {
         match self.bytes {
             Memory::Growing(bytes) => Buffer::from_vec(bytes),
@@ -85,14 +87,14 @@ impl Body {
         }
     }
 
-    /// Reads what is there, and nothing of the next frame.
+    /// Reads the bytes that are there, and none of the next frame.
     pub fn read(&mut self, socket: &Socket) -> Result<(), Stop> {
         let missing = self.missing();
         if let Memory::Growing(bytes) = &mut self.bytes {
             if bytes.capacity() == bytes.len() {
                 bytes.reserve_exact(missing.min(bytes.len().max(GROWTH_BYTES)));
             }
-            // The capacity may be more than was asked for.
+            // The capacity may be more than was requested.
             if bytes.capacity() - bytes.len() <= missing {
                 return socket.read(bytes).map(drop);
             }

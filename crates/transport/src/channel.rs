@@ -1,8 +1,9 @@
 //! A connection that outlives its socket (docs/protocol.md §6.2).
 //!
-//! The bytes of all frames since the handshake are one stream in each direction. What was sent is kept until the peer
-//! says that it has it; when the socket breaks, a new one is asked for, both sides tell how far they have
-//! come, and the stream goes on from there. Whoever sends and receives frames through a [`Channel`] sees none of it.
+//! The bytes of all frames since the handshake are one stream in each direction. A side keeps the
+//! bytes that it has sent until the peer has acknowledged them. When the socket breaks, a new one
+//! is requested, both sides tell how many bytes they have received, and the stream goes on from
+//! there. Code that sends and receives frames through a [`Channel`] notices none of it.
 
 use crate::Hook;
 use crate::frames::{Frame, Transport};
@@ -15,37 +16,40 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
-/// The peer is told what has arrived whenever so much has come since the last time.
+/// The number of bytes after which the peer is told how much has arrived.
 const TOLD_BYTES: u64 = 1 << 20;
 
-/// Before a wait it is told earlier: by how soon that comes back the peer judges the link.
+/// The number of bytes after which the peer is told before a wait: it judges the link by how soon
+/// it hears of them.
 const TOLD_EARLY_BYTES: u64 = 16 << 10;
 
-/// A peer that has not said it has so many bytes cannot resume any more: memory is bounded.
+/// A peer that has not acknowledged this many bytes cannot resume any more, so that memory is
+/// bounded.
 const KEPT_BYTES_MAX: u64 = 64 << 20;
 
 /// Frames of fewer bytes are not worth another connection.
 const ELSEWHERE_BYTES_MIN: u64 = 64 << 10;
 
-/// So long both sides may take to tell how far they have come: a server looks for a new socket when its statement lets it.
+/// The time that both sides may take to agree. A server looks for a new socket only when its
+/// statement lets it.
 const AGREE_TIME: Duration = Duration::from_secs(30);
 
-/// New sockets in a row over which nothing has come through.
+/// The number of new sockets in a row over which nothing has come through.
 const FRUITLESS_MAX: u32 = 8;
 
-/// Where a new socket comes from when the old one is broken.
+/// Gives a new socket when the old one is broken.
 pub trait Reconnect: Send {
-    /// Whether a new socket is there although the old one does not look broken.
+    /// Says whether a new socket is there although the old one does not look broken.
     fn is_replaced(&self) -> bool {
         false
     }
 
-    /// Makes further connections of the session, to receive over.
+    /// Opens further connections of the session, to receive over.
     fn open_streams(&mut self) -> Vec<Numbered> {
         Vec::new()
     }
 
-    /// Those that the peer has made since this was asked last, to send over.
+    /// Returns the connections that the peer has opened since the last call, to send over.
     fn arrived_streams(&mut self) -> Vec<Numbered> {
         Vec::new()
     }
@@ -53,11 +57,12 @@ pub trait Reconnect: Send {
     /// Waits for a new connection to the same session, whose handshake is done.
     ///
     /// # Errors
-    /// That there will be none, because of `error` or for a better reason; the hook's.
+    /// The reason why there will be none, which is `error` or a better one; or the error of the
+    /// hook.
     fn reconnect(&mut self, error: &Error, hook: Hook<'_>) -> Result<Transport>;
 }
 
-/// Frames in and out, over one socket after the other.
+/// Sends and receives frames, over one socket after the other.
 pub struct Channel {
     transport: Transport,
     stall_time: Option<Duration>,
@@ -68,19 +73,21 @@ struct Resumption {
     source: Box<dyn Reconnect>,
     outgoing: Outgoing,
     incoming: Incoming,
-    /// Bytes that were sent over further connections.
+    /// The bytes that were sent over further connections.
     elsewhere: u64,
-    /// What the peer may not have, from the byte `acknowledged` of the stream on, or a little before.
+    /// The bytes that the peer may not have, from the byte `acknowledged` of the stream on, or a
+    /// little before.
     kept: VecDeque<Buffer>,
-    /// Place of the first kept byte in the stream, and of the first that is not sent.
+    /// The place in the stream of the first kept byte, and of the first that is not sent.
     kept_from: u64,
     sent: u64,
-    /// Bytes of the peer's stream that have been given out, and as the peer knows it.
+    /// The bytes of the peer's stream that have been given out, and the number that the peer knows
+    /// of.
     received: u64,
     told: u64,
-    /// Bytes of our stream that the peer is known to have.
+    /// The bytes of our stream that the peer is known to have.
     acknowledged: u64,
-    /// Sockets since something came through last, and what had come then.
+    /// The number of sockets since bytes came through last, and how many bytes had come then.
     fruitless: u32,
     progress: (u64, u64),
 }
@@ -90,7 +97,7 @@ impl Channel {
         Self { transport, stall_time: None, resumption: None }
     }
 
-    /// A channel that goes on over the sockets of `source`.
+    /// Returns a channel that continues over the sockets of `source`.
     pub fn resumable(transport: Transport, source: Box<dyn Reconnect>) -> Self {
         let resumption = Resumption {
             source,
@@ -113,35 +120,39 @@ impl Channel {
         self.transport.socket()
     }
 
-    /// A write of which the peer takes nothing for so long breaks the socket; without this it waits as long as there is one.
+    /// Sets the time after which a write breaks the socket if the peer takes nothing. Without this
+    /// time a write waits as long as there is a peer.
     pub fn set_stall_time(&mut self, time: Option<Duration>) {
         self.stall_time = time;
         self.transport.set_stall_time(time);
     }
 
-    /// When the peer was heard last.
+    /// Returns the time at which the peer was last heard.
     pub fn heard(&mut self) -> Instant {
         let first = self.transport.heard();
         let stream = self.resumption.as_mut().and_then(|resumption| resumption.incoming.current());
         stream.map_or(first, |stream| stream.heard().max(first))
     }
 
-    /// Bytes that were sent and that the peer is known to have; `None` where it does not tell.
+    /// Returns the bytes that were sent and those that the peer is known to have. Returns `None` if
+    /// it does not acknowledge.
     pub fn sent_and_acknowledged(&self) -> Option<(u64, u64)> {
         self.resumption.as_ref().map(|resumption| (resumption.sent, resumption.acknowledged))
     }
 
-    /// What was sent over the present socket while it was full, and how long that took.
+    /// Returns the bytes that were sent over the present socket while it was full, and the time
+    /// that this took.
     pub fn full(&self) -> Full {
         self.transport.full()
     }
 
-    /// Bytes that were sent over further connections of the session: nobody waited for them.
+    /// Returns the bytes that were sent over further connections of the session, for which nobody
+    /// waited.
     pub fn sent_elsewhere(&self) -> u64 {
         self.resumption.as_ref().map_or(0, |resumption| resumption.elsewhere)
     }
 
-    /// Connections that frames are sent over.
+    /// Returns the number of connections that frames are sent over.
     pub fn connections(&self) -> u32 {
         1 + self
             .resumption
@@ -149,35 +160,37 @@ impl Channel {
             .map_or(0, |resumption| u32::try_from(resumption.outgoing.len()).unwrap_or(u32::MAX))
     }
 
-    /// Receives over further connections, too, from now on.
+    /// Opens further connections to receive over.
     pub fn open_streams(&mut self) {
         if let Some(Resumption { source, incoming, .. }) = &mut self.resumption {
             source.open_streams().into_iter().for_each(|stream| incoming.add(stream));
         }
     }
 
-    /// Whether something comes within a short time.
+    /// Says whether bytes come within a short time.
     pub fn is_readable_within(&self, time: Duration) -> Result<bool> {
         self.transport.is_readable_within(time)
     }
 
-    /// Closes behind last words, of which so much is sent as the socket takes at once.
+    /// Closes the connection after some last bytes, of which as many are sent as the socket takes
+    /// at once.
     pub fn close_with(&mut self, words: &[u8]) {
         self.resumption = None;
         let _gone = self.transport.send(words, &mut || Err(closed()));
         self.transport.close();
     }
 
-    /// No socket follows on the present one.
+    /// Closes the channel: no socket follows the present one.
     pub fn close(&mut self) {
         self.resumption = None;
         self.transport.close();
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     ///
     /// # Errors
-    /// `Connection` when the socket is broken for good or the peer sends what cannot be; the hook's.
+    /// `Connection` when the socket is broken for good or the peer sends invalid bytes; or the
+    /// error of the hook.
     pub fn receive(&mut self, hook: Hook<'_>) -> Result<Frame> {
         loop {
             if let Some(frame) = self.try_receive(hook)? {
@@ -187,7 +200,8 @@ impl Channel {
                 self.tell(hook)?;
             }
             let waited = match self.resumption.as_mut().and_then(|resumption| resumption.incoming.current()) {
-                // When the first connection breaks meanwhile, that is found when it has its turn again.
+                // If the first connection breaks meanwhile, this is found when it has its turn
+                // again.
                 Some(stream) => stream.wait(hook),
                 None => self.transport.wait(&mut watched(self.resumption.as_ref(), hook)),
             };
@@ -195,10 +209,11 @@ impl Channel {
         }
     }
 
-    /// Notices a peer that is gone behind more than has been read: for who does not read to the end.
+    /// Notices that a peer is gone although it has sent more than has been read, for callers that
+    /// do not read to the end.
     ///
     /// # Errors
-    /// `Connection` when it is gone, and no other socket follows.
+    /// `Connection` when the peer is gone, and no other socket follows.
     pub fn notice_end(&mut self, hook: Hook<'_>) -> Result<()> {
         if !self.transport.is_left() {
             return Ok(());
@@ -207,17 +222,17 @@ impl Channel {
         self.unless_broken(Err::<(), _>(closed()), hook).map(drop)
     }
 
-    /// What has come over the connection that the next frame comes over.
+    /// Returns the next frame if it has come over the connection whose turn it is.
     fn next_here(&mut self) -> Result<Option<Frame>> {
         let Some(resumption) = &mut self.resumption else { return self.transport.try_receive() };
         if self.transport.is_broken() {
-            // Both sides were about to agree when the hook ended that: what comes now may not be what is next.
+            // The hook ended an agreement: the next bytes may not be the next ones of the stream.
             return Err(closed());
         }
         let Some(stream) = resumption.incoming.current() else { return self.transport.try_receive() };
         let received = stream.try_receive();
         if stream.is_broken() {
-            // One is nothing without the others.
+            // A connection is of no use without the others.
             self.transport.give_up();
         }
         if let Ok(Some(frame)) = &received {
@@ -226,7 +241,7 @@ impl Channel {
         received
     }
 
-    /// The next frame if it is there; waits only for a new socket.
+    /// Returns the next frame if it is there. Waits only for a new socket.
     pub fn try_receive(&mut self, hook: Hook<'_>) -> Result<Option<Frame>> {
         loop {
             let received = self.next_here();
@@ -235,7 +250,7 @@ impl Channel {
                 if !self.is_replaced() {
                     return Ok(None);
                 }
-                // Who works all the time never waits, where this would be found.
+                // A side that works all the time never waits, and would not notice it there.
                 self.resume(replaced(), hook)?;
                 continue;
             };
@@ -247,7 +262,7 @@ impl Channel {
             if frame.frame_type == FrameType::Elsewhere {
                 let found = resumption.incoming.go_on(Elsewhere::decode(&frame.body)?);
                 if found.is_err() {
-                    // It was lost when another one broke: what it has is sent again.
+                    // It was lost when another one broke: its frames are sent again.
                     self.transport.give_up();
                 }
                 self.unless_broken(found, hook)?;
@@ -277,7 +292,7 @@ impl Channel {
         }
     }
 
-    /// Sends buffers that are whole frames together, without copying them.
+    /// Sends buffers that together are whole frames, without copying them.
     pub fn send_buffers(&mut self, buffers: Vec<Buffer>, hook: Hook<'_>) -> Result<()> {
         let pieces: Vec<&[u8]> = buffers.iter().map(Buffer::as_slice).collect();
         let Some(resumption) = &mut self.resumption else {
@@ -296,11 +311,12 @@ impl Channel {
             true => Err(closed()),
             false => self.transport.send_pieces(&pieces, &[], &mut watched(self.resumption.as_ref(), hook)),
         };
-        // After a new socket is found it has been sent with all else that is kept.
+        // After a new socket is found, the buffers have been sent with everything else that is
+        // kept.
         self.unless_broken(sent, hook).map(drop)
     }
 
-    /// Sends frames that are kept over another connection.
+    /// Sends kept frames over another connection.
     fn send_elsewhere(&mut self, stream: Result<u32>, buffers: Vec<Buffer>, hook: Hook<'_>) -> Result<()> {
         let told = match stream {
             Ok(stream) => {
@@ -313,7 +329,7 @@ impl Channel {
                 Err(error)
             }
         };
-        // After a new socket is found the frames have been sent with all else that is kept.
+        // After a new socket is found, the frames have been sent with everything else that is kept.
         if let Some(stream) = self.unless_broken(told, hook)?
             && let Some(resumption) = &mut self.resumption
         {
@@ -323,7 +339,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends a frame with descriptors, which go with the first byte of the second piece: the body's.
+    /// Sends a frame with descriptors, which go with the first byte of the second piece, the body.
     pub fn send_with_descriptors(
         &mut self,
         pieces: &[&[u8]],
@@ -334,7 +350,7 @@ impl Channel {
         self.transport.send_pieces(pieces, descriptors, hook)
     }
 
-    /// The result, or `None` after the socket was broken and another one has taken its place.
+    /// Returns the result, or `None` if the socket was broken and another one has replaced it.
     fn unless_broken<T>(&mut self, result: Result<T>, hook: Hook<'_>) -> Result<Option<T>> {
         let error = match result {
             Ok(value) => return Ok(Some(value)),
@@ -347,7 +363,7 @@ impl Channel {
         Ok(None)
     }
 
-    /// Whether only a new socket helps.
+    /// Says whether only a new socket helps.
     fn is_lost(&self) -> bool {
         self.transport.is_broken() || self.is_replaced()
     }
@@ -373,7 +389,7 @@ impl Channel {
                 }
                 Err(broken) if self.is_lost() => error = broken,
                 Err(other) => {
-                    // Half agreed is not agreed: the next call begins anew.
+                    // An agreement by one side is not enough: the next call begins anew.
                     self.transport.give_up();
                     return Err(other);
                 }
@@ -381,7 +397,7 @@ impl Channel {
         }
     }
 
-    /// Both sides tell how far they have come, and send what is behind.
+    /// Lets both sides tell how far they have come, and sends again what is missing.
     fn agree(&mut self, hook: Hook<'_>) -> Result<()> {
         let frame = self.exchange_received(hook)?;
         if frame.frame_type != FrameType::Received {
@@ -402,8 +418,8 @@ impl Channel {
         self.transport.send_pieces(&pieces, &[], &mut watched(Some(resumption), hook))
     }
 
-    /// Tells how far this side has come, and waits for what the other says; not for ever, and not when the next socket is
-    /// there.
+    /// Tells how far this side has come, and waits for the other side's answer. The wait has a
+    /// limit, and ends when the next socket is there.
     fn exchange_received(&mut self, hook: Hook<'_>) -> Result<Frame> {
         let received = self.resumption.as_mut().map_or(0, |resumption| {
             resumption.told = resumption.received;
@@ -425,7 +441,7 @@ impl Channel {
 }
 
 impl Resumption {
-    /// A further connection that is free, of those that there are by now.
+    /// Returns a further connection that is free.
     fn free_stream(&mut self) -> Option<Result<u32>> {
         for stream in self.source.arrived_streams() {
             if let Err(error) = self.outgoing.add(stream) {
@@ -440,7 +456,7 @@ impl Resumption {
         self.kept.extend(buffers.iter().filter(|buffer| !buffer.is_empty()).cloned());
     }
 
-    /// Forgets what the peer has.
+    /// Drops the bytes that the peer has acknowledged.
     fn acknowledge(&mut self, received: &Received) -> Result<()> {
         if received.0 > self.sent || received.0 < self.kept_from {
             return Err(Error::protocol(format!(
@@ -463,12 +479,12 @@ impl Resumption {
         self.received += (FRAME_HEADER_BYTES + frame.body.len()) as u64;
     }
 
-    /// Bytes of the peer's stream that have been given out and that it does not know of.
+    /// Returns the bytes of the peer's stream that have been given out and not acknowledged.
     fn untold(&self) -> u64 {
         self.received - self.told
     }
 
-    /// Whether sockets come and go and nothing gets through.
+    /// Says whether sockets come and go and nothing gets through.
     fn is_fruitless(&mut self) -> bool {
         let progress = (self.received, self.kept_from);
         self.fruitless = if progress == self.progress { self.fruitless + 1 } else { 0 };
@@ -477,7 +493,7 @@ impl Resumption {
     }
 }
 
-/// The hook, and an end of the wait when the socket is replaced.
+/// Returns a hook that calls another one, and that ends the wait when the socket is replaced.
 fn watched<'a>(resumption: Option<&'a Resumption>, hook: Hook<'a>) -> impl FnMut() -> Result<()> + use<'a> {
     move || match resumption {
         Some(resumption) if resumption.source.is_replaced() => Err(replaced()),

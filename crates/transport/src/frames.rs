@@ -1,4 +1,4 @@
-//! Whole frames in and out of a socket, through TLS where there is TLS.
+//! Sends and receives whole frames over a socket, inside TLS if it is used.
 
 use crate::body::{Body, BodyMemory, append};
 use crate::socket::{Socket, Stop, closed, failed, unasked};
@@ -15,66 +15,68 @@ use std::io::{self, ErrorKind as IoErrorKind, IoSlice, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Bytes read at once where many small frames may be.
+/// The bytes that are read at once when many small frames may come.
 const READ_BYTES: usize = 64 << 10;
 
-/// Bytes of a body read at once from a Unix socket: about what its buffer holds.
+/// The bytes of a body that are read at once from a Unix socket: about what its buffer holds.
 const UNIX_READ_BYTES: usize = 256 << 10;
 
-/// What may wait in the inbox while a write waits, and one frame beyond it: more than a peer may send by its credit (§6).
-/// Of one that sends more nothing is read until it has taken what is being written.
+/// The limit of the inbox while a write waits, plus one frame: more than a peer may send by its
+/// credit (§6). If a peer sends more, nothing more is read until it has received what is being
+/// written.
 const INBOX_FRAMES_MAX: usize = 1024;
 const INBOX_BYTES_MAX: usize = 32 << 20;
 
-/// Slices given to the kernel at once (`IOV_MAX`).
+/// The number of slices that are given to the kernel at once (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
 
-/// Bytes put through TLS between two writes to the socket.
+/// The bytes that go through TLS between two writes to the socket.
 const TLS_BYTES: usize = 256 << 10;
 
-/// A frame that has come.
+/// A received frame.
 #[derive(Debug)]
 pub struct Frame {
     pub frame_type: FrameType,
     pub body: Buffer,
     pub descriptors: Vec<OwnedFd>,
-    /// Descriptors that the peer sent; more than have come when this process may not open so many.
+    /// The number of descriptors that the peer sent. Fewer have come if this process may not open
+    /// so many.
     pub descriptors_sent: usize,
 }
 
 /// A link that is full.
 struct Filled {
     since: Instant,
-    /// What it has to carry since then.
+    /// The bytes that it has to carry since then.
     bytes: u64,
 }
 
-/// A connection that speaks frames.
+/// A connection that sends and receives frames.
 pub struct Transport {
     socket: Socket,
     tls: Option<Box<Connection>>,
-    /// Bytes that were read and are not yet part of a frame that was given out.
+    /// The bytes that were read and are not yet part of a returned frame.
     read: Vec<u8>,
-    /// Whether descriptors may come.
+    /// Says whether descriptors may come.
     takes_descriptors: bool,
-    /// Descriptors that came with bytes of a frame that is not complete.
+    /// The descriptors that came with bytes of an incomplete frame.
     descriptors: Vec<OwnedFd>,
     inbox: VecDeque<Frame>,
-    /// Bytes of the bodies in the inbox.
+    /// The bytes of the bodies in the inbox.
     inbox_bytes: usize,
     body_bytes_max: u32,
-    /// The header of the frame whose body is being read, and the body so far.
+    /// The header of the frame whose body is being read, and the body until now.
     partial: Option<(FrameHeader, Body)>,
     memory: BodyMemory,
-    /// When something was read and written last.
+    /// The times of the last read and the last write.
     heard: Instant,
     moved: Instant,
-    /// A write that moves nothing for so long has failed.
+    /// The time after which a write fails that moves no bytes.
     stall_time: Option<Duration>,
-    /// What was sent while the link was full, and since when it is.
+    /// The bytes that were sent while the link was full, and the time since when it is full.
     full: Full,
     filled: Option<Filled>,
-    /// The socket has ended or failed: nothing comes and goes any more.
+    /// Says that the socket has ended or failed: nothing can be received or sent any more.
     broken: bool,
 }
 
@@ -100,7 +102,7 @@ impl Transport {
         }
     }
 
-    /// Goes on inside TLS.
+    /// Returns the transport inside TLS.
     pub fn with_tls(mut self, connection: impl Into<Connection>) -> Self {
         let mut connection = connection.into();
         connection.set_buffer_limit(None);
@@ -112,12 +114,12 @@ impl Transport {
         &self.socket
     }
 
-    /// Whether the socket itself has ended or failed, other than by what came over it.
+    /// Says whether the socket itself has ended or failed, for another reason than invalid bytes.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// The socket is of no use any more.
+    /// Marks the socket as useless.
     pub(crate) fn give_up(&mut self) {
         self.broken = true;
     }
@@ -130,17 +132,18 @@ impl Transport {
         }
     }
 
-    /// When the peer was heard last.
+    /// Returns the time at which the peer was last heard.
     pub(crate) fn heard(&self) -> Instant {
         self.heard
     }
 
-    /// A write of which the peer takes nothing for so long breaks the connection; without this it waits as long as there is one.
+    /// Sets the time after which a write breaks the connection if the peer takes nothing. Without
+    /// this time a write waits as long as there is a peer.
     pub(crate) fn set_stall_time(&mut self, time: Option<Duration>) {
         self.stall_time = time;
     }
 
-    /// What was sent while the socket was full, and how long that took.
+    /// Returns the bytes that were sent while the socket was full, and the time that this took.
     pub(crate) fn full(&self) -> Full {
         self.full
     }
@@ -149,22 +152,22 @@ impl Transport {
         self.tls.is_some()
     }
 
-    /// The certificate that the peer has shown, as DER.
+    /// Returns the certificate that the peer has shown, as DER.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
         self.tls.as_ref()?.peer_certificates()?.first().map(AsRef::as_ref)
     }
 
-    /// Accepts bodies of so many bytes from now on.
+    /// Sets the largest length of a body that is accepted from now on.
     pub fn set_body_bytes_max(&mut self, length: u32) {
         self.body_bytes_max = length;
     }
 
-    /// Takes descriptors from now on; until then a peer that sends some is refused.
+    /// Accepts descriptors from now on. Until then a peer that sends some is refused.
     pub fn take_descriptors(&mut self) {
         self.takes_descriptors = true;
     }
 
-    /// The first byte of the connection, which stays to be read.
+    /// Returns the first byte of the connection, and leaves it to be read again.
     pub fn first_byte(&mut self, hook: Hook<'_>) -> Result<u8> {
         loop {
             let mut byte = [0; 1];
@@ -182,7 +185,7 @@ impl Transport {
         }
     }
 
-    /// The client's preface.
+    /// Reads the client's preface.
     pub fn receive_preface(&mut self, hook: Hook<'_>) -> Result<Preface> {
         loop {
             if let Some(preface) = self.read.first_chunk() {
@@ -198,10 +201,11 @@ impl Transport {
         }
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     ///
     /// # Errors
-    /// `Connection` when the peer closes or sends what cannot be; the hook's.
+    /// `Connection` when the peer closes the connection or sends invalid bytes; or the error of the
+    /// hook.
     pub fn receive(&mut self, hook: Hook<'_>) -> Result<Frame> {
         loop {
             if let Some(frame) = self.try_receive()? {
@@ -211,7 +215,7 @@ impl Transport {
         }
     }
 
-    /// The next frame if it is there.
+    /// Returns the next frame if it is there.
     pub fn try_receive(&mut self) -> Result<Option<Frame>> {
         let Some(frame) = self.inbox.pop_front() else { return self.take_frame() };
         self.inbox_bytes -= frame.body.len();
@@ -252,12 +256,13 @@ impl Transport {
         if sent > 0 {
             self.check_descriptors_of(sent)?;
         }
-        // Else they are those of a frame behind this one, and have come already.
+        // Otherwise they belong to a later frame, and have come already.
         let descriptors = if sent > 0 { std::mem::take(&mut self.descriptors) } else { Vec::new() };
         Ok(Frame { frame_type: header.frame_type, body: body.finish(), descriptors, descriptors_sent: sent })
     }
 
-    /// Of all frames before it being given out, descriptors can only be those of the frame that is being read.
+    /// Checks the descriptors. All earlier frames have been returned, so they can only belong to
+    /// the frame that is being read.
     fn check_descriptors(&mut self) -> Result<()> {
         let announced = self.partial.as_ref().map_or(0, |(header, _)| usize::from(header.descriptors));
         self.check_descriptors_of(announced)
@@ -274,7 +279,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Reads once: into the body that is being read, else into the buffer.
+    /// Reads once: into the body that is being read, or else into the buffer.
     fn fill(&mut self) -> Result<(), Stop> {
         let is_unix = self.socket.is_unix();
         let Self { socket, partial, tls, read, .. } = self;
@@ -284,8 +289,8 @@ impl Transport {
             read.reserve(READ_BYTES);
             return match tls {
                 Some(tls) => append(read, READ_BYTES, |room| read_tls(socket, tls, room)),
-                // A frame's descriptors come with its first byte after the header: reading only headers here
-                // keeps them with their frame.
+                // A frame's descriptors come with its first byte after the header: reading only
+                // headers here keeps them with their frame.
                 None if is_unix => append(read, READ_BYTES / 16, read_unix),
                 None => socket.read(read).map(drop),
             };
@@ -297,7 +302,7 @@ impl Transport {
         }
     }
 
-    /// Whether something comes within a short time.
+    /// Says whether bytes come within a short time.
     pub(crate) fn is_readable_within(&self, time: Duration) -> Result<bool> {
         if !self.inbox.is_empty() {
             return Ok(true);
@@ -305,7 +310,7 @@ impl Transport {
         self.socket.is_readable_within(time)
     }
 
-    /// Waits for the peer to send something, a while at most.
+    /// Waits for a while for the peer to send something.
     pub(crate) fn wait(&mut self, hook: Hook<'_>) -> Result<()> {
         let is_silent = self.heard.elapsed() > SILENCE;
         self.socket.wait(PollFlags::IN, if is_silent { SILENT_WAIT_INTERVAL } else { WAIT_INTERVAL })?;
@@ -317,7 +322,8 @@ impl Transport {
         self.send_pieces(&[bytes], &[], hook)
     }
 
-    /// Sends pieces that are whole frames together. Descriptors go with the first byte of the second piece, the body's.
+    /// Sends pieces that together are whole frames. Descriptors go with the first byte of the
+    /// second piece, the body.
     pub fn send_pieces(
         &mut self,
         pieces: &[&[u8]],
@@ -341,7 +347,7 @@ impl Transport {
         Some(now)
     }
 
-    /// Whether the link has more to carry at once than it can.
+    /// Says whether the link has more to carry at once than it can.
     fn filled(&self) -> Option<Filled> {
         let bytes = self.socket.unsent_bytes().filter(|bytes| *bytes > 0)?;
         Some(Filled { since: Instant::now(), bytes })
@@ -365,7 +371,7 @@ impl Transport {
         self.write_all(pieces, &mut descriptors, hook)
     }
 
-    /// The socket has taken so many bytes.
+    /// Records that the socket has taken some bytes.
     fn wrote(&mut self, length: usize) {
         self.moved = Instant::now();
         if let Some(filled) = &mut self.filled {
@@ -417,7 +423,8 @@ impl Transport {
         Ok(())
     }
 
-    /// While the peer takes nothing, what it sends is taken, so that it can go on.
+    /// Waits until the socket can be written to. Meanwhile it reads what the peer sends, so that
+    /// the peer can continue.
     fn wait_to_write(&mut self, hook: Hook<'_>) -> Result<()> {
         if self.filled.is_none() {
             self.filled = self.filled();
@@ -441,12 +448,12 @@ impl Transport {
         Ok(())
     }
 
-    /// Whether one more frame may wait in the inbox.
+    /// Says whether one more frame may wait in the inbox.
     fn has_room(&self) -> bool {
         self.inbox.len() < INBOX_FRAMES_MAX && self.inbox_bytes < INBOX_BYTES_MAX
     }
 
-    /// Whether the peer has ended its side, or is gone, although more of what it has said may be there to be read.
+    /// Says whether the peer has ended its side, or is gone, although unread bytes may be left.
     pub(crate) fn is_left(&self) -> bool {
         self.socket.is_left()
     }
@@ -468,7 +475,7 @@ impl Transport {
                     .with_sqlstate("08001"));
                 }
                 Err(Stop::Failed(error)) => {
-                    // The alert tells the peer why.
+                    // The alert tells the reason to the peer.
                     let _unsent = self.flush_tls(hook);
                     return Err(error);
                 }
@@ -487,7 +494,8 @@ impl Transport {
     }
 }
 
-/// Takes what TLS has decrypted, reading the socket when it has nothing; nothing at the end of a step of the handshake.
+/// Returns decrypted bytes, and reads the socket if there are none. Returns no bytes at the end of
+/// a step of the handshake.
 fn read_tls(socket: &Socket, tls: &mut Connection, bytes: &mut [u8]) -> Result<usize, Stop> {
     loop {
         match tls.reader().read(bytes) {
@@ -523,7 +531,7 @@ fn tls_error(error: &rustls::Error) -> Error {
     Error::new(ErrorKind::Connection, format!("TLS: {text}{hint}")).with_sqlstate("08001")
 }
 
-/// A socket as rustls wants it: what would have to wait is `WouldBlock`.
+/// A socket as rustls needs it: an operation that would wait gives `WouldBlock`.
 struct Ready<'a>(&'a Socket);
 
 impl Ready<'_> {

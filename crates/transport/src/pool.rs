@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that run what they are given, in order; they end with the pool.
+/// Threads that run jobs in order; they end with the pool.
 pub struct Pool {
     jobs: Mutex<Sender<Job>>,
     threads: usize,
@@ -25,7 +25,7 @@ impl<T> Pending<T> {
 }
 
 impl Pool {
-    /// As many threads as there are cores.
+    /// Starts as many threads as there are cores.
     ///
     /// # Errors
     /// `Io` when a thread cannot be started.
@@ -41,7 +41,7 @@ impl Pool {
             let work = move || {
                 loop {
                     let Ok(job) = receiver.lock().recv() else { return };
-                    // A job that panics drops its sender, which its owner notices.
+                    // A job that panics drops its sender, which the waiting thread notices.
                     let _panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(job));
                 }
             };
@@ -60,7 +60,7 @@ impl Pool {
     pub fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Pending<T> {
         let (sender, receiver): (SyncSender<T>, _) = sync_channel(1);
         let job = Box::new(move || {
-            // Nobody waits for the value of a statement that has failed.
+            // Nobody waits for the value if its statement has failed.
             let _unwanted = sender.send(job());
         });
         // The threads live as long as the pool.

@@ -1,4 +1,4 @@
-//! A connected socket of either kind: reads and writes that never wait, and waiting by itself.
+//! A connected TCP or Unix socket. Reads and writes never wait; waiting is a function of its own.
 
 use hypostyle_types::{Error, ErrorKind, Result};
 use hypostyle_wire::DESCRIPTORS_MAX;
@@ -16,17 +16,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// Bytes that the kernel takes beyond those that are under way. Without a limit it takes megabytes at the speed of memory: time in the
-/// socket would say nothing of the link, and what is chosen for it would come too late.
+/// The bytes that the kernel accepts beyond those that are on the way. Without a limit it takes
+/// megabytes at the speed of memory. The time spent in the socket would then say nothing about the
+/// link, and decisions based on it would come too late.
 const UNSENT_BYTES: u32 = 128 << 10;
 
-/// A peer that is gone without a word is noticed after two minutes of silence. What it does not take is no sign: a program may let its
-/// result wait, so there is no `TCP_USER_TIMEOUT`, which would count that.
+/// A peer that disappears silently is noticed after two minutes. Bytes that it does not take are no
+/// sign of that: a program may let its result wait. So there is no `TCP_USER_TIMEOUT`, which would
+/// count them.
 const ALIVE_TIME: Duration = Duration::from_secs(60);
 const ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const ALIVE_RETRIES: u32 = 4;
 
-/// Why a read or write has not gone on.
+/// The reason why a read or write has not gone on.
 pub(crate) enum Stop {
     /// The peer is not ready; wait.
     Wait,
@@ -50,26 +52,26 @@ impl AsFd for Socket {
     }
 }
 
-/// Has the system look whether the peer of a silent TCP connection is still there.
+/// Lets the system check whether the peer of a silent TCP connection is still there.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn keep_alive(stream: &impl AsFd) -> std::io::Result<()> {
     let alive =
         TcpKeepalive::new().with_time(ALIVE_TIME).with_interval(ALIVE_INTERVAL).with_retries(ALIVE_RETRIES);
     SockRef::from(stream).set_tcp_keepalive(&alive)
 }
 
-/// How a peer has gone.
+/// The way in which a peer has ended the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It says no more; it may still listen.
+    /// The peer sends no more; it may still receive.
     Said,
     /// The connection is of no use in either direction.
     Cut,
 }
 
-/// Whether the peer of a socket has gone: told by the system, whatever has not been read yet.
+/// Says whether the peer of a socket has gone. The system knows it, even if bytes are unread.
 pub fn end_of(socket: &impl AsFd) -> Option<End> {
     let mut watched = [PollFd::new(socket, PollFlags::RDHUP)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -82,8 +84,8 @@ pub fn end_of(socket: &impl AsFd) -> Option<End> {
 }
 
 impl Socket {
-    /// A TCP socket that sends small frames at once, lets its owner feel how fast the link is, and ends when the peer is
-    /// gone.
+    /// Wraps a TCP socket. It sends small frames at once, shows its owner how fast the link is, and
+    /// ends when the peer is gone.
     pub fn tcp(stream: TcpStream) -> Result<Self> {
         let socket = SockRef::from(&stream);
         socket
@@ -98,7 +100,8 @@ impl Socket {
         matches!(self, Self::Unix(_))
     }
 
-    /// What this end of the connection is called, for [`Self::is_direct`] of the other: its address, or the process.
+    /// Returns the name of this end of the connection: its address, or the process. The other end
+    /// compares it in [`Self::is_direct`].
     pub fn origin(&self) -> String {
         match self {
             Self::Tcp(stream) => stream.local_addr().map_or_else(|_| String::new(), |own| own.to_string()),
@@ -106,8 +109,8 @@ impl Socket {
         }
     }
 
-    /// Whether the peer, whose end is called `origin`, is on this machine and at the other end of this very socket: what
-    /// comes from here may have been forwarded.
+    /// Says whether the peer, whose end is called `origin`, is on this machine and at the other end
+    /// of this very socket. A connection from this machine may also have been forwarded.
     pub fn is_direct(&self, origin: &str) -> bool {
         match self {
             Self::Tcp(stream) => {
@@ -120,7 +123,7 @@ impl Socket {
         }
     }
 
-    /// The user id of the peer, on a Unix socket.
+    /// Returns the user id of the peer, on a Unix socket.
     pub fn peer_user(&self) -> Option<u32> {
         match self {
             Self::Tcp(_) => None,
@@ -130,7 +133,7 @@ impl Socket {
         }
     }
 
-    /// Where the peer is, for people.
+    /// Returns the address of the peer, for people.
     pub fn peer(&self) -> String {
         match self {
             Self::Tcp(stream) => stream.peer_addr().map_or_else(|_| "gone".into(), |peer| peer.to_string()),
@@ -141,7 +144,7 @@ impl Socket {
         }
     }
 
-    /// Bytes that the kernel could not send yet; `None` where it does not tell.
+    /// Returns the bytes that the kernel could not send yet. Returns `None` if it does not tell.
     pub(crate) fn unsent_bytes(&self) -> Option<u64> {
         match self {
             Self::Tcp(stream) => hypostyle_io::unsent_bytes(stream),
@@ -151,11 +154,11 @@ impl Socket {
 
     /// Ends both directions, for every thread that uses the socket.
     pub fn shut_down(&self) {
-        // Fails only when the peer was faster.
+        // This fails only when the peer was faster.
         let _gone = rustix::net::shutdown(self, rustix::net::Shutdown::Both);
     }
 
-    /// Puts what is there behind `bytes`, as far as its capacity goes.
+    /// Appends the available bytes to `bytes`, up to its capacity.
     pub(crate) fn read(&self, bytes: &mut Vec<u8>) -> Result<usize, Stop> {
         loop {
             let spare = rustix::buffer::spare_capacity(bytes);
@@ -168,7 +171,7 @@ impl Socket {
         }
     }
 
-    /// Puts what is there into the beginning of `bytes`.
+    /// Reads the available bytes into the beginning of `bytes`.
     pub(crate) fn read_into(&self, bytes: &mut [u8]) -> Result<usize, Stop> {
         loop {
             match rustix::net::recv(self, &mut *bytes, RecvFlags::DONTWAIT) {
@@ -180,14 +183,14 @@ impl Socket {
         }
     }
 
-    /// Reads with the descriptors that come along, where some may.
+    /// Reads bytes and the descriptors that come with them.
     pub(crate) fn read_with_descriptors(
         &self,
         bytes: &mut [u8],
         descriptors: Option<&mut Vec<OwnedFd>>,
     ) -> Result<usize, Stop> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        // Without room for them the kernel opens none here, and says that there were some.
+        // Without space for them the kernel opens none here, and says that there were some.
         let room = if descriptors.is_some() { space.as_mut_slice() } else { &mut [] };
         let mut control = RecvAncillaryBuffer::new(room);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -211,7 +214,8 @@ impl Socket {
             }
         }
         if is_cut {
-            // The kernel gave as many as the process may still open: what came is closed, and the owner told.
+            // The kernel gave as many as the process may still open. They are closed, and the owner
+            // is told.
             descriptors.clear();
         }
         if received.bytes == 0 { Err(Stop::Closed) } else { Ok(received.bytes) }
@@ -240,7 +244,7 @@ impl Socket {
         }
     }
 
-    /// Whether it can be read within a time of less than a second.
+    /// Says whether it can be read within a time of less than a second.
     pub(crate) fn is_readable_within(&self, time: Duration) -> Result<bool> {
         let time = Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
         match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&time)) {
@@ -250,12 +254,13 @@ impl Socket {
         }
     }
 
-    /// Whether the peer has ended its side, or is gone, although more of what it has said may be there to be read.
+    /// Says whether the peer has ended its side, or is gone, although unread bytes may be left.
     pub(crate) fn is_left(&self) -> bool {
         end_of(self).is_some()
     }
 
-    /// Waits until something of what is wanted can be done, or the interval of less than a second is over.
+    /// Waits until one of the wanted operations is possible, or until the interval of less than a
+    /// second is over.
     pub(crate) fn wait(&self, wanted: PollFlags, interval: Duration) -> Result<()> {
         let interval = Timespec { tv_sec: 0, tv_nsec: interval.subsec_nanos().into() };
         match poll(&mut [PollFd::new(self, wanted)], Some(&interval)) {

@@ -1,7 +1,9 @@
-//! Further connections of a session, over which one result comes beside the first (docs/protocol.md §6.3).
+//! Further connections of a session, which carry one result together with the first
+//! (docs/protocol.md §6.3).
 //!
-//! The first connection keeps the order of all frames: where one is sent over another connection, it says so in that frame's
-//! place. So nothing is put in order again, and whatever breaks is resumed as if all had gone over the first.
+//! The first connection keeps the order of all frames: if frames are sent over another connection,
+//! it says so in their place. So nothing has to be put in order again, and a session whose
+//! connection breaks is resumed as if everything had gone over the first.
 
 use crate::frames::{Frame, Transport};
 use arrow_buffer::Buffer;
@@ -11,10 +13,10 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread;
 
-/// A further connection, and its number in the session: none comes twice.
+/// A further connection and its number in the session, which is never used twice.
 pub type Numbered = (u32, Transport);
 
-/// Connections to send over, a thread for each.
+/// The connections to send over, with a thread for each.
 #[derive(Default)]
 pub(crate) struct Outgoing(Vec<Lane>);
 
@@ -31,7 +33,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// What is to be sent, or is being sent.
+    /// The buffers that are to be sent, or are being sent.
     job: Option<Vec<Buffer>>,
     failed: Option<Error>,
     over: bool,
@@ -53,10 +55,10 @@ impl Outgoing {
         self.0.len()
     }
 
-    /// The number of a connection over which nothing is being sent.
+    /// Returns the number of a connection that is not sending.
     ///
     /// # Errors
-    /// That of a connection that is broken.
+    /// The error of a connection that is broken.
     pub fn free(&self) -> Result<Option<u32>> {
         let mut free = None;
         for Lane { number, shared } in &self.0 {
@@ -111,11 +113,11 @@ impl Drop for Lane {
     }
 }
 
-/// Connections to receive from.
+/// The connections to receive from.
 #[derive(Default)]
 pub(crate) struct Incoming {
     transports: Vec<Numbered>,
-    /// Where the next frames are, and how many bytes of them.
+    /// The connection of the next frames, and the number of their bytes.
     next: Option<(usize, u64)>,
 }
 
@@ -138,7 +140,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// The connection that the next frame comes over, unless it is the first.
+    /// Returns the connection over which the next frame comes, unless it is the first.
     pub fn current(&mut self) -> Option<&mut Transport> {
         let (place, _) = self.next?;
         self.transports.get_mut(place).map(|(_, transport)| transport)

@@ -1,4 +1,4 @@
-//! A channel loses and repeats nothing, wherever its sockets break.
+//! Tests that a channel loses and repeats nothing, wherever its sockets break.
 
 use hypostyle_transport::{Channel, Hook, Numbered, Reconnect, Socket, Transport};
 use hypostyle_types::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const FRAMES: u32 = 3000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Sockets that a test may break.
+/// The sockets that a test may break.
 type Sockets = Arc<Mutex<Vec<TcpStream>>>;
 
 /// The other ends of further connections.
@@ -24,7 +24,7 @@ struct Connecting {
     address: SocketAddr,
     sockets: Sockets,
     arriving: Arriving,
-    /// How many further connections there are to be at a time, and have been.
+    /// The number of further connections that there are at a time, and how many there have been.
     streams: u32,
     made: u32,
 }
@@ -92,7 +92,7 @@ impl Reconnect for Accepting {
     }
 }
 
-/// Two ends of a channel, and the sockets between them.
+/// Returns two ends of a channel, and the sockets between them.
 fn pair(streams: u32) -> (Channel, Channel, Sockets) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let sockets = Sockets::default();
@@ -112,7 +112,7 @@ fn pair(streams: u32) -> (Channel, Channel, Sockets) {
     (one, Channel::resumable(other, Box::new(accepting)), sockets)
 }
 
-/// A frame whose length and bytes follow from its number.
+/// Returns a frame whose length and bytes follow from its number.
 fn frame(number: u32) -> Vec<u8> {
     let length = number.wrapping_mul(2_654_435_761) >> (if number.is_multiple_of(50) { 13 } else { 22 });
     let header = FrameHeader { length: 4 + length, frame_type: FrameType::Chunk, descriptors: 0 };
@@ -120,10 +120,10 @@ fn frame(number: u32) -> Vec<u8> {
     [header.encode().as_slice(), &number.to_le_bytes(), &body].concat()
 }
 
-/// Sends all frames, and takes as many, each as soon as it is there.
+/// Sends all frames, and receives as many, each as soon as it is there.
 ///
-/// Goes on serving the peer until `finished` counts both: what was sent last may be lost with its socket, and is then
-/// asked for again.
+/// Serves the peer until `finished` counts both: the last bytes may be lost with their socket, and
+/// are then requested again.
 fn exchange(mut channel: Channel, finished: &AtomicUsize) -> Result<Channel> {
     let deadline = Instant::now() + PATIENCE;
     let mut hook = || match Instant::now() < deadline {
@@ -172,7 +172,7 @@ fn frames_on_a_stream_that_never_comes_are_an_error_and_no_wait() {
     other.send(&Elsewhere { stream: 7, bytes: 9 }.frame(), &mut || Ok(())).unwrap();
     other.send(&frame(3), &mut || Ok(())).unwrap();
     let serving = thread::spawn(move || other.receive(&mut || Ok(())).map(|frame| (frame, other)));
-    // It may have been lost with another socket, so it is asked for again, some times.
+    // It may have been lost with another socket, so it is requested again, several times.
     let deadline = Instant::now() + PATIENCE;
     let mut hook = || match Instant::now() < deadline {
         true => Ok(()),
@@ -184,7 +184,7 @@ fn frames_on_a_stream_that_never_comes_are_an_error_and_no_wait() {
     assert!(serving.join().unwrap().is_err());
 }
 
-/// How many bytes went over further sockets.
+/// Returns the number of bytes that went over further sockets.
 fn exchange_while_sockets_break(streams: u32) -> u64 {
     let (one, other, sockets) = pair(streams);
     let over = Arc::new(AtomicBool::new(false));
@@ -234,7 +234,7 @@ fn only_what_goes_out_while_the_peer_is_slow_shows_the_link() {
     one.send(&body, &mut || Ok(())).unwrap();
     let deadline = Instant::now() + PATIENCE;
     let mut sent = frame.len() as u64;
-    // How much of it finds the link full depends on who has a processor when.
+    // Which part of it finds the link full depends on the scheduling of threads.
     while one.full().bytes < WANTED {
         assert!(Instant::now() < deadline, "{:?} of {sent} bytes", one.full());
         one.send(&frame, &mut || Ok(())).unwrap();
@@ -262,7 +262,7 @@ fn a_peer_that_has_got_more_than_was_sent_is_refused() {
     assert_eq!(error.sqlstate(), "08P01");
 }
 
-/// New sockets of a session, as a server gets them.
+/// The new sockets of a session, as a server gets them.
 #[derive(Clone, Default)]
 struct Given(Arc<Mutex<Vec<Transport>>>);
 
@@ -301,7 +301,7 @@ fn a_new_socket_that_says_nothing_is_left_for_the_next_one() {
     drop(first_peer);
     let (silent, _silent_peer) = connect();
     given.0.lock().unwrap().push(silent);
-    // Until it has been taken up.
+    // This is so until the session is resumed.
     while given.is_replaced() {
         thread::sleep(Duration::from_millis(1));
     }

@@ -1,4 +1,4 @@
-//! What a peer may do to whoever it is connected with: little.
+//! Tests that a peer can do little harm to the other side.
 
 use hypostyle_transport::{Channel, Socket, Transport};
 use hypostyle_types::Error;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A transport, and the bare socket of its peer.
+/// Returns a transport, and the bare socket of its peer.
 fn pair() -> (Transport, UnixStream) {
     let (own, peer) = UnixStream::pair().unwrap();
     let mut transport = Transport::new(Socket::Unix(own));
@@ -28,7 +28,7 @@ fn frame(body: &[u8]) -> Vec<u8> {
     [&FrameHeader { length, frame_type: FrameType::Chunk, descriptors: 0 }.encode(), body].concat()
 }
 
-/// Ends a wait that would be one for ever.
+/// Returns a hook that ends a wait which would last for ever.
 fn patient() -> impl FnMut() -> Result<(), Error> {
     let deadline = Instant::now() + PATIENCE;
     move || match Instant::now() < deadline {
@@ -59,7 +59,7 @@ fn a_peer_that_sends_and_takes_nothing_is_not_read_without_end() {
     };
     assert_eq!(stopped.kind(), ErrorKind::WouldBlock);
     assert!((32 << 20..48 << 20).contains(&sent), "{sent} bytes were taken");
-    // When it takes what is written, all goes on, and nothing is lost.
+    // Once it takes what is written, everything goes on, and nothing is lost.
     let mut read = vec![0; ours.len()];
     peer.read_exact(&mut read).unwrap();
     assert!(read == ours);
@@ -91,7 +91,7 @@ fn the_end_of_a_peer_that_has_sent_ahead_is_noticed() {
         assert!(writing.join().unwrap().is_err());
         assert!(begin.elapsed() < Duration::from_secs(1), "{half}: {:?}", begin.elapsed());
     }
-    // Who takes one frame at a time sees it behind thousands.
+    // A side that takes one frame at a time sees it behind thousands.
     let (transport, mut peer) = pair();
     let mut channel = Channel::new(transport);
     peer.write_all(&frame(b"").repeat(1000)).unwrap();
@@ -110,7 +110,7 @@ fn send_with_descriptors(peer: &UnixStream, bytes: &[u8], descriptors: &[Borrowe
     assert_eq!(sent, bytes.len());
 }
 
-/// A pipe's writing end is closed everywhere when its reading end has ended.
+/// Checks that a pipe's writing end is closed everywhere, which ends its reading end.
 fn is_closed_everywhere(mut reader: PipeReader) -> bool {
     rustix::io::ioctl_fionbio(&reader, true).unwrap();
     reader.read(&mut [0]).is_ok_and(|length| length == 0)
@@ -141,7 +141,8 @@ fn descriptors_come_with_their_frame() {
 
 #[test]
 fn descriptors_that_were_not_announced_are_closed_and_refused() {
-    // Where none may come, with a header, with a body, with one that is long, announced or not.
+    // Descriptors come where none may: with a header, with a body, and with a long one; announced
+    // or not.
     let long = vec![1; 100_000];
     for (takes, body, announced, with_header) in [
         (false, &b"body"[..], 0, true),

@@ -16,15 +16,15 @@ const SQLSTATE_BYTES: usize = 5;
 pub enum ErrorKind {
     /// The SQL text does not parse or does not plan.
     Syntax,
-    /// No table, column, function or setting of that name.
+    /// There is no table, column, function or setting of that name.
     UnknownName,
-    /// A value of the wrong type or shape, out of range, or not decodable.
+    /// A value has the wrong type or shape, is out of range, or cannot be decoded.
     InvalidInput,
     /// NOT NULL or another constraint is violated.
     Constraint,
     /// A table, schema or view of that name exists already.
     AlreadyExists,
-    /// No such file or directory.
+    /// There is no such file or directory.
     NotFound,
     /// The operating system refused a read or write.
     Io,
@@ -32,34 +32,36 @@ pub enum ErrorKind {
     DiskFull,
     /// Bytes on disk are damaged: checksum, length or structure.
     Corrupt,
-    /// Written by a newer version of Hypostyle.
+    /// A newer version of Hypostyle wrote the data.
     Version,
     /// Another process holds the database.
     Busy,
-    /// A write to a database that was opened read-only.
+    /// A write goes to a database that was opened read-only.
     ReadOnly,
     /// Another transaction committed first.
     Conflict,
-    /// The state of the transaction does not allow the statement: it is aborted, or none is open, or one is.
+    /// The state of the transaction does not allow the statement: it is aborted, none is open, or
+    /// one is.
     TransactionState,
-    /// Cancelled by the caller.
+    /// The caller has cancelled the statement.
     Interrupted,
     /// The memory limit is reached and the operator cannot spill.
     OutOfMemory,
-    /// Valid SQL that Hypostyle does not have.
+    /// The SQL is valid, but Hypostyle does not support it.
     Unsupported,
     /// The database, connection or result is closed.
     Closed,
-    /// The connection to a server cannot be made, broke, or carries what the protocol does not allow.
+    /// The connection to a server cannot be made, is broken, or carries bytes that the protocol
+    /// does not allow.
     Connection,
-    /// The user may not do this, or did not say who it is.
+    /// The user may not do this, or is not authenticated.
     Denied,
-    /// A broken invariant of Hypostyle itself: please report it.
+    /// An invariant of Hypostyle itself is broken: please report it.
     Internal,
 }
 
 impl ErrorKind {
-    /// The SQLSTATE class and code (ISO/IEC 9075-2, PostgreSQL appendix A).
+    /// Returns the SQLSTATE class and code (ISO/IEC 9075-2, PostgreSQL appendix A).
     pub fn sqlstate(self) -> &'static str {
         match self {
             Self::Syntax => "42601",
@@ -87,21 +89,22 @@ impl ErrorKind {
     }
 }
 
-/// Where in the text of a statement an error is.
+/// The place of an error in the text of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
     /// The character, from 1.
     Character(usize),
-    /// What is to be looked for in the text.
+    /// A description by which the place is found in the text.
     Mark(Mark),
 }
 
-/// A place in a text as a parser tells it, who may have read another text than the statement's.
+/// A place in a text as a parser reports it. The parser may have read another text than the
+/// statement's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mark {
-    /// The word that stands there.
+    /// The word at the place.
     pub word: Option<String>,
-    /// Its line and its column, from 1.
+    /// The line and the column, from 1.
     pub line_and_column: Option<(u64, u64)>,
 }
 
@@ -110,7 +113,7 @@ pub struct Mark {
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// ASCII.
+    /// The SQLSTATE in ASCII.
     sqlstate: [u8; SQLSTATE_BYTES],
     place: Option<Box<Place>>,
     detail: Option<Box<str>>,
@@ -123,12 +126,12 @@ impl Error {
         error.with_sqlstate(kind.sqlstate())
     }
 
-    /// Bytes that the protocol does not allow (docs/protocol.md).
+    /// Returns the error for bytes that the protocol does not allow (docs/protocol.md).
     pub fn protocol(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Connection, message).with_sqlstate("08P01")
     }
 
-    /// Replaces the kind's general SQLSTATE by a more exact one of five characters.
+    /// Replaces the kind's general SQLSTATE by a more specific one of five characters.
     pub fn with_sqlstate(mut self, sqlstate: &str) -> Self {
         match sqlstate.as_bytes().try_into() {
             Ok(characters) if sqlstate.is_ascii() => self.sqlstate = characters,
@@ -154,13 +157,14 @@ impl Error {
         self
     }
 
-    /// Says by what the place is found in the statement's text, which is not known here.
+    /// Sets a description by which the place is found in the statement's text, which is not known
+    /// here.
     pub fn marked(mut self, mark: Mark) -> Self {
         self.place = Some(Box::new(Place::Mark(mark)));
         self
     }
 
-    /// Says which word of the statement the error is about, unless its place is known.
+    /// Sets the word of the statement that the error is about, unless its place is known.
     pub fn about(self, word: &str) -> Self {
         match self.place {
             Some(_) => self,
@@ -168,7 +172,7 @@ impl Error {
         }
     }
 
-    /// The character of the statement's text, from 1, that the error is about.
+    /// Returns the character of the statement's text, from 1, that the error is about.
     pub fn position(&self) -> Option<usize> {
         match self.place.as_deref()? {
             Place::Character(position) => Some(*position),
@@ -176,7 +180,7 @@ impl Error {
         }
     }
 
-    /// What finds the place, while that is not known.
+    /// Returns the description by which the place is found, as long as the place is not known.
     pub fn mark(&self) -> Option<&Mark> {
         match self.place.as_deref()? {
             Place::Character(_) => None,
@@ -184,18 +188,19 @@ impl Error {
         }
     }
 
-    /// Forgets where the error is: in a text that the caller has not written.
+    /// Removes the place of the error, because it is in a text that the caller has not written.
     pub fn nowhere(mut self) -> Self {
         self.place = None;
         self
     }
 
-    /// The line of the statement's text that the error is about, and a caret below the place ([`excerpt`]).
+    /// Returns the line of the statement's text that the error is about, with a caret below the
+    /// place ([`excerpt`]).
     pub fn excerpt(&self, text: &str) -> Option<String> {
         excerpt(text, self.position()?)
     }
 
-    /// Puts what was being done in front of the message.
+    /// Puts a description of the operation in front of the message.
     pub fn context(mut self, doing: impl fmt::Display) -> Self {
         self.message = format!("{doing}: {}", self.message);
         self
@@ -213,11 +218,11 @@ impl Error {
         std::str::from_utf8(&self.sqlstate).unwrap_or(ErrorKind::Internal.sqlstate())
     }
 
-    /// An operating system error on a file, sorted into the kind that a caller can act on.
+    /// Returns an operating system error on a file, with the kind that a caller can act on.
     pub fn from_io(error: &std::io::Error, doing: impl fmt::Display) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
-            // A limit on the size of files (ulimit -f, some file systems) is a disk that is full.
+            // A limit on the size of files (ulimit -f, some file systems) counts as a full disk.
             std::io::ErrorKind::StorageFull
             | std::io::ErrorKind::QuotaExceeded
             | std::io::ErrorKind::FileTooLarge => ErrorKind::DiskFull,
@@ -245,9 +250,9 @@ impl Error {
     }
 }
 
-/// What a person can do about an error of the operating system.
+/// Says what a person can do about an error of the operating system.
 fn advice(error: &std::io::Error) -> &'static str {
-    /// Of Linux: too many open files, in this process or in all.
+    /// Linux's number for too many open files, in this process or in all.
     const EMFILE: i32 = 24;
     const ENFILE: i32 = 23;
     const EIO: i32 = 5;

@@ -1,13 +1,15 @@
-//! The place of an error in a statement's text, drawn as PostgreSQL's clients draw it: the line, and a caret below the place.
+//! Shows the place of an error in a statement's text as PostgreSQL's clients do: the line, and a
+//! caret below the place.
 
-/// Columns of the screen that a line is shown in; a longer one is cut around the place.
+/// The columns of the screen in which a line is shown; a longer line is cut around the place.
 const COLUMNS: usize = 70;
-/// Columns that stay visible before and after the place.
+/// The columns that stay visible before and after the place.
 const AROUND: usize = 15;
 const CUT: &str = "...";
 
-/// `LINE 2: select nme from t` and below it a caret under the character at `position`, which counts from 1; one past the end of
-/// the text is its end. `None` where the text has no such place.
+/// Returns `LINE 2: select nme from t` and below it a caret under the character at `position`,
+/// which counts from 1. The position one past the end of the text is its end. Returns `None` if the
+/// text has no such place.
 pub fn excerpt(text: &str, position: usize) -> Option<String> {
     let before = position.checked_sub(1)?;
     let count = text.chars().count();
@@ -15,7 +17,7 @@ pub fn excerpt(text: &str, position: usize) -> Option<String> {
         return None;
     }
     let end = text.char_indices().nth(before).map_or(text.len(), |(index, _)| index);
-    // What ends too early ends where its last word does.
+    // An error at the end of the text is shown behind its last word.
     let end = if end == text.len() { text.trim_end().len() } else { end };
     let start = text[..end].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[start..].split(['\n', '\r']).next().unwrap_or_default();
@@ -31,7 +33,7 @@ pub fn excerpt(text: &str, position: usize) -> Option<String> {
     Some(format!("{head}{cut_before}{shown}{cut_after}\n{:indent$}^", ""))
 }
 
-/// The part of a line that is shown.
+/// Returns the part of a line that is shown.
 fn window(characters: &[char], place: usize) -> (usize, usize) {
     if width(characters) <= COLUMNS {
         return (0, characters.len());
@@ -46,7 +48,7 @@ fn window(characters: &[char], place: usize) -> (usize, usize) {
         }
         fits
     };
-    // First a little of what follows, then what comes before, then the rest.
+    // First some of the text behind the place is shown, then the text before it, then the rest.
     let after = characters[to..].iter().take(AROUND).take_while(|one| take(one)).count();
     to += after;
     let before = characters[..from].iter().rev().take_while(|one| take(one)).count();
@@ -55,7 +57,7 @@ fn window(characters: &[char], place: usize) -> (usize, usize) {
     (from, to)
 }
 
-/// Tabs and other control characters would move the caret.
+/// Replaces a tab or another control character, which would move the caret.
 fn visible(character: char) -> char {
     if character.is_control() { ' ' } else { character }
 }
@@ -64,8 +66,8 @@ fn width(characters: &[char]) -> usize {
     characters.iter().copied().map(width_of).sum()
 }
 
-/// The columns that a terminal shows a character in: two for those of East Asian scripts and emoji (Unicode, annex 11), none for
-/// what is put on the one before it.
+/// Returns the columns of a terminal in which a character is shown: two for East Asian scripts and
+/// emoji (Unicode, annex 11), none for characters that combine with the previous one.
 fn width_of(character: char) -> usize {
     match character as u32 {
         0x0300..=0x036F | 0x200B..=0x200F | 0x20D0..=0x20FF | 0xFE00..=0xFE0F => 0,
@@ -88,7 +90,7 @@ fn width_of(character: char) -> usize {
 mod tests {
     use super::*;
 
-    /// The excerpt, and the character that its caret is under.
+    /// Returns the excerpt, and the character above its caret.
     fn drawn(text: &str, position: usize) -> (String, char) {
         let drawn = excerpt(text, position).unwrap();
         let (line, caret) = drawn.split_once('\n').unwrap();

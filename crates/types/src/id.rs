@@ -1,4 +1,4 @@
-//! Newtypes for the numbers that name things, so that they cannot be mixed up.
+//! Types for the numbers that identify things, so that they cannot be mixed up.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,8 +17,8 @@ macro_rules! id {
         }
 
         impl $name {
-            /// The next number in order. The last one follows itself: only a forged catalog has it, and what
-            /// would get it again is there already.
+            /// Returns the next number in order. The last number follows itself. Only a forged
+            /// catalog has it, and its number is then taken already.
             pub fn next(self) -> Self {
                 Self(self.0.saturating_add(1))
             }
@@ -27,22 +27,22 @@ macro_rules! id {
 }
 
 id!(
-    /// A table for ever: never used again after DROP.
+    /// Identifies a table for ever: never used again after DROP.
     TableId, u64
 );
 id!(
-    /// A column of a table for ever: never used again after DROP COLUMN.
+    /// Identifies a column of a table for ever: never used again after DROP COLUMN.
     ColumnId, u32
 );
 id!(
-    /// One set of files of a column; a re-encoding or compaction makes the next.
+    /// Identifies one set of files of a column; a re-encoding or compaction creates the next.
     Generation, u32
 );
 id!(
-    /// A node of a column's type tree, in preorder; the root is 0.
+    /// Identifies a node of a column's type tree, in preorder; the root is 0.
     NodeIndex, u16
 );
 id!(
-    /// A published state of the catalog; each commit makes the next.
+    /// Identifies a published state of the catalog; each commit creates the next.
     Version, u64
 );

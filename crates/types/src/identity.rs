@@ -1,13 +1,14 @@
-//! Whose session it is, and what it may do.
+//! The identity of a session's user, and what it may do.
 
 use crate::{Error, ErrorKind, Result};
 
-/// What a session may do besides queries.
+/// The rights of a session besides queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Privileges {
-    /// Statements that change databases.
+    /// The right to run statements that change databases.
     pub write: bool,
-    /// Files of this machine by name, ATTACH, limits of all sessions, KILL of others' sessions.
+    /// The right to name files of this machine, to attach databases, to set limits of all sessions,
+    /// and to end the sessions of others.
     pub machine: bool,
 }
 
@@ -23,7 +24,7 @@ impl Privileges {
     }
 
     /// # Errors
-    /// `Denied`, naming what was to be done.
+    /// `Denied` with the refused action.
     pub fn check_machine(self, what: &str) -> Result<()> {
         if self.machine { Ok(()) } else { Err(denied(what, "admin")) }
     }
@@ -33,19 +34,19 @@ fn denied(what: &str, role: &str) -> Error {
     Error::new(ErrorKind::Denied, format!("this user may not {what}: it takes the role {role}"))
 }
 
-/// Whose session it is, for those who look at the sessions.
+/// The identity of a session's client, for lists of sessions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     pub user: String,
-    /// Name and version of the program.
+    /// The name and version of the program.
     pub client: String,
-    /// Where it is: an address, or a process.
+    /// The client's address, or its process.
     pub peer: String,
     pub privileges: Privileges,
 }
 
 impl Default for Identity {
-    /// The program that the engine runs in.
+    /// Returns the program that the engine runs in.
     fn default() -> Self {
         Self {
             user: String::new(),

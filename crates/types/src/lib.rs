@@ -1,6 +1,6 @@
-//! Identifiers, logical types, limits and errors: the words the other crates share.
+//! Identifiers, logical types, limits and errors, which the other crates share.
 //!
-//! Does no I/O and knows neither files nor SQL.
+//! This crate does no I/O and knows neither files nor SQL.
 
 #![forbid(unsafe_code)]
 
@@ -22,13 +22,13 @@ pub use logical_type::{DECIMAL_PRECISION_MAX, LogicalType, StructField, TimeUnit
 pub use suggest::{did_you_mean, nearest};
 pub use value::{DAY_MICROSECONDS, check_json_text, parse_uuid};
 
-/// Rows in one sealed block: the unit of checksums and synopses (format.md §4).
+/// The rows in one sealed block, the unit of checksums and synopses (format.md §4).
 pub const BLOCK_ROWS: u64 = 65_536;
 
-/// Columns one table may have.
+/// The largest number of columns of a table.
 pub const TABLE_COLUMNS_MAX: usize = 16_384;
 
-/// Bytes of the longest table, column, schema or view name.
+/// The bytes of the longest table, column, schema or view name.
 pub const NAME_BYTES_MAX: usize = 255;
 
 // Column files are mapped whole.

@@ -1,8 +1,8 @@
 //! SQL types, their names, and the Arrow types that carry them.
 //!
-//! A logical type says what values a column has; how they lie on disk (a dictionary or plain
-//! strings, say) is the storage's choice and not part of it. DECIMAL is carried by the narrowest
-//! Arrow decimal that holds its precision, because the array at rest is the result.
+//! A logical type says which values a column has. Their layout on disk (a dictionary or plain
+//! strings, for example) is a decision of the storage and not part of the type. The narrowest Arrow
+//! decimal that holds the precision carries a DECIMAL, because the array at rest is the result.
 
 use crate::{Error, Result};
 use arrow_schema::{DECIMAL32_MAX_PRECISION, DECIMAL64_MAX_PRECISION, DECIMAL128_MAX_PRECISION};
@@ -79,15 +79,15 @@ pub enum LogicalType {
         scale: i8,
     },
     Date,
-    /// Microseconds since midnight.
+    /// The time of a day: microseconds since midnight.
     Time,
-    /// Ticks since 1970-01-01; with a time zone, an instant shown in that zone.
+    /// A count of units since 1970-01-01; with a time zone, an instant that is shown in that zone.
     Timestamp {
         unit: TimeUnit,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time_zone: Option<String>,
     },
-    /// Months, days and nanoseconds, each on its own.
+    /// Months, days and nanoseconds, each a number of its own.
     Interval,
     /// An exact length of time, as pandas' timedelta.
     Duration {
@@ -103,7 +103,7 @@ pub enum LogicalType {
     List {
         element: Box<LogicalType>,
     },
-    /// Lists of one length, such as embeddings.
+    /// Lists of the same length, such as embeddings.
     Array {
         element: Box<LogicalType>,
         length: i32,
@@ -118,7 +118,7 @@ pub enum LogicalType {
 }
 
 impl LogicalType {
-    /// DECIMAL, checked.
+    /// Returns a DECIMAL after checking its precision and scale.
     ///
     /// # Errors
     /// `InvalidInput` when the precision is not in 1…76 or the scale not in 0…precision.
@@ -141,7 +141,7 @@ impl LogicalType {
         Self::Timestamp { unit: TimeUnit::Microsecond, time_zone: Some("UTC".into()) }
     }
 
-    /// The type a column takes when made from data of this Arrow type.
+    /// Returns the type of a column that is created from data of this Arrow type.
     ///
     /// # Errors
     /// `Unsupported` for half floats, unions, run-end encodings and decimals of negative scale.
@@ -177,7 +177,7 @@ impl LogicalType {
             },
             DataType::Interval(_) => Self::Interval,
             DataType::Duration(unit) => Self::Duration { unit: (*unit).into() },
-            // While they are worked on, UUIDs are their text.
+            // UUIDs are text while they are processed.
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
                 if extension == Some(EXTENSION_UUID) =>
             {
@@ -219,7 +219,7 @@ impl LogicalType {
             DataType::Dictionary(_, value) => {
                 Self::from_arrow(&Field::new(field.name(), value.as_ref().clone(), field.is_nullable()))?
             }
-            // An untyped NULL has to become something: text takes any later value.
+            // An untyped NULL becomes text, which can take any later value.
             DataType::Null => Self::Varchar,
             other @ (DataType::Union(_, _) | DataType::RunEndEncoded(_, _)) => {
                 return Err(Error::unsupported(format!(
@@ -230,7 +230,8 @@ impl LogicalType {
         })
     }
 
-    /// The Arrow type of this column at rest when it is not dictionary-encoded (format.md §3).
+    /// Returns the Arrow type of this column at rest when it is not dictionary-encoded (format.md
+    /// §3).
     pub fn arrow_type(&self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
@@ -278,7 +279,7 @@ impl LogicalType {
         Arc::new(self.arrow_field("item", true))
     }
 
-    /// An Arrow field of [`Self::arrow_type`], with the extension name of JSON and UUID.
+    /// Returns an Arrow field of [`Self::arrow_type`], with the extension name of JSON and UUID.
     pub fn arrow_field(&self, name: &str, nullable: bool) -> Field {
         let field = Field::new(name, self.arrow_type(), nullable);
         self.mark(field)
@@ -297,14 +298,14 @@ impl LogicalType {
         field.with_metadata(metadata)
     }
 
-    /// Whether the storage may choose a dictionary for it.
+    /// Says whether the storage may choose a dictionary for the type.
     pub fn may_have_dictionary(&self) -> bool {
         matches!(self, Self::Varchar)
     }
 }
 
 impl fmt::Display for LogicalType {
-    /// The SQL name, as CREATE TABLE takes it.
+    /// Writes the SQL name, as CREATE TABLE takes it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Boolean => f.write_str("BOOLEAN"),
@@ -361,7 +362,7 @@ impl fmt::Display for LogicalType {
     }
 }
 
-/// A name as SQL takes it: quoted only where it has to be.
+/// Returns a name as SQL takes it, with quotes only if it needs them.
 fn quote_identifier(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

@@ -1,6 +1,7 @@
-//! "Did you mean …?": the nearest known name to a misspelt one.
+//! Finds the nearest known name to a misspelt one, for "did you mean …?".
 
-/// The candidate nearest to `name` by edit distance, if any is near enough to be a likely misspelling.
+/// Returns the candidate nearest to `name` by edit distance, if it is near enough to be a likely
+/// misspelling.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     candidates
@@ -16,7 +17,7 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         .map(|(_, candidate)| candidate)
 }
 
-/// The tail of an error message: `; did you mean "x"?`, or nothing.
+/// Returns the end of an error message: `; did you mean "x"?`, or nothing.
 pub fn did_you_mean<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
     match nearest(name, candidates) {
         Some(candidate) => format!("; did you mean \"{candidate}\"?"),

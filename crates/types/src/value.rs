@@ -1,9 +1,10 @@
-//! What texts must be to stand for values of some types.
+//! Checks texts that stand for values of some types.
 
 use crate::{Error, Result};
 use uuid::Uuid;
 
-/// A UUID in one of the notations that PostgreSQL reads: with hyphens or without, in braces, in any case.
+/// Returns a UUID in one of the notations that PostgreSQL reads: with hyphens or without, in
+/// braces, in any case.
 ///
 /// # Errors
 /// `InvalidInput` (22P02).

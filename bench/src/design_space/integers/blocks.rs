@@ -1,4 +1,5 @@
-//! Bit packing, frame of reference and delta: each block its width, what its integers are counted from, and its packed bits.
+//! Bit packing, frame of reference and delta. Each block has its width, its base, and its packed
+//! bits.
 
 use super::super::Result;
 use super::packing::{BLOCK, fill, pack, unpack, width_of};
@@ -15,12 +16,12 @@ fn read_block<T: Word>(rest: &mut &[u8], block: &mut [T; BLOCK]) -> Result<()> {
     unpack(rest, width, block)
 }
 
-/// How many integers each block has.
+/// Returns the number of integers of each block.
 fn lengths(count: usize) -> impl Iterator<Item = usize> {
     (0..count).step_by(BLOCK).map(move |start| BLOCK.min(count - start))
 }
 
-/// The smallest, as signed integers.
+/// Returns the smallest value, as signed integers.
 pub fn base_of<T: Word>(values: &[T]) -> T {
     values.iter().map(|value| value.ordered()).min().map_or(T::ZERO, T::ordered)
 }
@@ -62,7 +63,7 @@ pub fn read_reference<T: Word>(rest: &mut &[u8], count: usize, values: &mut Vec<
     Ok(())
 }
 
-/// The first difference of a column is that to 0.
+/// Writes differences. The first difference of a column is that to 0.
 pub fn write_delta<T: Word>(values: &[T], out: &mut Vec<u8>) {
     let mut block = [T::ZERO; BLOCK];
     let mut before = T::ZERO;

@@ -1,6 +1,7 @@
-//! Integers of one column and chunk (the chapter's Table 3.6).
+//! Codecs for the integers of one column and chunk (the chapter's Table 3.6).
 //!
-//! The product's own encodings, by FastLanes, are called as chunks; these are what they are held against.
+//! The product's own encodings, by FastLanes, are called as chunks; these codecs are compared with
+//! them.
 
 mod blocks;
 mod packing;
@@ -13,17 +14,17 @@ use word::Word;
 
 #[derive(Clone, Copy, Debug)]
 pub enum Integers {
-    /// At the width of the type.
+    /// Each integer has the width of the type.
     Plain,
-    /// 7 bits to a byte, as Protocol Buffers have them.
+    /// Each byte has 7 bits, as in Protocol Buffers.
     Varint,
-    /// As many bits as the largest of 1024 needs.
+    /// Each integer has as many bits as the largest of 1024 needs.
     Packed,
-    /// The same, of what is above the smallest of them.
+    /// The same for the differences to the smallest of them.
     FrameOfReference,
-    /// The same, of zigzag differences to the integer before.
+    /// The same for zigzag differences to the previous integer.
     Delta,
-    /// Frame of reference whose widest integers stand apart where that is smaller (PFOR).
+    /// A frame of reference whose widest integers are stored separately if that is smaller (PFOR).
     Patched,
 }
 
@@ -53,7 +54,7 @@ impl Integers {
         }
     }
 
-    /// Appends `count` integers, which are all that `bytes` stand for.
+    /// Appends `count` integers; `bytes` contains nothing else.
     pub fn read<T: Word>(self, mut bytes: &[u8], count: usize, values: &mut Vec<T>) -> Result<()> {
         let bytes = &mut bytes;
         match self {

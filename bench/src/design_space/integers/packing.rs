@@ -1,12 +1,13 @@
-//! Bit packing of 1024 integers in lanes, the layout that the compiler turns into vector instructions: neighbours lie in
-//! neighbouring words, as in FastLanes, but without its order of rows.
+//! Bit packing of 1024 integers in lanes, a layout that the compiler turns into vector
+//! instructions. Neighbours lie in neighbouring words, as in FastLanes, but without its order of
+//! rows.
 
 use super::super::Result;
 use super::word::{Word, put_many, take};
 
 pub const BLOCK: usize = 1024;
 
-/// Packs the lowest `width` bits of each, which are all that are set.
+/// Packs the lowest `width` bits of each integer; no other bits are set.
 pub fn pack<T: Word>(block: &[T; BLOCK], width: usize, out: &mut Vec<u8>) {
     if width == 0 {
         return;
@@ -39,7 +40,7 @@ pub fn unpack<T: Word>(rest: &mut &[u8], width: usize, block: &mut [T; BLOCK]) -
     words.iter_mut().zip(packed.chunks_exact(T::BYTES)).for_each(|(word, bytes)| *word = T::of(bytes));
     for (row, values) in block.chunks_exact_mut(lanes).enumerate() {
         let (word, shift) = (row * width / T::BITS * lanes, row * width % T::BITS);
-        // What lies above the width is shifted out.
+        // Bits above the width are shifted out.
         let unused = T::BITS - width;
         let low = &words[word..word + lanes];
         if shift + width <= T::BITS {
@@ -56,7 +57,7 @@ pub fn unpack<T: Word>(rest: &mut &[u8], width: usize, block: &mut [T; BLOCK]) -
     Ok(())
 }
 
-/// A block of up to 1024 integers, filled up with zeros.
+/// Fills a block with up to 1024 integers, and with zeros behind them.
 pub fn fill<T: Word>(values: impl Iterator<Item = T>, block: &mut [T; BLOCK]) {
     let mut filled = 0;
     for (slot, value) in block.iter_mut().zip(values) {
@@ -66,7 +67,7 @@ pub fn fill<T: Word>(values: impl Iterator<Item = T>, block: &mut [T; BLOCK]) {
     block[filled..].fill(T::ZERO);
 }
 
-/// Bits that the widest needs.
+/// Returns the number of bits that the widest integer needs.
 pub fn width_of<T: Word>(block: &[T]) -> usize {
     block.iter().fold(T::ZERO, |all, value| all | *value).width()
 }

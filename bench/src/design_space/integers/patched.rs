@@ -1,12 +1,13 @@
-//! PFOR (Zukowski, Héman, Nes & Boncz, ICDE 2006), as far as it matters here: a frame of reference whose width is
-//! that of most integers; those that are wider stand behind the block, with their positions.
+//! PFOR (Zukowski, Héman, Nes & Boncz, ICDE 2006), as far as it matters here: a frame of reference
+//! whose width is that of most integers. Wider integers are stored behind the block, with their
+//! positions.
 
 use super::super::Result;
 use super::blocks::base_of;
 use super::packing::{BLOCK, fill, pack, unpack};
 use super::word::{Word, take, take_byte, take_one};
 
-/// A position among the exceptions.
+/// The bytes of a position among the exceptions.
 const POSITION_BYTES: usize = size_of::<u16>();
 
 pub fn write<T: Word>(values: &[T], out: &mut Vec<u8>) {
@@ -32,7 +33,7 @@ pub fn write<T: Word>(values: &[T], out: &mut Vec<u8>) {
     }
 }
 
-/// The width that makes packed bits and exceptions smallest together.
+/// Returns the width that makes packed bits and exceptions smallest together.
 fn best_width<T: Word>(block: &[T; BLOCK]) -> usize {
     let mut by_width = [0usize; 65];
     block.iter().for_each(|value| by_width[value.width()] += 1);

@@ -1,4 +1,5 @@
-//! Integers of 7 bits to a byte, the lowest first; the highest bit says that another byte follows.
+//! Integers with 7 bits in each byte, the lowest first. The highest bit says that another byte
+//! follows.
 
 use super::super::Result;
 

@@ -1,4 +1,4 @@
-//! Integers of 4 and 8 bytes as bit patterns; arithmetic is modulo their width.
+//! Integers of 4 and 8 bytes as bit patterns. Arithmetic is modulo their width.
 
 use std::ops::{BitOr, BitOrAssign, BitXor, Shl, Shr};
 
@@ -20,21 +20,21 @@ pub trait Word:
     const ZERO: Self;
 
     fn to_u64(self) -> u64;
-    /// The lowest bits count.
+    /// Converts a number; only the lowest bits count.
     fn from_u64(number: u64) -> Self;
     fn plus(self, other: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     fn put(self, out: &mut Vec<u8>);
     fn of(bytes: &[u8]) -> Self;
 
-    /// Bits that are needed.
+    /// Returns the number of bits that are needed.
     fn width(self) -> usize;
 
-    /// Small for numbers that are near 0 on either side.
+    /// Returns a number that is small for numbers near 0 on either side.
     fn zigzag(self) -> Self;
     fn undo_zigzag(self) -> Self;
 
-    /// Patterns in the order of the signed integers that they stand for; done twice, it is undone.
+    /// Returns a pattern in the order of the signed integers. Applying it twice gives the original.
     fn ordered(self) -> Self {
         self ^ (Self::from_u64(1) << (Self::BITS - 1))
     }
@@ -89,12 +89,12 @@ macro_rules! word {
 word!(u32, i32);
 word!(u64, i64);
 
-/// Puts words as they lie in memory; the machine is little endian, as `hypostyle-wire` demands.
+/// Writes words as they lie in memory. The machine is little endian, as `hypostyle-wire` requires.
 pub fn put_many<T: Word>(values: &[T], out: &mut Vec<u8>) {
     out.extend_from_slice(values.to_byte_slice());
 }
 
-/// Takes bytes off the front of what is left.
+/// Takes bytes off the front of the rest.
 pub fn take<'a>(rest: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
     let (taken, behind) = rest.split_at_checked(count).ok_or("integers are cut")?;
     *rest = behind;

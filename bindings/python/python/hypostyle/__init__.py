@@ -6,9 +6,9 @@
 3
 >>> con.sql("select sum(x) as s from t").fetchone()
 (6,)
-
-`connect()` makes a connection; `sql()`, `execute()`, `read_csv()` … of the module use one of their own, to a
-database in memory. The module follows DB-API 2.0 (PEP 249); statements commit by themselves unless a
+`connect()` opens a connection. `sql()`, `execute()`, `read_csv()` and other functions of the module
+use a connection of their own, to a database in memory. The module follows DB-API 2.0 (PEP 249).
+Statements commit by themselves unless a transaction is open.
 transaction is open.
 """
 

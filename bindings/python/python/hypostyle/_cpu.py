@@ -1,9 +1,9 @@
-"""A sentence instead of SIGILL on processors that the native module was not compiled for."""
+"""Gives an error message in place of SIGILL on unsupported processors."""
 
 import platform
 import sys
 
-# What x86-64-v3 adds, by the names of /proc/cpuinfo ("abm" stands for LZCNT).
+# The features that x86-64-v3 adds, by the names of /proc/cpuinfo ("abm" stands for LZCNT).
 _REQUIRED = {"avx2", "bmi1", "bmi2", "fma", "f16c", "movbe", "abm"}
 
 
@@ -20,7 +20,7 @@ def check() -> None:
 
 
 def missing_features(cpuinfo: str) -> set[str]:
-    """Required features that the text of /proc/cpuinfo does not list; none if it lists no features."""
+    """Return required features that /proc/cpuinfo does not list; none if it lists no features."""
     for line in cpuinfo.splitlines():
         if line.startswith("flags"):
             return _REQUIRED - set(line.partition(":")[2].split())

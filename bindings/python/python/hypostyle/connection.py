@@ -1,4 +1,4 @@
-"""Connections: where a program starts."""
+"""Connections, with which a program starts."""
 
 import contextlib
 import os
@@ -57,35 +57,36 @@ def connect(
     """Open a database, or connect to a server.
 
     Args:
-        database: a directory, created if missing; `None` or ":memory:" for a database in memory; or the
-            address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path", to which the other
-            arguments do not apply. Its password stands in the address or in the environment variable
-            HYPOSTYLE_PASSWORD. Options follow a "?": tls=auto|on|off, tls_ca=FILE, tls_cert=FILE and
-            tls_key=FILE, the client's own certificate; variables=on|off, whether the server may ask for
-            variables that a statement names, which is on for one of the same user on a Unix socket only;
-            streams=1…16, connections over which a result comes at once where the network limits each, and
-            chunk_bytes=1024…16777216, bytes that the server encodes at a time (1 MiB).
+        database: a directory, created if missing; or `None` or ":memory:" for a database in memory;
+            or the address of a server, "hypostyle://user@host:port/" or "hypostyle+unix:///path",
+            to which the other arguments do not apply. Its password is in the address or in the
+            environment variable HYPOSTYLE_PASSWORD. Options follow a "?". tls=auto|on|off;
+            tls_ca=FILE; tls_cert=FILE and tls_key=FILE for the client's own certificate;
+            variables=on|off says whether the server may ask for variables that a statement names
+            (by default only a server of the same user on a Unix socket); streams=1…16 connections
+            carry a result, for networks that limit each; chunk_bytes=1024…16777216 bytes are
+            encoded by the server at a time (default 1 MiB).
         read_only: refuse every write; the directory must exist.
-        threads: threads of queries and conversions; by default, one per processor.
-        memory_limit: of queries, in bytes or as "4GB", "512MiB", "80%".
-        temp_directory: where operators spill what does not fit.
-        allow_network_filesystem: open a database on NFS, SMB or the like, whose locks and mappings cannot
-            be relied on.
-        verify: when columns are verified that come as they lie in the files, as by `arrow()`,
-            `df()`, `pl()` and `fetchnumpy()`. "auto": before they come, if the directory was copied
-            or received from elsewhere, or a result is of at most 65,536 rows; what this machine has
-            written itself comes at once, a thread verifies it meanwhile, and damage fails the next
-            use. "always": before they come. "never": not at all. `CHECK DATABASE`, once it finds no
-            damage, makes a directory this machine's own. What queries compute is verified in any
-            case.
+        threads: the threads of queries and conversions; by default, one per processor.
+        memory_limit: the memory of queries, in bytes or as "4GB", "512MiB", "80%".
+        temp_directory: where operators spill when memory is short.
+        allow_network_filesystem: open a database on NFS, SMB or the like, whose locks and mappings
+            cannot be relied on.
+        verify: when columns are verified that are handed out unread, as by `arrow()`, `df()`,
+            `pl()` and `fetchnumpy()`. "auto" verifies them before if the directory was copied or
+            received from elsewhere, or if a result has at most 65,536 rows. Columns that this
+            machine has written are handed out at once, a thread verifies them meanwhile, and damage
+            fails the next use. "always" verifies before, and "never" not at all. `CHECK DATABASE`,
+            once it finds no damage, makes a directory this machine's own. Columns that queries
+            compute with are verified in any case.
 
-    Any number of processes may open a database at the same time, each with its own `connect()`: a
+    Any number of processes may open a database at the same time, each with its own `connect()`. A
     connection cannot be used on both sides of `os.fork()`.
 
     Raises:
-        NotFoundError: read-only, and no such directory.
+        NotFoundError: the directory does not exist, and `read_only` is set.
         CorruptionError, VersionError: the directory is damaged, or of a newer version.
-        ServerConnectionError, DeniedError: no server answers, or it does not let the user in.
+        ServerConnectionError, DeniedError: no server answers, or the login fails.
     """
     path = None if database is None or database == ":memory:" else os.fspath(database)
     if threads is not None and threads < 1:
@@ -104,7 +105,7 @@ class Connection:
     see `transaction()`.
     """
 
-    # PEP 249's optional extension: the exceptions as attributes, for code with many databases.
+    # PEP 249's optional extension: the exceptions are attributes, for code with many databases.
     Warning = errors.Warning
     Error = errors.Error
     InterfaceError = errors.InterfaceError
@@ -119,94 +120,102 @@ class Connection:
     def __init__(self, native: _native.Connection) -> None:
         self._native = native
         self._registered: dict[str, Any] = {}
-        # What `execute()` ran last.
+        # The last result of `execute()`.
         self._executed: Result | None = None
 
     def sql(self, query: str, parameters: Parameters | None = None) -> Result:
         """Run SQL and return the result of the last statement.
 
-        `FROM name` finds a table, a view, or else what was registered, or a variable of the caller: a pandas
-        or Polars frame, an Arrow table or stream, a dict of arrays, another result. Exact spelling is looked
-        for first, then any case; in each, the innermost scope first. A server gets variables that the text
-        of the query names, where its address says so or it runs as the same user at a Unix socket (see
-        `connect()`).
+        `FROM name` finds a table or a view, or else a registered object or a variable of the
+        caller: a pandas or Polars frame, an Arrow table or stream, a dict of arrays, another
+        result. The exact spelling is looked for first, then any case; in each, the innermost scope
+        first. A server gets variables that the text of the query names, if its address allows it or
+        if it runs as the same user on a Unix socket (see `connect()`).
 
         Args:
             query: one or more statements, separated by ";".
             parameters: a sequence for `?` or `$1`, or a dict for `$name`.
 
         Raises:
-            SqlSyntaxError, UnknownNameError: the text does not parse, or names what is not there.
+            SqlSyntaxError, UnknownNameError: the text does not parse, or a name does not exist.
             DataError: a value does not fit its type.
             QueryInterrupted: `interrupt()` was called. Ctrl-C raises KeyboardInterrupt instead.
         """
         return self._query(query, parameters, sys._getframe(1))
 
     def execute(self, query: str, parameters: Parameters | None = None) -> Result:
-        """The same as `sql()`, and the connection's own `fetchall()`, `df()` … then give the result, too."""
+        """Run SQL as `sql()` does. The connection's own `fetchall()`, `df()` … then give the
+        result, too.
+        """
         return self._execute(query, parameters, sys._getframe(1))
 
     def executemany(self, query: str, parameters: Iterable[Parameters]) -> int:
-        """Run a statement once for each set of parameters; returns the rows affected, all together.
+        """Run a statement once for each set of parameters. Return the number of affected rows of
+        all runs.
 
-        Outside a transaction each run is a commit of its own: to load many rows, `append()` is faster by far.
+        Outside a transaction each run is a commit of its own. To load many rows, `append()` is much
+        faster.
         """
         frame = sys._getframe(1)
         return sum(self._query(query, each, frame).rows_affected or 0 for each in parameters)
 
     def explain(self, query: str, parameters: Parameters | None = None, *, analyze: bool = False) -> Result:
-        """How a query is run, operator by operator; what it returns is printed as a tree.
+        """Show how a query runs, operator by operator; the returned object prints as a tree.
 
         Args:
             query: one statement.
-            parameters: as of `sql()`.
-            analyze: run it, to tell the rows that each operator gave and the time that it took.
+            parameters: as for `sql()`.
+            analyze: run the query, to get the rows and the time of each operator.
         """
         return self._query(f"EXPLAIN {'ANALYZE ' if analyze else ''}{query}", parameters, sys._getframe(1))
 
     def read_csv(self, path: Paths, **options: Any) -> Result:
-        """The rows of a CSV file, of some, or of all that a pattern such as "sales/*.csv" finds.
+        """Return the rows of one or more CSV files.
 
         Args:
-            path: a file, a pattern, or a list of either; of a server, on its machine.
+            path: a file, a pattern such as "sales/*.csv", or a list of either; for a server, on its
+                machine.
             options: those of `read_csv(…)` in SQL, such as `header=False`, `delim="|"`.
         """
         return self._query(files.query("read_csv", path, options), None, None)
 
     def read_parquet(self, path: Paths, **options: Any) -> Result:
-        """The rows of Parquet files, as `read_csv()`."""
+        """Return the rows of Parquet files, as `read_csv()` does."""
         return self._query(files.query("read_parquet", path, options), None, None)
 
     def read_json(self, path: Paths, **options: Any) -> Result:
-        """The rows of JSON files, as `read_csv()`."""
+        """Return the rows of JSON files, as `read_csv()` does."""
         return self._query(files.query("read_json", path, options), None, None)
 
     def from_df(self, frame: Any) -> Result:
-        """The rows of a pandas or Polars frame, or of whatever else `FROM variable` reads, as a result."""
+        """Return the rows of a frame, or of other data that `FROM variable` reads."""
         if not inputs.is_table(frame):
             raise errors.DataError(f"a {type(frame).__name__} is no table")
         resolver = variables.Resolver(None, {"given": frame})
         return Result(self._native.query('SELECT * FROM "given"', None, resolver))
 
     def from_arrow(self, data: Any) -> Result:
-        """The rows of an Arrow table, batch or stream as a result; the same as `from_df()`."""
+        """Return the rows of an Arrow table, batch or stream; the same as `from_df()`."""
         return self.from_df(data)
 
     def register(self, name: str, data: Any) -> None:
-        """Let statements of this connection read `data` as a table, as they do variables of the caller.
+        """Let statements of this connection read `data` as a table, as they read variables of the
+        caller.
 
-        A table or view of the database with that name comes first. Registering again replaces.
+        A table or view of the database with that name takes precedence. Registering a name again
+        replaces its data.
 
         Args:
-            name: of the table.
-            data: what `FROM variable` reads: a frame, an Arrow table, a dict of arrays, a result.
+            name: the name of the table.
+            data: any data that `FROM variable` reads: a frame, an Arrow table, a dict of arrays, a
+                result.
         """
         if not inputs.is_table(data):
             raise errors.DataError(f'"{name}" is a {type(data).__name__}, which is no table')
         self._registered[name] = data
 
     def unregister(self, name: str) -> None:
-        """Forget what was registered under a name; if nothing was, do nothing."""
+        """Remove the registration of a name, if there is one."""
         self._registered.pop(name, None)
 
     def _execute(self, query: str, parameters: Parameters | None, frame: FrameType | None) -> Result:
@@ -228,37 +237,37 @@ class Connection:
     # The rows of the last `execute()`
 
     def fetchone(self) -> Row | None:
-        """The next row of what `execute()` ran last, `None` after the last."""
+        """Return the next row of the last `execute()`, or `None` after the last row."""
         return self._last().fetchone()
 
     def fetchmany(self, size: int = 1) -> list[Row]:
-        """The next rows of what `execute()` ran last, fewer at the end."""
+        """Return the next rows of the last `execute()`, fewer at the end."""
         return self._last().fetchmany(size)
 
     def fetchall(self) -> list[Row]:
-        """The rows of what `execute()` ran last that were not fetched."""
+        """Return the remaining rows of the last `execute()`."""
         return self._last().fetchall()
 
     def fetchnumpy(self) -> Columns:
-        """`Result.fetchnumpy()` of what `execute()` ran last."""
+        """Return `Result.fetchnumpy()` of the last `execute()`."""
         return self._last().fetchnumpy()
 
     def df(self, *, dtypes: Dtypes = "numpy") -> "pandas.DataFrame":
-        """`Result.df()` of what `execute()` ran last."""
+        """Return `Result.df()` of the last `execute()`."""
         return self._last().df(dtypes=dtypes)
 
     fetchdf = df
 
     def pl(self) -> "polars.DataFrame":
-        """`Result.pl()` of what `execute()` ran last."""
+        """Return `Result.pl()` of the last `execute()`."""
         return self._last().pl()
 
     def arrow(self) -> "pyarrow.Table":
-        """`Result.arrow()` of what `execute()` ran last."""
+        """Return `Result.arrow()` of the last `execute()`."""
         return self._last().arrow()
 
     def fetch_record_batch(self) -> "pyarrow.RecordBatchReader":
-        """`Result.batches()` of what `execute()` ran last."""
+        """Return `Result.batches()` of the last `execute()`."""
         return self._last().batches()
 
     def _last(self) -> Result:
@@ -267,28 +276,30 @@ class Connection:
         return self._executed
 
     def append(self, name: str, data: Any, create: bool = False) -> int:
-        """Add rows to a table, all or none, and return how many.
+        """Add rows to a table, all or none, and return their number.
 
         Args:
             name: the table; may be qualified by its schema.
-            data: a dict of arrays or lists; a pandas or Polars frame; a pyarrow table, batch or reader,
-                or anything else with the Arrow PyCapsule interface; a structured NumPy array; or an
-                iterable of rows, which are dicts, named tuples or sequences. A reader is read as the rows
-                are written, so that it may have more of them than fit into memory.
-                Columns are matched by name, and those the data lacks get their default; rows that
-                are plain sequences are matched by position. The index of a pandas frame is not stored.
-            create: make the table, with the types of the data, if it does not exist.
+            data: a dict of arrays or lists; a pandas or Polars frame; a pyarrow table, batch or
+                reader, or anything else with the Arrow PyCapsule interface; a structured NumPy
+                array; or an iterable of rows, which are dicts, named tuples or sequences. A reader
+                is read while the rows are written, so that it may have more of them than fit into
+                memory. Columns are matched by name, and columns that the data lacks get their
+                default. Rows that are plain sequences are matched by position. The index of a
+                pandas frame is not stored.
+            create: create the table, with the types of the data, if it does not exist.
 
-        NaN, NaT, None and pandas' NA are NULL in pandas frames; in NumPy arrays a float NaN stays NaN,
-        NaT and masked values are NULL.
+        NaN, NaT, None and pandas' NA are NULL in pandas frames. In NumPy arrays a float NaN stays
+        NaN, and NaT and masked values are NULL.
 
         Raises:
             DataError: a value or shape does not fit; the message names column, row and value.
             ConstraintError: NULL in a NOT NULL column, or another constraint is violated.
-            UnknownNameError: no such table (and not `create`), or no such column in it.
-            ConflictError: another transaction has changed what the rows were checked against; nothing
-                was appended. It is not tried again by itself, as the rows of a reader are gone by then;
-                `run_transaction` does so.
+            UnknownNameError: there is no such table (and `create` is not set), or no such column in
+                it.
+            ConflictError: another transaction has changed data that the rows were checked against.
+                Nothing was appended. `append` does not try again by itself, because the rows of a
+                reader are gone by then; `run_transaction` does.
         """
         stream, by_name = inputs.to_arrow(data)
         try:
@@ -299,19 +310,20 @@ class Connection:
             raise
 
     def table(self, name: str) -> Result:
-        """All rows of a table or view; its columns are mappings of the stored ones.
+        """Return all rows of a table or view. The columns of a table are mappings of the stored
+        ones.
 
         Raises:
-            UnknownNameError: no such table or view.
+            UnknownNameError: there is no such table or view.
         """
         return Result(self._native.table(name))
 
     def tables(self) -> list[TableInfo]:
-        """The tables and views of the database."""
+        """Return the tables and views of the database."""
         return [TableInfo(*table) for table in self._native.tables()]
 
     def cursor(self) -> "dbapi.Cursor":
-        """A DB-API 2.0 cursor on this connection."""
+        """Return a DB-API 2.0 cursor on this connection."""
         return dbapi.Cursor(self)
 
     def serve(
@@ -323,13 +335,15 @@ class Connection:
     ) -> "Server":
         """Serve this connection's database, also one in memory, to other processes and machines.
 
-        The server runs on threads of its own, until `stop()`, or the end of a `with` block or of the object.
+        The server runs on threads of its own, until `stop()`, or until the end of a `with` block or
+        of the object.
 
         Args:
-            listen: "host:port"; port 0 takes a free one. Only loopback addresses are served without users.
-            unix: path of a Unix socket, over which results are mappings of the same files.
-            users: the users' file, as `hypostyle user` writes it; without it, whoever connects may do
-                everything.
+            listen: "host:port"; port 0 takes a free one. Without users only loopback addresses are
+                allowed.
+            unix: the path of a Unix socket, over which results are mappings of the same files.
+            users: the users' file, as `hypostyle user` writes it; without it, everybody who
+                connects may do everything.
 
         Raises:
             DeniedError: the address can be reached from the network, and there are no users.
@@ -340,14 +354,14 @@ class Connection:
         return Server(self._native.serve(listen, socket, file))
 
     def duplicate(self) -> "Connection":
-        """Another connection to the same database, with a session of its own."""
+        """Open another connection to the same database, with a session of its own."""
         return Connection(self._native.duplicate())
 
     def begin(self, read_only: bool = False) -> None:
-        """Open a transaction: it reads what is committed now, and its own changes.
+        """Open a transaction. It reads what is committed now, and its own changes.
 
         Raises:
-            TransactionStateError: one is open already.
+            TransactionStateError: a transaction is open already.
         """
         self._query("BEGIN READ ONLY" if read_only else "BEGIN", None, None)
 
@@ -355,18 +369,18 @@ class Connection:
         """Make the changes of the open transaction durable and visible; without one, do nothing.
 
         Raises:
-            ConflictError: another transaction has changed the same first.
-            TransactionStateError: an error has aborted this one.
+            ConflictError: another transaction has changed the same data first.
+            TransactionStateError: an error has aborted this transaction.
 
-            Nothing of it is visible then.
+            None of its changes is visible then.
         """
         if self.in_transaction:
             self._query("COMMIT", None, None)
 
     def rollback(self) -> None:
-        """Forget the changes of the open transaction; without one, do nothing.
+        """Undo the changes of the open transaction; without one, do nothing.
 
-        What was open on a connection that is lost has been rolled back by the server.
+        If a connection is lost, the server rolls its open transaction back.
         """
         if self.in_transaction:
             with contextlib.suppress(errors.ServerConnectionError, errors.ClosedError):
@@ -381,10 +395,10 @@ class Connection:
 
     @contextmanager
     def transaction(self, read_only: bool = False) -> Iterator[Self]:
-        """A transaction for a `with` block: committed at its end, rolled back when it raises.
+        """Open a transaction for a `with` block: committed at its end, rolled back when it raises.
 
         Raises:
-            ConflictError: at the end, when another transaction has changed the same first;
+            ConflictError: at the end, when another transaction has changed the same data first;
                 `run_transaction()` then tries again.
         """
         self.begin(read_only)
@@ -397,7 +411,7 @@ class Connection:
         self.commit()
 
     def run_transaction(self, work: Callable[[Self], T], attempts: int = 10) -> T:
-        """Run `work(connection)` in a transaction, again after a conflict, and return what it returns.
+        """Run `work(connection)` in a transaction, again after a conflict, and return its result.
 
         Args:
             work: reads and writes through the connection; may run several times.
@@ -410,16 +424,16 @@ class Connection:
             except errors.ConflictError:
                 if attempt == attempts:
                     raise
-                # Whoever was faster is likely to be at it again.
+                # The other transaction is likely to try again at the same time.
                 time.sleep(random.uniform(0, 0.001 * 2 ** min(attempt, 8)))
         raise errors.ProgrammingError(f"attempts is {attempts}, but must be at least 1")
 
     @property
     def progress(self) -> Progress | None:
-        """How far the running statement or the fetch of its rows is, or the last one was when it ended.
+        """The progress of the running statement or of the fetch of its rows, or of the last one.
 
-        `None` before the first statement. For other threads than the one that waits: asking never waits, and
-        raises nothing, also once the connection is closed.
+        `None` before the first statement. It is for other threads than the one that waits. Asking
+        never waits, and raises nothing, also once the connection is closed.
 
         >>> with ThreadPoolExecutor() as pool:
         ...     work = pool.submit(lambda: con.sql("select * from sales").df())
@@ -435,9 +449,10 @@ class Connection:
         self._native.interrupt()
 
     def close(self) -> None:
-        """Close the connection; the last one of its database closes that too.
+        """Close the connection. The last connection of a database closes the database, too.
 
-        Arrays, frames and tables made from results live on. Closing again does nothing.
+        Arrays, frames and tables that were made from results stay valid. Closing again does
+        nothing.
         """
         self._executed = None
         self._native.close()
@@ -475,10 +490,10 @@ class Connection:
 
 
 class Server:
-    """A database that is being served; made by `Connection.serve()`.
+    """A served database; returned by `Connection.serve()`.
 
     Attributes:
-        addresses: where clients connect, for `connect()`.
+        addresses: the addresses for clients, as `connect()` takes them.
     """
 
     def __init__(self, native: _native.Server) -> None:

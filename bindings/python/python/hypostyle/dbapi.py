@@ -24,12 +24,12 @@ paramstyle = "qmark"
 
 
 class Cursor:
-    """Runs statements and walks over their rows; made by `Connection.cursor()`.
+    """Runs statements and iterates over their rows; made by `Connection.cursor()`.
 
-    Rows are computed while they are fetched and not kept. Not for several threads at once.
+    Rows are computed while they are fetched and not kept. Threads may not share a cursor.
 
     Attributes:
-        arraysize: rows that `fetchmany()` returns when it is not told.
+        arraysize: the number of rows that `fetchmany()` returns by default.
     """
 
     def __init__(self, connection: "Connection") -> None:
@@ -41,7 +41,7 @@ class Cursor:
 
     @property
     def connection(self) -> "Connection":
-        """The connection that made this cursor."""
+        """The connection of this cursor."""
         return self._connection
 
     @property
@@ -51,7 +51,7 @@ class Cursor:
 
     @property
     def rowcount(self) -> int:
-        """Rows that the last statement wrote; -1 for a query, whose rows are not counted ahead."""
+        """The rows that the last statement wrote; -1 for a query, which is not counted ahead."""
         return self._rowcount
 
     def execute(self, operation: str, parameters: "Parameters | None" = None) -> Self:
@@ -80,19 +80,19 @@ class Cursor:
         return self
 
     def fetchone(self) -> Row | None:
-        """The next row, `None` after the last."""
+        """Return the next row, or `None` after the last."""
         rows = self._fetch(1)
         return rows[0] if rows else None
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next rows, as many as `size` or else `arraysize`, fewer at the end."""
+        """Return the next `size` rows, or else `arraysize`; fewer at the end."""
         size = self.arraysize if size is None else size
         if size < 0:
             raise errors.DataError(f"cannot fetch {size} rows")
         return self._fetch(size)
 
     def fetchall(self) -> list[Row]:
-        """All rows that are left."""
+        """Return all remaining rows."""
         return self._fetch(None)
 
     def _fetch(self, limit: int | None) -> list[Row]:
@@ -102,13 +102,13 @@ class Cursor:
         return self._result._native.fetch(limit, False)
 
     def setinputsizes(self, sizes: Any) -> None:
-        """Does nothing, as PEP 249 allows."""
+        """Do nothing, as PEP 249 allows."""
 
     def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Does nothing, as PEP 249 allows."""
+        """Do nothing, as PEP 249 allows."""
 
     def close(self) -> None:
-        """Let go of the result; the cursor cannot be used again."""
+        """Drop the result; the cursor cannot be used again."""
         self._result = None
         self._closed = True
 
@@ -138,7 +138,7 @@ class Cursor:
 
 
 class TypeObject:
-    """Equal to the SQL types of one group, as `description` names them."""
+    """Equals the SQL types of one group, as `description` names them."""
 
     def __init__(self, name: str, *types: str) -> None:
         self._name = name
@@ -177,15 +177,15 @@ Binary = bytes
 
 
 def DateFromTicks(ticks: float) -> datetime.date:
-    """The local date of seconds since 1970."""
+    """Return the local date of seconds since 1970."""
     return datetime.date(*time.localtime(ticks)[:3])
 
 
 def TimeFromTicks(ticks: float) -> datetime.time:
-    """The local time of day of seconds since 1970."""
+    """Return the local time of day of seconds since 1970."""
     return datetime.time(*time.localtime(ticks)[3:6])
 
 
 def TimestampFromTicks(ticks: float) -> datetime.datetime:
-    """The local date and time of seconds since 1970."""
+    """Return the local date and time of seconds since 1970."""
     return datetime.datetime(*time.localtime(ticks)[:6])

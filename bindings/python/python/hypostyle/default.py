@@ -1,4 +1,4 @@
-"""The module as a connection: a database in memory for whoever wants no other."""
+"""The module's own connection, to a database in memory, for programs that need no other."""
 
 import os
 import sys
@@ -16,10 +16,10 @@ _connection: Connection | None = None
 
 
 def default_connection() -> Connection:
-    """The connection of the functions below, to a database in memory; made when it is first asked for.
+    """Return the connection of the functions below; it is opened when it is first needed.
 
-    It is one session, shared by all threads and closed at the end of the program. A child of `os.fork()`
-    gets one of its own.
+    It is one session, shared by all threads and closed at the end of the program. A child of
+    `os.fork()` gets one of its own.
     """
     global _connection
     with _lock:
@@ -37,45 +37,45 @@ os.register_at_fork(after_in_child=_forget)
 
 
 def sql(query: str, parameters: Parameters | None = None) -> "Result":
-    """`Connection.sql()` of the default connection."""
+    """Call `Connection.sql()` of the default connection."""
     return default_connection()._query(query, parameters, sys._getframe(1))
 
 
 def execute(query: str, parameters: Parameters | None = None) -> "Result":
-    """`Connection.execute()` of the default connection."""
+    """Call `Connection.execute()` of the default connection."""
     return default_connection()._execute(query, parameters, sys._getframe(1))
 
 
 def read_csv(path: Paths, **options: Any) -> "Result":
-    """`Connection.read_csv()` of the default connection."""
+    """Call `Connection.read_csv()` of the default connection."""
     return default_connection().read_csv(path, **options)
 
 
 def read_parquet(path: Paths, **options: Any) -> "Result":
-    """`Connection.read_parquet()` of the default connection."""
+    """Call `Connection.read_parquet()` of the default connection."""
     return default_connection().read_parquet(path, **options)
 
 
 def read_json(path: Paths, **options: Any) -> "Result":
-    """`Connection.read_json()` of the default connection."""
+    """Call `Connection.read_json()` of the default connection."""
     return default_connection().read_json(path, **options)
 
 
 def from_df(frame: Any) -> "Result":
-    """`Connection.from_df()` of the default connection."""
+    """Call `Connection.from_df()` of the default connection."""
     return default_connection().from_df(frame)
 
 
 def from_arrow(data: Any) -> "Result":
-    """`Connection.from_arrow()` of the default connection."""
+    """Call `Connection.from_arrow()` of the default connection."""
     return default_connection().from_arrow(data)
 
 
 def register(name: str, data: Any) -> None:
-    """`Connection.register()` of the default connection."""
+    """Call `Connection.register()` of the default connection."""
     default_connection().register(name, data)
 
 
 def unregister(name: str) -> None:
-    """`Connection.unregister()` of the default connection."""
+    """Call `Connection.unregister()` of the default connection."""
     default_connection().unregister(name)

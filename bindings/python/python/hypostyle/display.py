@@ -1,4 +1,4 @@
-"""Results as text and HTML: the first and last rows in a box."""
+"""Shows results as text and HTML: the first and last rows in a box."""
 
 import datetime
 import html
@@ -15,14 +15,14 @@ _ESCAPES = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 
 class Preview(NamedTuple):
-    """What is shown of a result.
+    """The shown part of a result.
 
     Attributes:
-        names: of the columns.
+        names: the names of the columns.
         types: their SQL types.
-        head: first rows.
-        tail: last rows, empty when `head` is all there is.
-        rows: number of rows of the result.
+        head: the first rows.
+        tail: the last rows; empty when `head` has all rows.
+        rows: the number of rows of the result.
     """
 
     names: list[str]
@@ -33,7 +33,7 @@ class Preview(NamedTuple):
 
 
 def preview(native: Any, names: list[str], types: list[str]) -> Preview:
-    """The rows to show: all of a short result, both ends of a long one."""
+    """Return the rows to show: all of a short result, both ends of a long one."""
     rows = native.row_count()
     if rows <= _ROWS_MAX:
         return Preview(names, types, native.slice(0, rows), [], rows)
@@ -42,7 +42,7 @@ def preview(native: Any, names: list[str], types: list[str]) -> Preview:
 
 
 def cell(value: Any) -> str:
-    """A value as SQL shows it, on one line and not too long."""
+    """Return a value as SQL shows it, on one line and not too long."""
     if value is None:
         text = "NULL"
     elif isinstance(value, bool):
@@ -58,7 +58,7 @@ def cell(value: Any) -> str:
 
 
 def width(text: str) -> int:
-    """Columns of a terminal that the text takes."""
+    """Return the columns of a terminal that the text takes."""
     return sum(
         0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
         for char in text
@@ -66,7 +66,7 @@ def width(text: str) -> int:
 
 
 def box(shown: Preview) -> str:
-    """The preview in a box of line-drawing characters; columns beyond the terminal's width are counted."""
+    """Draw the preview in a box; columns beyond the terminal's width are counted."""
     names = [cell(name) for name in shown.names]
     head = [[cell(value) for value in row] for row in shown.head]
     tail = [[cell(value) for value in row] for row in shown.tail]
@@ -120,7 +120,7 @@ def _summary(shown: Preview, columns: int) -> str:
 
 
 def table_html(shown: Preview) -> str:
-    """The preview as an HTML table, every value escaped."""
+    """Return the preview as an HTML table, with every value escaped."""
     right = [kind.startswith(_NUMBERS) for kind in shown.types]
 
     def row(values: list[str]) -> str:

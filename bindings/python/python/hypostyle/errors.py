@@ -1,4 +1,4 @@
-"""The exception tree of PEP 249, with a subclass wherever a caller would act differently.
+"""The exception tree of PEP 249, with a subclass for each case in which a caller acts differently.
 
 Every exception has `sqlstate`, the five-character SQLSTATE of the error (PostgreSQL's codes).
 """
@@ -14,7 +14,8 @@ class Error(Exception):
     Attributes:
         message: what is wrong.
         sqlstate: five characters, e.g. "22000"; its first two are the class of the error.
-        position: where in the statement, as the number of the character, from 1; `None` if nowhere.
+        position: the place in the statement, as the number of the character, from 1; `None` without
+            a place.
         excerpt: the line of the statement with a caret below that place; "" without one.
     """
 
@@ -48,7 +49,7 @@ class DatabaseError(Error):
 
 
 class DataError(DatabaseError):
-    """A value of the wrong type or shape, out of range, or not decodable."""
+    """A value has the wrong type or shape, is out of range, or cannot be decoded."""
 
     sqlstate = "22000"
 
@@ -66,7 +67,7 @@ class IntegrityError(DatabaseError):
 
 
 class InternalError(DatabaseError):
-    """A broken invariant of Hypostyle itself: please report it."""
+    """An invariant of Hypostyle itself is broken: please report it."""
 
 
 class ProgrammingError(DatabaseError):
@@ -76,7 +77,7 @@ class ProgrammingError(DatabaseError):
 
 
 class NotSupportedError(DatabaseError):
-    """Valid, but Hypostyle does not have it."""
+    """The SQL is valid, but Hypostyle does not support it."""
 
     sqlstate = "0A000"
 
@@ -88,7 +89,7 @@ class SqlSyntaxError(ProgrammingError):
 
 
 class UnknownNameError(ProgrammingError):
-    """No table, column, function or setting of that name."""
+    """There is no table, column, function or setting of that name."""
 
     sqlstate = "42P01"
 
@@ -104,7 +105,7 @@ class ConstraintError(IntegrityError):
 
 
 class NotFoundError(OperationalError):
-    """No such file or directory."""
+    """There is no such file or directory."""
 
     sqlstate = "58P01"
 
@@ -134,7 +135,7 @@ class BusyError(OperationalError):
 
 
 class ReadOnlyError(OperationalError):
-    """A write to a database that was opened read-only."""
+    """A write goes to a database that was opened read-only."""
 
     sqlstate = "25006"
 
@@ -152,7 +153,7 @@ class ConflictError(OperationalError):
 
 
 class QueryInterrupted(OperationalError):
-    """Cancelled by `Connection.interrupt()`; the connection remains usable."""
+    """`Connection.interrupt()` has cancelled the statement; the connection remains usable."""
 
     sqlstate = "57014"
 
@@ -164,7 +165,7 @@ class OutOfMemoryError(OperationalError):
 
 
 class VersionError(NotSupportedError):
-    """The database was written by a newer version of Hypostyle."""
+    """A newer version of Hypostyle wrote the database."""
 
 
 class ClosedError(InterfaceError):
@@ -174,18 +175,18 @@ class ClosedError(InterfaceError):
 
 
 class ServerConnectionError(OperationalError):
-    """No server answers, or the connection to it broke."""
+    """No server answers, or the connection to it is broken."""
 
     sqlstate = "08006"
 
 
 class DeniedError(OperationalError):
-    """The user may not do this, or was not let in."""
+    """The user may not do this, or the login failed."""
 
     sqlstate = "42501"
 
 
-# Error kinds of the native module, by name.
+# The error kinds of the native module, by name.
 BY_KIND: dict[str, type[Error]] = {
     "Syntax": SqlSyntaxError,
     "UnknownName": UnknownNameError,

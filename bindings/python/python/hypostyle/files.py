@@ -1,4 +1,4 @@
-"""Calls of the functions that read files, as SQL."""
+"""SQL queries that call the functions which read files."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 def query(function: str, paths: Paths, options: Mapping[str, Any]) -> str:
-    """A query for all rows of the files."""
+    """Return a query for all rows of the files."""
     arguments = [_literal(paths), *(f"{_name(name)} => {_literal(value)}" for name, value in options.items())]
     return f"SELECT * FROM {function}({', '.join(arguments)})"
 

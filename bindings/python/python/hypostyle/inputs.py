@@ -1,6 +1,6 @@
-"""From the data users have to Arrow streams.
+"""Converts users' data to Arrow streams.
 
-Types are found by looking at every value, never at a sample.
+Types are found by reading every value, never a sample.
 """
 
 import itertools
@@ -12,7 +12,7 @@ from hypostyle.optional import require
 
 
 def to_arrow(data: Any) -> tuple[Any, bool]:
-    """An object of the Arrow PyCapsule interface for `data`, and whether its columns have real names.
+    """Return an object with the Arrow PyCapsule interface, and whether its columns have real names.
 
     Raises:
         DataError: the data is not a table, or a value fits no SQL type.
@@ -30,11 +30,11 @@ def to_arrow(data: Any) -> tuple[Any, bool]:
 
 
 class Batches:
-    """The batches of a pyarrow reader as they come, for they may be more than fit into memory."""
+    """The batches of a pyarrow reader as they come, because they may not all fit into memory."""
 
     def __init__(self, reader: Any) -> None:
         self._reader = reader
-        # What the reader raised, of which only the message would get through C.
+        # The reader's exception, of which only the message would get through C.
         self.raised: BaseException | None = None
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
@@ -56,7 +56,9 @@ def _is_reader(data: Any) -> bool:
 
 
 def is_table(data: Any) -> bool:
-    """Whether `to_table` takes it: a frame, an Arrow table or stream, or a dict of arrays."""
+    """Say whether `to_table` takes the data: a frame, an Arrow table or stream, or a dict of
+    arrays.
+    """
     if isinstance(data, dict):
         return bool(data) and all(isinstance(key, str) and _is_array(data[key]) for key in list(data))
     kind = type(data)
@@ -65,12 +67,12 @@ def is_table(data: Any) -> bool:
     if _is_a(data, "numpy", "ndarray"):
         return data.dtype.names is not None
     speaks_arrow = hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__")
-    # A Series has a dtype, a pyarrow array a type: columns, not tables.
+    # A Series has a dtype, and a pyarrow array has a type: they are columns, not tables.
     return speaks_arrow and not hasattr(kind, "dtype") and not hasattr(kind, "type")
 
 
 def to_table(data: Any) -> Any:
-    """An object of the Arrow PyCapsule interface for what `is_table` accepts."""
+    """Return an object with the Arrow PyCapsule interface for data that `is_table` accepts."""
     if isinstance(data, Mapping):
         return _native.Table([_column(str(name), values) for name, values in data.items()])
     if _is_a(data, "pandas", "DataFrame"):
@@ -89,7 +91,7 @@ def to_table(data: Any) -> Any:
 
 
 def _refuse_objects(name: str, dtype: Any) -> None:
-    """Polars gives Arrow the addresses of Python objects, as if they were bytes."""
+    """Refuse Python objects: Polars gives Arrow their addresses, as if they were bytes."""
     if type(dtype).__name__ == "Object" or getattr(dtype, "__name__", None) == "Object":
         raise errors.DataError(
             f'column "{name}" has the Polars dtype Object, which no SQL type holds; '
@@ -98,7 +100,7 @@ def _refuse_objects(name: str, dtype: Any) -> None:
 
 
 def _is_a(value: Any, package: str, name: str) -> bool:
-    """Whether a class of this name and package is among its bases, without importing the package."""
+    """Say whether a class has a base of this name and package, without importing the package."""
     return any(
         base.__name__ == name and base.__module__.partition(".")[0] == package for base in type(value).__mro__
     )
@@ -112,7 +114,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _column(name: str, values: Any) -> _native.Column:
-    """A column of whatever holds one."""
+    """Return a column of any object that holds one."""
     if _is_a(values, "pandas", "Series"):
         return _from_series(name, values)
     if _is_a(values, "numpy", "ndarray"):
@@ -160,7 +162,7 @@ def _table_of_objects(names: list[str], columns: list[list[Any]]) -> _native.Tab
 
 
 def _from_series(name: str, series: Any) -> _native.Column:
-    """A pandas column: its missing values are NULL."""
+    """Convert a pandas column: its missing values are NULL."""
     array = series.array
     kind = type(array).__name__
     if _is_a(array, "pandas", "ArrowExtensionArray"):
@@ -218,7 +220,7 @@ def _from_numpy(
 
 
 def _is_matrix(name: str, array: Any) -> bool:
-    """Whether the array has two dimensions; one is the other possibility."""
+    """Say whether the array has two dimensions; one is the other possibility."""
     if array.ndim in (1, 2):
         return array.ndim == 2
     raise errors.DataError(
@@ -227,13 +229,13 @@ def _is_matrix(name: str, array: Any) -> bool:
 
 
 def _bytes(array: Any) -> Any:
-    """The array's memory, contiguous and aligned, as an array of bytes."""
+    """Return the array's memory, contiguous and aligned, as an array of bytes."""
     np = require("numpy", "an array")
     return np.require(array, requirements=["C", "A"]).view(np.uint8)
 
 
 def _storable(np: Any, name: str, dtype: Any) -> Any:
-    """The native-endian dtype that holds all values of `dtype` and has a SQL type."""
+    """Return the native-endian dtype that holds all values of `dtype` and has an SQL type."""
     kind = dtype.kind
     if kind == "f" and dtype.itemsize == 2:
         return np.float32
@@ -253,7 +255,7 @@ def _storable(np: Any, name: str, dtype: Any) -> Any:
 
 
 def plain_object(value: Any) -> Any:
-    """A NumPy scalar or array as Python objects; called by the native module.
+    """Return a NumPy scalar or array as Python objects; called by the native module.
 
     Raises:
         ValueError: the value is finer than microseconds, which Python's datetime cannot hold.

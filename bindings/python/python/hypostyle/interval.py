@@ -1,4 +1,4 @@
-"""Values of time that Python's standard library has no class or no direct name for."""
+"""Values of time for which Python's standard library has no class or no direct name."""
 
 import datetime
 import functools
@@ -13,8 +13,8 @@ _OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{2}):?(\d{2})")
 class Interval:
     """A SQL INTERVAL that `datetime.timedelta` cannot hold.
 
-    Months, days and nanoseconds are counted apart, because a month has no fixed number of days, and
-    a day none of hours. Usable as a parameter and as a value to append.
+    Months, days and nanoseconds are counted separately, because a month has no fixed number of
+    days, and a day has no fixed number of hours. It can be a parameter and a value to append.
     """
 
     months: int = 0
@@ -24,7 +24,7 @@ class Interval:
 
 @functools.cache
 def time_zone(name: str) -> datetime.tzinfo:
-    """The time zone of an Arrow name: "UTC", "Europe/Rome" or an offset such as "+02:00"."""
+    """Return the time zone of an Arrow name: "UTC", "Europe/Rome" or an offset such as "+02:00"."""
     if name in ("UTC", "Z", "Etc/UTC"):
         return datetime.UTC
     if match := _OFFSET.fullmatch(name):
@@ -35,8 +35,8 @@ def time_zone(name: str) -> datetime.tzinfo:
 
 
 def zone_name(zone: datetime.tzinfo) -> str | None:
-    """The Arrow name of a time zone; `None` if it has none, as dateutil's rules, or seconds in its offset."""
-    # Those of zoneinfo have a key, those of pytz a zone.
+    """Return the Arrow name of a zone; `None` for dateutil's rules or offsets with seconds."""
+    # A zoneinfo object has a key, a pytz object has a zone.
     name = getattr(zone, "key", None) or getattr(zone, "zone", None)
     if name:
         return str(name)

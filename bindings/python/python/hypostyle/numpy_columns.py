@@ -15,10 +15,10 @@ _PENDING = object()
 
 
 class Columns(dict[str, Any]):
-    """A dict of column name to NumPy array that converts a column when it is first asked for.
+    """A dict from column name to NumPy array that converts a column when it is first needed.
 
-    Numbers and timestamps of a stored table are copy-on-write mappings: writing into them changes
-    neither the database nor another result. Safe to use from many threads.
+    Numbers and timestamps of a stored table are copy-on-write mappings: writing to them changes
+    neither the database nor another result. Many threads may use it.
     """
 
     def __init__(self, names: list[str], load: Callable[[int], Any], threads: int) -> None:
@@ -29,7 +29,7 @@ class Columns(dict[str, Any]):
         self._threads = threads
 
     def materialize(self) -> "Columns":
-        """Convert all columns now, several at a time; returns self."""
+        """Convert all columns now, several at a time; return self."""
         with ThreadPoolExecutor(self._threads) as pool:
             for _ in pool.map(self.__getitem__, list(self)):
                 pass
@@ -72,7 +72,7 @@ class Columns(dict[str, Any]):
         return self[name] if name in self else super().setdefault(name, default)
 
     def copy(self) -> dict[str, Any]:
-        """An ordinary dict of all columns."""
+        """Return an ordinary dict of all columns."""
         return dict(self.items())
 
     # Overriding this also keeps dict(columns) and {**columns} from reading past __getitem__.
@@ -113,7 +113,7 @@ def check_options(decimals: str, strings: str) -> None:
 
 
 def to_numpy(column: _native.Column, decimals: Decimals = "float", strings: Strings = "numpy") -> Any:
-    """The NumPy array of a private column; the table in README.md says of which dtype."""
+    """Return the NumPy array of a private column; the table in README.md lists the dtypes."""
     np = require("numpy", "fetchnumpy()")
     kind = column.kind
     if kind in ("string", "dictionary") and strings == "numpy":
@@ -135,6 +135,6 @@ def to_numpy(column: _native.Column, decimals: Decimals = "float", strings: Stri
 
 
 def over(memory: _native.WritableBuffer, dtype: str) -> Any:
-    """An array of the memory, which NumPy does not take when it is empty."""
+    """Return an array over the memory; NumPy does not take empty memory."""
     np = require("numpy", "an array")
     return np.frombuffer(memory, dtype=dtype) if len(memory) else np.empty(0, dtype)

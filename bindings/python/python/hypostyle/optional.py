@@ -1,4 +1,4 @@
-"""Packages that are imported only by the method that gives their objects."""
+"""Imports packages only in the method that returns their objects."""
 
 import importlib
 from types import ModuleType
@@ -17,7 +17,7 @@ def require(module: str, needed_for: str) -> ModuleType:
 
 
 def available(module: str) -> bool:
-    """Whether `module` can be imported."""
+    """Say whether `module` can be imported."""
     try:
         importlib.import_module(module)
     except ImportError:
@@ -26,7 +26,7 @@ def available(module: str) -> bool:
 
 
 def unique_names(names: list[str]) -> list[str]:
-    """The names, with "_1", "_2" … behind those that came before."""
+    """Return the names, with "_1", "_2" … added to names that occurred before."""
     taken = set(names)
     seen: set[str] = set()
     unique = []

@@ -1,7 +1,7 @@
 """Results as pandas frames.
 
-What a frame shares with the storage it holds without looking at the rows, and nothing is consolidated.
-With NumPy's dtypes, dates and decimals are converted, by all threads and without the interpreter's lock.
+A frame that shares data with the storage does not read the rows, and nothing is consolidated. With
+NumPy's dtypes, all threads convert dates and decimals, without the interpreter's lock.
 """
 
 import functools
@@ -16,12 +16,12 @@ Dtypes = Literal["numpy", "exact"]
 
 
 def to_pandas(native: _native.QueryResult, names: list[str], dtypes: Dtypes) -> Any:
-    """A frame of the whole result; the table in README.md says of which dtypes."""
+    """Return a frame of the whole result; the table in README.md lists the dtypes."""
     if dtypes not in ("numpy", "exact"):
         raise errors.DataError(f"dtypes is {dtypes!r}, but must be 'numpy' or 'exact'")
     pd = require("pandas", "df()")
     column = _exact if dtypes == "exact" else _numpy
-    # The columns are numbered, because a frame may have two of one name but a dict may not.
+    # The columns are numbered, because a frame may have two columns of one name but a dict may not.
     columns = {index: column(pd, native, index) for index in range(len(names))}
     frame = pd.DataFrame(columns, index=pd.RangeIndex(native.row_count()), copy=False)
     frame.columns = pd.Index(names, dtype="str")
@@ -29,7 +29,7 @@ def to_pandas(native: _native.QueryResult, names: list[str], dtypes: Dtypes) -> 
 
 
 def _numpy(pd: Any, native: _native.QueryResult, index: int) -> Any:
-    """A column of the dtypes that pandas computes with: exact, but for the rounding of decimals."""
+    """Return a column with a dtype that pandas computes with; only decimals are rounded."""
     column = native.column(index)
     kind = column.kind
     if midnights := column.midnights():
@@ -73,13 +73,13 @@ def _exact(pd: Any, native: _native.QueryResult, index: int) -> Any:
 
 @functools.cache
 def _decimal_array_class(pd: Any) -> Any:
-    """The class of decimals of 32 and 64 bits, made when pandas is there."""
+    """Return the class of decimals of 32 and 64 bits, which is created once pandas is imported."""
     pa = require("pyarrow", "df(dtypes='exact') of a decimal column")
 
     class DecimalArray(pd.arrays.ArrowExtensionArray):  # type: ignore[misc]
         """Decimals that are widened to 128 bits when they are first used.
 
-        pyarrow 26 adds, compares and sorts no narrower ones, so that `frame["x"].sum()` would fail.
+        pyarrow 26 does not add, compare or sort narrower ones, so `frame["x"].sum()` would fail.
         """
 
         _wide: Any = None
@@ -115,15 +115,15 @@ def _decimal_array_class(pd: Any) -> Any:
 
 
 def _masked(pd: Any, values: Any) -> Any:
-    """Booleans and integers with NULLs, the masked array's memory as pandas' own."""
-    # As pandas has it under NA, where functions of NumPy compute all the same: without a warning.
+    """Return booleans and integers with NULLs; pandas uses the masked array's memory."""
+    # pandas has these values under NA, where functions of NumPy compute all the same: no warning.
     values.data[values.mask] = 1
     array = pd.arrays.BooleanArray if values.dtype.kind == "b" else pd.arrays.IntegerArray
     return array(values.data, values.mask)
 
 
 def _strings(pd: Any, column: _native.Column) -> Any:
-    """Strings as pandas holds them: in Arrow's memory, or else, without pyarrow, as objects."""
+    """Return strings as pandas holds them: in Arrow's memory, or without pyarrow as objects."""
     if not available("pyarrow"):
         return pd.array(column.objects(), dtype=pd.StringDtype("python", na_value=float("nan")))
     pa = require("pyarrow", "df()")
@@ -133,7 +133,7 @@ def _strings(pd: Any, column: _native.Column) -> Any:
 
 def _zoned(pd: Any, column: _native.Column) -> Any:
     dtype = pd.DatetimeTZDtype(column.unit, time_zone(column.time_zone or "UTC"))
-    # The public constructors copy the ticks or take them for local time.
+    # The public constructors copy the ticks or read them as local time.
     return pd.arrays.DatetimeArray._simple_new(to_numpy(column), dtype=dtype)
 
 

@@ -1,13 +1,13 @@
-"""The plans that EXPLAIN gives, as trees to read."""
+"""Shows the plans of EXPLAIN as readable trees."""
 
 import html
 import re
 from typing import Any, NamedTuple
 
 _COLUMNS = ["plan_type", "plan"]
-# What EXPLAIN, and EXPLAIN ANALYZE, call the plan that runs.
+# The name of the plan that runs, in EXPLAIN and in EXPLAIN ANALYZE.
 _RUNS = ("physical_plan", "Plan with Metrics")
-# More steps than EXPLAIN VERBOSE has.
+# A number that is larger than the steps of EXPLAIN VERBOSE.
 ROWS_MAX = 1000
 # The first rows of EXPLAIN, EXPLAIN ANALYZE and EXPLAIN VERBOSE.
 _FIRST = ("logical_plan", *_RUNS, "initial_logical_plan")
@@ -21,11 +21,11 @@ class Operator(NamedTuple):
     """A line of a plan.
 
     Attributes:
-        depth: how many operators take its rows on.
-        name: as words.
-        detail: what it works on.
-        rows: that it gave, `None` in a plan that has not run.
-        seconds: that all threads have worked on it.
+        depth: the number of operators above it.
+        name: the name in words.
+        detail: the expressions and tables of the operator.
+        rows: the number of returned rows; `None` in a plan that has not run.
+        seconds: the time that all threads have spent in it.
     """
 
     depth: int
@@ -36,17 +36,17 @@ class Operator(NamedTuple):
 
 
 def may_be(names: list[str]) -> bool:
-    """Whether columns of these names may be the result of EXPLAIN."""
+    """Say whether columns of these names may be the result of EXPLAIN."""
     return names == _COLUMNS
 
 
 def is_plan(rows: list[tuple[Any, ...]]) -> bool:
-    """Whether rows of such columns are the result of EXPLAIN."""
+    """Say whether rows of such columns are the result of EXPLAIN."""
     return bool(rows) and rows[0][0] in _FIRST and all(plan is not None for _, plan in rows)
 
 
 def text(rows: list[tuple[Any, ...]]) -> str:
-    """The plan that runs, as a tree; of EXPLAIN VERBOSE and of other formats, the text itself."""
+    """Return the plan that runs, as a tree; the text itself for EXPLAIN VERBOSE."""
     plans = [plan for kind, plan in rows if kind in _RUNS]
     operators = [_operator(line) for line in plans[0].splitlines() if line.strip()] if len(plans) == 1 else []
     found = [operator for operator in operators if operator is not None]
@@ -56,7 +56,7 @@ def text(rows: list[tuple[Any, ...]]) -> str:
 
 
 def as_html(rows: list[tuple[Any, ...]]) -> str:
-    """The same for a notebook, which keeps every line as long as it is."""
+    """Return the same for a notebook, which keeps every line as long as it is."""
     return f'<pre style="white-space: pre; overflow-x: auto">{html.escape(text(rows))}</pre>'
 
 
@@ -105,13 +105,13 @@ def _milliseconds(seconds: float | None) -> str:
 
 
 def _branches(operators: list[Operator]) -> list[str]:
-    """What is drawn in front of each operator: lines down to those whose rows it takes."""
+    """Return the lines in front of each operator, which lead down to its inputs."""
     branches = []
     for place, operator in enumerate(operators):
         following = operators[place + 1 :]
 
         def goes_on(depth: int, following: list[Operator] = following) -> bool:
-            """Whether another operator of the depth comes before its parent's next sibling."""
+            """Say whether another operator of the depth comes before its parent's next sibling."""
             return next((each.depth == depth for each in following if each.depth <= depth), False)
 
         lines = ["│  " if goes_on(depth) else "   " for depth in range(1, operator.depth)]

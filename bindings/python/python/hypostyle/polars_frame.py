@@ -13,7 +13,7 @@ from hypostyle.optional import require
 
 
 def to_polars(native: _native.QueryResult, names: list[str]) -> Any:
-    """A frame of the whole result, its columns converted and imported in parallel."""
+    """Return a frame of the whole result; its columns are converted and imported in parallel."""
     pl = require("polars", "pl()")
     native.materialize()
 
@@ -25,17 +25,17 @@ def to_polars(native: _native.QueryResult, names: list[str]) -> Any:
 
 
 def readable_column(native: _native.QueryResult, index: int) -> _native.Column:
-    """A column in a layout that Polars reads correctly."""
+    """Return a column in a layout that Polars reads correctly."""
     return native.column(index).widely_readable()
 
 
 def readable_stream(native: _native.QueryResult) -> Any:
-    """The whole result as an Arrow stream that Polars reads correctly."""
+    """Return the whole result as an Arrow stream that Polars reads correctly."""
     columns = [readable_column(native, index) for index in range(len(native.columns()))]
     return _native.Table(columns).__arrow_c_stream__()
 
 
 def is_calling() -> bool:
-    """Whether the method that asks was called by Polars, as in `pl.DataFrame(result)`."""
+    """Say whether Polars has called the method, as in `pl.DataFrame(result)`."""
     caller = sys._getframe(1).f_back
     return caller is not None and caller.f_globals.get("__name__", "").partition(".")[0] == "polars"

@@ -1,16 +1,16 @@
-"""How far a statement is, for progress bars."""
+"""The progress of a statement, for progress bars."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the running statement is, or the last one was when it ended; times are in seconds.
+    """The progress of the running statement, or of the last one when it ended; in seconds.
 
-    While a statement is computed, its rows are those that it has gone through (of BACKUP, bytes). Once its
-    result comes from a server, they are the rows that have come, and are counted anew; how many there are
-    is known ahead of stored tables and of short results. Another result is sent while it is computed, and
-    goes on telling how far its computation is, until that is over.
+    While a statement is computed, the rows are those that it has processed (for BACKUP, bytes).
+    Once its result comes from a server, they are the rows that have come, counted from zero. Their
+    total is known in advance for stored tables and short results. Another result is sent while it
+    is computed, and the progress is that of the computation until it is over.
     """
 
     done: int
@@ -28,7 +28,7 @@ class Progress:
 
     @property
     def fraction(self) -> float | None:
-        """The share that is done, from 0 to 1; `None` where the total is not known."""
+        """The share that is done, from 0 to 1; `None` if the total is not known."""
         if self.total is None:
             return None
         return min(self.done / self.total, 1.0) if self.total else 1.0

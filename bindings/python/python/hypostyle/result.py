@@ -1,4 +1,4 @@
-"""Results: one class from which every library gets the columns in its own form."""
+"""Results: one class, from which every library gets the columns in its own form."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -21,13 +21,13 @@ _ROWS_PER_STEP = 4096
 
 
 class Result:
-    """The result of a statement; made by `Connection.sql()` and `Connection.table()`.
+    """The result of a statement; returned by `Connection.sql()` and `Connection.table()`.
 
-    The result of a whole table, of some of its columns or of some of its first rows is a mapping of
-    the stored columns: no method that gives columns copies them. Other results are computed on first
+    The result of a whole table, of some of its columns or of its first rows is a mapping of the
+    stored columns: no method that returns columns copies them. Other results are computed on first
     use and then kept, so that methods can be mixed freely; only `batches()` keeps nothing.
 
-    What was made from a result outlives it, the connection, and the table.
+    Arrays and frames that were made from a result outlive it, the connection, and the table.
     """
 
     def __init__(self, native: _native.QueryResult) -> None:
@@ -40,17 +40,17 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns; empty for a statement that returns no rows."""
+        """The names of the columns; empty for a statement that returns no rows."""
         return list(self._names)
 
     @property
     def types(self) -> list[str]:
-        """SQL types of the columns, e.g. "DECIMAL(15,2)"."""
+        """The SQL types of the columns, e.g. "DECIMAL(15,2)"."""
         return list(self._types)
 
     @property
     def description(self) -> list[Description] | None:
-        """Columns as PEP 249 has them, `None` for a statement that returns no rows."""
+        """The columns as in PEP 249; `None` for a statement that returns no rows."""
         if not self._native.is_query:
             return None
         rows = zip(self._names, self._types, self._nullable, strict=True)
@@ -58,20 +58,20 @@ class Result:
 
     @property
     def rows_affected(self) -> int | None:
-        """Rows that INSERT, COPY or CREATE TABLE AS wrote; `None` for a query."""
+        """The rows that INSERT, COPY or CREATE TABLE AS wrote; `None` for a query."""
         return self._native.rows_affected
 
     @property
     def statistics(self) -> TransferStatistics | None:
-        """How the result came from its server, as far as it has; `None` of an embedded database.
+        """How the result came from its server, until now; `None` for an embedded database.
 
-        All of it has come once the rows were asked for: `len(result)`, `arrow()`, `df()`, …
+        The result is complete after a call that needs all rows: `len(result)`, `arrow()`, `df()`, …
         """
         return statistics.of(self._native, unique_names(self._names))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of rows and of columns."""
+        """The number of rows and of columns."""
         return len(self), len(self._names)
 
     def __len__(self) -> int:
@@ -80,7 +80,7 @@ class Result:
     # Rows
 
     def fetchone(self) -> Row | None:
-        """The next row, `None` after the last.
+        """Return the next row, or `None` after the last.
 
         Values are exact: `decimal.Decimal`, `datetime` classes, `uuid.UUID`, `bytes`, lists, dicts.
         """
@@ -88,17 +88,17 @@ class Result:
         return rows[0] if rows else None
 
     def fetchmany(self, size: int = 1) -> list[Row]:
-        """The next `size` rows, fewer at the end."""
+        """Return the next `size` rows, fewer at the end."""
         if size < 0:
             raise errors.DataError(f"cannot fetch {size} rows")
         return self._native.fetch(size, True)
 
     def fetchall(self) -> list[Row]:
-        """All rows that `fetchone()` and `fetchmany()` have not returned."""
+        """Return all rows that `fetchone()` and `fetchmany()` have not returned."""
         return self._native.fetch(None, True)
 
     def __iter__(self) -> Iterator[Row]:
-        """All rows from the first one, whatever was fetched."""
+        """Iterate over all rows from the first one, whatever was fetched."""
         start = 0
         while rows := self._native.slice(start, _ROWS_PER_STEP):
             yield from rows
@@ -107,16 +107,18 @@ class Result:
     # Columns
 
     def fetchnumpy(self, *, decimals: Decimals = "float", strings: Strings = "numpy") -> Columns:
-        """The columns as NumPy arrays: a dict that converts each one when it is first asked for.
+        """Return the columns as NumPy arrays: a dict that converts each one when it is first
+        needed.
 
         Args:
             decimals: DECIMAL as "float" (float64), "int" (integers, scaled by ten to the number of
                 decimal places; zero-copy up to 18 digits) or "object" (`decimal.Decimal`).
-            strings: VARCHAR as "numpy" (StringDType, NULL is NaN) or "object" (`str`, NULL is None).
+            strings: VARCHAR as "numpy" (StringDType, NULL is NaN) or "object" (`str`, NULL is
+                None).
 
-        NULL is masked in integers and booleans, NaN in floats, NaT in times, None in objects. DATE is
-        datetime64[D], TIME timedelta64 since midnight, a vector such as FLOAT[3] a row of a 2-D array.
-        A second column of a name is called "name_1".
+        NULL is masked in integers and booleans, NaN in floats, NaT in times, None in objects. DATE
+        is datetime64[D], TIME is timedelta64 since midnight, and a vector such as FLOAT[3] is a row
+        of a 2-D array. A second column of the same name is called "name_1".
         """
         numpy_columns.check_options(decimals, strings)
         key = (decimals, strings)
@@ -124,7 +126,8 @@ class Result:
             require("numpy", "fetchnumpy()")
             native = self._native
             native.materialize()
-            # A mapping costs nothing per row: taken now, it is there after DROP TABLE and close().
+            # A mapping costs nothing per row: if it is created now, it stays after DROP TABLE and
+            # close().
             mapped = [native.column_private(i) for i in range(len(self._names))] if native.is_stored else None
 
             def load(index: int) -> Any:
@@ -135,41 +138,44 @@ class Result:
         return self._numpy[key]
 
     def __getitem__(self, name: str) -> Any:
-        """A column as a NumPy array, as `fetchnumpy()` gives it."""
+        """Return a column as a NumPy array, as `fetchnumpy()` does."""
         columns = self.fetchnumpy()
         if name not in columns:
             raise KeyError(f"no column {name!r}; the columns are {', '.join(columns)}")
         return columns[name]
 
     def df(self, *, dtypes: Dtypes = "numpy") -> "pandas.DataFrame":
-        """A pandas frame.
+        """Return a pandas frame.
 
         Args:
-            dtypes: "numpy" gives what pandas computes with: DATE and TIMESTAMP as datetime64, DECIMAL as
-                the nearest float64, integers and booleans with NULLs as pandas' own `Int64`, `boolean` …,
-                strings as `str` or `category`, and objects (`time`, `bytes`, `UUID`, `list`, `dict`) for
-                the rest. Dates and decimals are converted at once; all else that is stored is shared.
-                "exact" shares every column, in constant time, and keeps every digit: ArrowDtype for
-                dates, decimals, booleans, integers with NULLs, binary and nested values.
+            dtypes: "numpy" gives types that pandas computes with: DATE and TIMESTAMP as datetime64,
+                DECIMAL as the nearest float64, integers and booleans with NULLs as pandas' own
+                `Int64`, `boolean` …, strings as `str` or `category`, and objects (`time`, `bytes`,
+                `UUID`, `list`, `dict`) for the rest. Dates and decimals are converted at once; all
+                other stored columns are shared. "exact" shares every column, in constant time, and
+                keeps every digit: it uses ArrowDtype for dates, decimals, booleans, integers with
+                NULLs, binary and nested values.
 
-        Needs pandas; "exact" needs pyarrow for the types that only Arrow holds.
+        The method needs pandas; "exact" needs pyarrow for the types that only Arrow has.
         """
         return pandas_frame.to_pandas(self._native, self._names, dtypes)
 
     fetchdf = df
 
     def pl(self) -> "polars.DataFrame":
-        """A Polars frame. Needs Polars, and not pyarrow."""
+        """Return a Polars frame. The method needs Polars, but not pyarrow."""
         return polars_frame.to_polars(self._native, unique_names(self._names))
 
     def arrow(self) -> "pyarrow.Table":
-        """A pyarrow table; a stored column is one chunk that shares its memory."""
+        """Return a pyarrow table; a stored column is one chunk that shares its memory."""
         return require("pyarrow", "arrow()").RecordBatchReader.from_stream(self).read_all()
 
     def batches(self) -> "pyarrow.RecordBatchReader":
-        """Record batches as they are computed; a batch is let go once the next is asked for.
+        """Iterate over record batches as they are computed; a batch is dropped once the next is
+        read.
 
-        For results larger than memory. Rows that were read this way are not there for other methods.
+        This is for results larger than memory. Rows that were read this way are not available to
+        other methods.
         """
         stream = _Once(self._native)
         return require("pyarrow", "batches()").RecordBatchReader.from_stream(stream)
@@ -177,13 +183,13 @@ class Result:
     fetch_record_batch = batches
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:
-        """The Arrow PyCapsule interface: the whole result as a stream, without a copy."""
+        """Return the whole result as a stream, without a copy (the Arrow PyCapsule interface)."""
         if polars_frame.is_calling():
             return polars_frame.readable_stream(self._native)
         return self._native.stream_capsule(True)
 
     def __arrow_c_schema__(self) -> Any:
-        """The Arrow PyCapsule interface: the schema."""
+        """Return the schema (the Arrow PyCapsule interface)."""
         return self._native.schema_capsule()
 
     # Looks
@@ -203,7 +209,7 @@ class Result:
         return display.table_html(display.preview(self._native, self._names, self._types))
 
     def _plan(self) -> list[Row] | None:
-        """The rows of a result that is a plan."""
+        """Return the rows of a result that is a plan."""
         if not plan.may_be(self._names):
             return None
         rows = self._native.slice(0, plan.ROWS_MAX)
@@ -226,7 +232,7 @@ def _without_rows(native: _native.QueryResult) -> str:
 
 
 def _precision(kind: str) -> tuple[int | None, int | None]:
-    """Precision and scale of "DECIMAL(p,s)"."""
+    """Return the precision and scale of "DECIMAL(p,s)"."""
     if not (kind.startswith("DECIMAL(") and kind.endswith(")")):
         return None, None
     precision, _, scale = kind.removeprefix("DECIMAL(").removesuffix(")").partition(",")

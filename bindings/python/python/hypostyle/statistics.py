@@ -1,4 +1,4 @@
-"""How a result came from a server: what was chosen, how many bytes, and where the time went."""
+"""How a result came from a server: the codecs, the bytes, and the times."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ from hypostyle import _native
 
 @dataclass(frozen=True)
 class TransferStatistics:
-    """Of one result, as far as it has come; times are in seconds.
+    """The statistics of one result, until now; times are in seconds.
 
-    Of a mapping of the server's columns nothing but the descriptors has come, so that it has no bytes.
+    Of a mapping of the server's columns only the descriptors have come, so that it has no bytes.
     """
 
     rows: int
@@ -48,7 +48,7 @@ class TransferStatistics:
 
 
 def of(native: _native.QueryResult, names: list[str]) -> TransferStatistics | None:
-    """The statistics of a result with columns of these names; `None` where nothing was transferred."""
+    """Return the statistics of a result with columns of these names; `None` without a transfer."""
     found = native.statistics
     if found is None:
         return None

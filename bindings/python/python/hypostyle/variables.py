@@ -22,27 +22,27 @@ _REMEDIES = {
 
 
 class Resolver:
-    """Finds what a name of a table means to the program.
+    """Finds the program's object for the name of a table.
 
-    Registered objects come before variables, which are looked for outward from a frame.
+    Registered objects take precedence over variables, which are looked for outward from a frame.
     """
 
     def __init__(self, frame: FrameType | None, registered: Mapping[str, Any]) -> None:
         self._frame = frame
         self._registered = registered
         self._found: dict[str, Any] = {}
-        # Variables that are no tables, by the names that were asked for.
+        # The requested names of variables that are no tables.
         self._others: dict[str, tuple[str, Any]] = {}
 
     def __call__(self, name: str) -> Any | None:
-        """An object of the Arrow PyCapsule interface, or `None` if no variable can be read as a table."""
+        """Return an object with the PyCapsule interface, or `None` if no variable is a table."""
         if name not in self._found:
             variable = self._find(name)
             self._found[name] = None if variable is None else inputs.to_table(variable)
         return self._found[name]
 
     def explain(self, error: errors.UnknownNameError) -> None:
-        """Adds to the error what the variable is that has the name of the table that was not found."""
+        """Add to the error what the variable is that has the name of the missing table."""
         for name, (variable, value) in self._others.items():
             if f'"{name}"' in error.message:
                 error.message += f'; the Python variable "{variable}" is {_described(value)}'
@@ -57,7 +57,7 @@ class Resolver:
         return None
 
     def _named(self, name: str) -> Iterator[tuple[str, Any]]:
-        """What has the name, from the innermost scope outward: first as it is spelled, then in any case."""
+        """Find a name from the innermost scope outward: first as spelled, then in any case."""
         for scope in self._scopes():
             if name in scope:
                 yield name, scope[name]
@@ -71,14 +71,14 @@ class Resolver:
         yield dict(self._registered)
         frame = self._frame
         while frame is not None:
-            # A copy: another thread may be adding globals while they are looked through.
+            # A copy is used: another thread may add globals while they are searched.
             yield dict(frame.f_locals)
             yield dict(frame.f_globals)
             frame = frame.f_back
 
 
 def _described(value: Any) -> str:
-    """What a variable is, and how a table can be made of it."""
+    """Describe a variable, and how it can become a table."""
     package, kind = type(value).__module__.partition(".")[0], type(value).__name__
     known = "" if package in ("builtins", "__main__") else f"{package}."
     article = "an" if f"{known}{kind}"[0] in "aeiouAEIOU" else "a"

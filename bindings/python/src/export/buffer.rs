@@ -1,7 +1,7 @@
-//! Memory of an Arrow buffer, offered to NumPy through the buffer protocol.
+//! Offers the memory of an Arrow buffer to NumPy through the buffer protocol.
 //!
-//! Invariant: the buffer is private to one Python array (a copy-on-write mapping or memory made for
-//! it), so that writes through it reach nobody else.
+//! Invariant: the buffer is private to one Python array (a copy-on-write mapping, or memory that
+//! was allocated for it), so that writes through it reach nobody else.
 
 use arrow::buffer::Buffer;
 use pyo3::exceptions::PyBufferError;
@@ -23,8 +23,8 @@ impl WritableBuffer {
             return Err(PyBufferError::new_err("no place was given for the view"));
         }
         let buffer = &slf.get().0;
-        // SAFETY: the view keeps a reference to this object, which owns the memory; the pointer is valid
-        // for the buffer's length, and by this file's invariant writable.
+        // SAFETY: the view keeps a reference to this object, which owns the memory. The pointer is
+        // valid for the buffer's length, and by this file's invariant writable.
         let status = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,

@@ -1,6 +1,8 @@
-//! Days since 1970-01-01 as year, month and day of the proleptic Gregorian calendar.
+//! Converts days since 1970-01-01 to year, month and day of the proleptic Gregorian calendar, and
+//! back.
 
-/// Days from 0000-03-01 to 1970-01-01; years that begin in March put the leap day last.
+/// The days from 0000-03-01 to 1970-01-01. Years that begin in March have the leap day at their
+/// end.
 const EPOCH_FROM_MARCH_OF_YEAR_ZERO: i64 = 719_468;
 const DAYS_PER_ERA: i64 = 146_097;
 const YEARS_PER_ERA: i64 = 400;
@@ -18,7 +20,7 @@ pub fn civil(days: i64) -> (i64, u8, u8) {
     (year, month as u8, day as u8)
 }
 
-/// Days since 1970-01-01 of a date of the proleptic Gregorian calendar.
+/// Returns the days since 1970-01-01 of a date of the proleptic Gregorian calendar.
 pub fn days(year: i64, month: u8, day: u8) -> i64 {
     let year = year - i64::from(month <= 2);
     let era = year.div_euclid(YEARS_PER_ERA);

@@ -1,4 +1,5 @@
-//! From Arrow arrays to what Python's libraries hold: objects, NumPy memory, Polars' layouts.
+//! Converts Arrow arrays to the forms of Python's libraries: objects, NumPy memory, Polars'
+//! layouts.
 
 pub mod buffer;
 pub mod calendar;
@@ -10,7 +11,7 @@ pub mod widen;
 
 use arrow::array::AnyDictionaryArray;
 
-/// The codes of a dictionary; where it has no values all rows are NULL, and have the code 0.
+/// Returns the codes of a dictionary. If it has no values, all rows are NULL and have the code 0.
 fn codes(dictionary: &dyn AnyDictionaryArray) -> Vec<usize> {
     match dictionary.values().is_empty() {
         true => vec![0; dictionary.len()],

@@ -1,4 +1,5 @@
-//! Arrow arrays as memory that NumPy reads: shared where the layouts agree, converted once where not.
+//! Converts Arrow arrays to memory that NumPy reads: shared if the layouts agree, otherwise
+//! converted once.
 
 use super::parallel;
 use arrow::array::types::*;
@@ -10,11 +11,11 @@ use arrow::datatypes::{ArrowNativeType, DECIMAL64_MAX_PRECISION, DataType, TimeU
 use arrow::error::ArrowError;
 use std::collections::HashMap;
 
-/// The largest power of ten, and the largest integer, that f64 holds exactly: below both, one division
-/// gives the correctly rounded value.
+/// The largest power of ten, and the largest integer, that f64 holds exactly. Below both, one
+/// division gives the correctly rounded value.
 const EXACT_SCALE_MAX: i8 = 22;
 const EXACT_INTEGER_MAX: f64 = (1u64 << 53) as f64;
-/// NaT in NumPy's datetime64 and timedelta64.
+/// The value of NaT in NumPy's datetime64 and timedelta64.
 const NOT_A_TIME: i64 = i64::MIN;
 const SECONDS_PER_DAY: i64 = 86_400;
 const MICROSECONDS_PER_DAY: i64 = SECONDS_PER_DAY * 1_000_000;
@@ -24,7 +25,7 @@ pub struct Parts {
     pub values: Buffer,
     /// A byte per row, 1 where the value is NULL.
     pub mask: Option<Buffer>,
-    /// Values per row.
+    /// The number of values per row.
     pub width: usize,
 }
 
@@ -41,7 +42,7 @@ impl Parts {
     }
 }
 
-/// Memory and dtype of a column, or `None` for types without a fixed-width dtype.
+/// Returns the memory and dtype of a column, or `None` for types without a fixed-width dtype.
 pub fn parts(
     array: &ArrayRef,
     stored: bool,
@@ -114,7 +115,7 @@ pub fn parts(
             Some(decimals::<Decimal128Type>(array, *scale, threads, |value| value as f64))
         }
         DataType::Decimal256(_, scale) if !scaled => {
-            // Goes through text whenever it is not a small integer, see `decimals`.
+            // It goes through text unless it is a small integer, see `decimals`.
             Some(decimals::<Decimal256Type>(array, *scale, threads, |value| {
                 value.to_i128().map_or(f64::INFINITY, |value| value as f64)
             }))
@@ -122,7 +123,7 @@ pub fn parts(
         DataType::FixedSizeList(_, length) if array.null_count() == 0 => {
             let lists = array.as_fixed_size_list();
             let items = lists.values();
-            // A list's items may begin before its first row when the array is a slice.
+            // A list's items may begin before its first row if the array is a slice.
             let used = items.slice(lists.value_offset(0) as usize, lists.len() * *length as usize);
             if used.null_count() > 0 {
                 return Ok(None);
@@ -133,8 +134,8 @@ pub fn parts(
     })
 }
 
-/// The midnights that dates begin with, for pandas, which has no dates: in its usual unit, or in the coarsest
-/// where a date is too far away. `None` for what is no date.
+/// Returns the midnights at which dates begin, for pandas, which has no dates. The unit is pandas'
+/// usual one, or the coarsest if a date is too far away. Returns `None` for other types.
 pub fn midnights(array: &ArrayRef, threads: usize) -> Option<Parts> {
     let days = array.as_primitive_opt::<Date32Type>()?;
     let is_near = |day: i32| i64::from(day).abs() <= i64::MAX / MICROSECONDS_PER_DAY;
@@ -144,7 +145,7 @@ pub fn midnights(array: &ArrayRef, threads: usize) -> Option<Parts> {
     };
     let (dtype, per_day) =
         if are_near { ("M8[us]", MICROSECONDS_PER_DAY) } else { ("M8[s]", SECONDS_PER_DAY) };
-    // What a slot under NULL holds may be too far, and is not looked at.
+    // The value under a NULL may be too far away; it is ignored.
     let midnight = |day| i64::from(day).wrapping_mul(per_day);
     let ticks = parallel::map(days.values(), days.nulls(), NOT_A_TIME, threads, midnight);
     Some(Parts::new(dtype, Buffer::from_vec(ticks)))
@@ -154,7 +155,7 @@ fn values<T: ArrowPrimitiveType>(array: &ArrayRef) -> Buffer {
     array.as_primitive::<T>().values().inner().clone()
 }
 
-/// The values with `missing` under NULL, without a copy where it is there already.
+/// Returns the values with `missing` under NULL, without a copy if it is there already.
 fn filled<T: ArrowPrimitiveType>(array: &ArrayRef, stored: bool, threads: usize, missing: T::Native) -> Buffer
 where
     T::Native: Default,
@@ -171,7 +172,7 @@ where
     }
 }
 
-/// `filled` with NaT.
+/// Returns `filled` with NaT.
 fn ticks<T: ArrowPrimitiveType<Native = i64>>(array: &ArrayRef, stored: bool, threads: usize) -> Buffer {
     filled::<T>(array, stored, threads, NOT_A_TIME)
 }
@@ -187,17 +188,18 @@ fn decimals<T: DecimalType>(
     let exact_scale = (0..=EXACT_SCALE_MAX).contains(&scale);
     let converted = parallel::map(array.values(), array.nulls(), f64::NAN, threads, |decimal| {
         let value = to_f64(decimal);
-        // The largest itself is left out, because larger integers round to it.
+        // The largest value itself is left out, because larger integers round to it.
         if exact_scale && value.abs() < EXACT_INTEGER_MAX {
             return value / divisor;
         }
-        // The text of a decimal always parses.
+        // The text of a decimal is always valid.
         T::format_decimal(decimal, T::MAX_PRECISION, scale).parse().unwrap_or(f64::NAN)
     });
     Parts::new("f8", Buffer::from_vec(converted))
 }
 
-/// Codes and distinct values of a dictionary of strings, -1 under NULL, no value twice and none NULL.
+/// Returns the codes and distinct values of a dictionary of strings, -1 under NULL. No value occurs
+/// twice, and none is NULL.
 pub fn dictionary(array: &ArrayRef, stored: bool) -> Result<(&'static str, Buffer, ArrayRef), ArrowError> {
     let invalid = || ArrowError::InvalidArgumentError("not a dictionary".into());
     let dictionary = array.as_any_dictionary_opt().ok_or_else(invalid)?;

@@ -1,4 +1,4 @@
-//! Values as Python objects: exact ones, and for each SQL type always the same class.
+//! Converts values to Python objects: exactly, and always to the same class for an SQL type.
 
 use super::calendar;
 use crate::error;
@@ -13,7 +13,7 @@ use std::ops::Range;
 const MICROSECONDS_PER_DAY: i64 = 86_400_000_000;
 const NANOSECONDS_PER_MICROSECOND: i64 = 1_000;
 
-/// Makes Python objects of one array's values.
+/// Creates Python objects from one array's values.
 pub struct Converter<'py> {
     py: Python<'py>,
     name: String,
@@ -21,7 +21,7 @@ pub struct Converter<'py> {
     kind: Kind<'py>,
 }
 
-/// What is looked up once per array.
+/// The objects that are looked up once per array.
 enum Kind<'py> {
     Scalar,
     Decimal(Bound<'py, PyType>),
@@ -133,7 +133,7 @@ impl<'py> Converter<'py> {
         Self::new(py, array.clone(), field).map(Box::new)
     }
 
-    /// The values of some rows, `None` for NULL.
+    /// Returns the values of some rows, with `None` for NULL.
     pub fn convert(&mut self, range: Range<usize>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let array = self.array.clone();
         macro_rules! each {
@@ -363,7 +363,7 @@ impl<'py> Converter<'py> {
         Some(PyDelta::new(self.py, days, seconds, rest, false).ok()?.into_any())
     }
 
-    /// A timedelta where that says the same, else `hypostyle.Interval`.
+    /// Returns a timedelta if it is equal to the interval, otherwise `hypostyle.Interval`.
     fn interval(&self, value: IntervalMonthDayNano) -> PyResult<Bound<'py, PyAny>> {
         if value.months == 0 && value.nanoseconds % NANOSECONDS_PER_MICROSECOND == 0 {
             let microseconds = i128::from(value.days) * i128::from(MICROSECONDS_PER_DAY)
@@ -413,7 +413,7 @@ impl<'py> Converter<'py> {
     }
 }
 
-/// Ticks of so many nanoseconds as microseconds, rounded down; `None` when out of range.
+/// Converts ticks to microseconds, rounded down. Returns `None` when the result is out of range.
 fn microseconds(ticks: i64, nanoseconds_per_tick: i64) -> Option<i64> {
     match nanoseconds_per_tick {
         1 => Some(ticks.div_euclid(NANOSECONDS_PER_MICROSECOND)),
@@ -421,7 +421,7 @@ fn microseconds(ticks: i64, nanoseconds_per_tick: i64) -> Option<i64> {
     }
 }
 
-/// Hour, minute, second, microsecond of microseconds since midnight.
+/// Returns hour, minute, second and microsecond of microseconds since midnight.
 fn clock(microseconds: i64) -> (u8, u8, u8, u32) {
     let seconds = microseconds / 1_000_000;
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

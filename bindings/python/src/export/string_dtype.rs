@@ -1,7 +1,8 @@
-//! NumPy's variable-width strings, through NumPy's own C functions.
+//! Accesses NumPy's variable-width strings through NumPy's own C functions.
 //!
-//! The table of functions is part of NumPy 2's stable ABI; its slots are named in `numpy/ndarrayobject.h`
-//! and below. An array's strings belong to the allocator of its dtype, which is locked while in use.
+//! The table of functions is part of NumPy 2's stable ABI; its entries are named in
+//! `numpy/ndarrayobject.h` and below. An array's strings belong to the allocator of its dtype,
+//! which is locked while it is in use.
 
 use crate::error;
 use arrow::array::{Array, ArrayRef, AsArray, LargeStringArray, LargeStringBuilder};
@@ -22,7 +23,7 @@ const SLOT_RELEASE_ALLOCATOR: usize = 318;
 
 type Allocator = *mut c_void;
 
-/// `npy_static_string`.
+/// The C type `npy_static_string`.
 #[repr(C)]
 struct Loaded {
     bytes: usize,
@@ -52,8 +53,9 @@ impl Functions {
                 let module = py.import("numpy._core._multiarray_umath")?;
                 let capsule = module.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
                 let table = capsule.pointer_checked(None)?.cast::<*const c_void>().as_ptr();
-                // SAFETY: the capsule points to NumPy's function table; the existence of StringDType,
-                // which the caller already has, means that these slots have these functions.
+                // SAFETY: the capsule points to NumPy's function table. The existence of
+                // StringDType, which the caller already has, means that these entries have these
+                // functions.
                 unsafe {
                     Ok(Self {
                         load: transmute::<*const c_void, Load>(*table.add(SLOT_LOAD)),
@@ -68,9 +70,9 @@ impl Functions {
     }
 }
 
-/// The locked allocator of one dtype, and where its array's strings are. The lock is held for the life
-/// of this value; it is taken and released without being attached, so that a thread that waits for it
-/// cannot keep another from finishing.
+/// The locked allocator of one dtype, and the memory of its array's strings. The lock is held for
+/// the life of this value. It is taken and released without being attached, so that a thread that
+/// waits for it cannot keep another from finishing.
 struct Strings {
     functions: Functions,
     allocator: Allocator,
@@ -82,7 +84,7 @@ impl Strings {
     /// # Safety
     /// `dtype` must be a live `StringDType` and `address` the memory of a contiguous array of it.
     unsafe fn acquire(functions: Functions, dtype: usize, address: usize, item_bytes: usize) -> Self {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller promises this.
         let allocator = unsafe { (functions.acquire)(dtype as *const PyObject) };
         Self { functions, allocator, address, item_bytes }
     }
@@ -94,7 +96,7 @@ impl Strings {
 
 impl Drop for Strings {
     fn drop(&mut self) {
-        // SAFETY: acquired in `acquire`, released once.
+        // SAFETY: it was acquired in `acquire`, and is released once.
         unsafe { (self.functions.release)(self.allocator) };
     }
 }
@@ -110,7 +112,7 @@ pub fn pack(
     let functions = Functions::get(py)?;
     let dtype = dtype.as_ptr() as usize;
     let packed = py.detach(|| {
-        // SAFETY: the caller made the array with this dtype for this call and keeps both alive.
+        // SAFETY: the caller created the array with this dtype for this call and keeps both alive.
         let strings = unsafe { Strings::acquire(functions, dtype, address, item_bytes) };
         match array.as_any_dictionary_opt() {
             Some(dictionary) => {
@@ -145,7 +147,7 @@ fn write<'a>(
     value: impl Fn(usize) -> Option<&'a str>,
 ) -> Result<(), arrow::error::ArrowError> {
     for row in 0..rows {
-        // SAFETY: the row's slot is inside the array, the string's bytes are copied by the call.
+        // SAFETY: the row's element is inside the array, and the call copies the string's bytes.
         let status = unsafe {
             match value(row) {
                 Some(text) => (strings.functions.pack)(
@@ -180,7 +182,8 @@ pub fn unpack(
         let mut builder = LargeStringBuilder::with_capacity(rows, rows * item_bytes);
         for row in 0..rows {
             let mut loaded = Loaded { bytes: 0, start: std::ptr::null() };
-            // SAFETY: the row's slot is inside the array; what is loaded lives while the lock is held.
+            // SAFETY: the row's element is inside the array; the loaded string lives while the lock
+            // is held.
             let status = unsafe { (functions.load)(strings.allocator, strings.slot(row), &mut loaded) };
             match status {
                 0 if loaded.bytes == 0 => builder.append_value(""),

@@ -1,8 +1,9 @@
-//! Arrow layouts that readers of fewer Arrow types understand.
+//! Converts to Arrow layouts that readers of fewer Arrow types understand.
 //!
-//! Polars 2.1 takes every Arrow decimal for a 128-bit one, so that narrower ones come out as other
-//! numbers, reads no 256-bit ones, and has no intervals; pyarrow 26 computes with 128 and 256 bits only.
-//! Polars' own strings are views, so building them here, in parallel, saves it a pass.
+//! Polars 2.1 reads every Arrow decimal as a 128-bit one, so that narrower ones become other
+//! numbers. It reads no 256-bit decimals, and has no intervals. pyarrow 26 computes with 128 and
+//! 256 bits only. Polars' own strings are views, so building them here, in parallel, saves it a
+//! pass.
 
 use super::parallel;
 use arrow::array::types::IntervalMonthDayNanoType;
@@ -16,7 +17,7 @@ use arrow::error::ArrowError;
 use std::sync::Arc;
 
 const POLARS_PRECISION_MAX: u8 = 38;
-/// Longest string a view holds in itself.
+/// The longest string that a view holds in itself.
 const INLINE_BYTES_MAX: usize = 12;
 
 pub fn readable(array: &ArrayRef, field: &Field, threads: usize) -> Result<(ArrayRef, FieldRef), ArrowError> {
@@ -36,7 +37,7 @@ pub fn readable(array: &ArrayRef, field: &Field, threads: usize) -> Result<(Arra
             }
         }
     };
-    // Without metadata: JSON becomes text and a UUID its 16 bytes.
+    // The metadata is dropped: JSON becomes text and a UUID its 16 bytes.
     let field = Field::new(field.name(), array.data_type().clone(), field.is_nullable());
     Ok((array, Arc::new(field)))
 }
@@ -57,7 +58,8 @@ fn readable_type(data_type: &DataType) -> DataType {
             Field::new("days", DataType::Int32, true),
             Field::new("nanoseconds", DataType::Int64, true),
         ])),
-        // Polars has zones by name and offsets of whole hours; of others it gets the same instants in UTC.
+        // Polars has zones by name and offsets of whole hours. For others it gets the same instants
+        // in UTC.
         DataType::Timestamp(unit, Some(zone)) if zone.starts_with(['+', '-']) && !zone.ends_with(":00") => {
             DataType::Timestamp(*unit, Some("UTC".into()))
         }
@@ -86,8 +88,8 @@ where
     Ok(Arc::new(wide.with_precision_and_scale(precision, scale)?))
 }
 
-/// The same dictionary with its codes as unsigned numbers, which Polars takes over without looking at
-/// each. The −1 under a NULL becomes the largest of them, and stays under its NULL.
+/// Returns the same dictionary with unsigned codes, which Polars takes over without reading each of
+/// them. The −1 under a NULL becomes the largest code, and stays under its NULL.
 fn unsigned_codes(array: &ArrayRef, codes: &DataType, strings: &DataType) -> ArrayRef {
     let codes = match codes {
         DataType::Int8 => DataType::UInt8,
@@ -97,7 +99,8 @@ fn unsigned_codes(array: &ArrayRef, codes: &DataType, strings: &DataType) -> Arr
     };
     let data_type = DataType::Dictionary(Box::new(codes), Box::new(strings.clone()));
     let data = array.to_data().into_builder().data_type(data_type);
-    // SAFETY: the codes have the same width and, but under a NULL, are places in the same dictionary.
+    // SAFETY: the codes have the same width and, except under a NULL, are indexes into the same
+    // dictionary.
     make_array(unsafe { data.build_unchecked() })
 }
 
@@ -109,7 +112,8 @@ fn interval_struct(array: &PrimitiveArray<IntervalMonthDayNanoType>, fields: &Fi
     Arc::new(StructArray::new(fields.clone(), columns, array.nulls().cloned()))
 }
 
-/// Views over the heap of a string array; a heap that 32-bit offsets do not reach is left as it is.
+/// Returns views over the heap of a string array. A heap that 32-bit offsets cannot address is left
+/// unchanged.
 fn views(array: &LargeStringArray, threads: usize) -> Result<ArrayRef, ArrowError> {
     let heap = array.values();
     if i32::try_from(heap.len()).is_err() {
@@ -122,12 +126,14 @@ fn views(array: &LargeStringArray, threads: usize) -> Result<ArrayRef, ArrowErro
     });
     let views = ScalarBuffer::from(views);
     let buffers = [heap.clone()];
-    // SAFETY: each view was made from a range of this heap that the string array holds as valid UTF-8.
+    // SAFETY: each view was created from a range of this heap that the string array holds as valid
+    // UTF-8.
     let strings = unsafe { StringViewArray::new_unchecked(views, buffers, array.nulls().cloned()) };
     Ok(Arc::new(strings))
 }
 
-/// The 16 bytes of a view: length, then the whole string, or its first four bytes, buffer 0, offset.
+/// Returns the 16 bytes of a view: length, then the whole string, or its first four bytes, buffer
+/// 0, offset.
 #[inline]
 fn view(string: &[u8], offset: usize) -> u128 {
     let mut bytes = [0u8; 16];

@@ -1,4 +1,5 @@
-//! Which Arrow fields are taken from other producers, and as what: those that can be given back as what they were.
+//! Decides which Arrow fields of other producers are accepted, and as which types: those that can
+//! be given back unchanged.
 
 use arrow::array::timezone::Tz;
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -8,10 +9,10 @@ use arrow::error::ArrowError;
 use arrow::ffi::FFI_ArrowSchema;
 use std::sync::Arc;
 
-/// The field of a schema, its time zones by the names that every reader knows.
+/// Returns the field of a schema, with its time zones by the names that every reader knows.
 ///
 /// # Errors
-/// `CDataInterface` naming the column that has an unknown type or time zone.
+/// `CDataInterface` with the name of the column that has an unknown type or time zone.
 pub fn field(schema: &FFI_ArrowSchema) -> Result<Field, ArrowError> {
     if schema.format() != ROWS {
         return renamed(&readable(schema)?);
@@ -20,7 +21,7 @@ pub fn field(schema: &FFI_ArrowSchema) -> Result<Field, ArrowError> {
     Ok(Field::try_from(schema)?.with_data_type(DataType::Struct(columns)))
 }
 
-/// The format of a struct, which the rows of a table are.
+/// The format of a struct, which is that of the rows of a table.
 const ROWS: &str = "+s";
 
 fn readable(schema: &FFI_ArrowSchema) -> Result<Field, ArrowError> {
@@ -33,10 +34,11 @@ fn readable(schema: &FFI_ArrowSchema) -> Result<Field, ArrowError> {
     })
 }
 
-/// The rows in types that queries compute with, where only files and other libraries have theirs.
+/// Returns the rows in types that queries compute with, in place of types that only files and other
+/// libraries have.
 ///
 /// # Errors
-/// Those of Arrow's casts.
+/// The errors of Arrow's casts.
 pub fn computable(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let options = CastOptions { safe: false, ..CastOptions::default() };
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
@@ -56,7 +58,7 @@ pub fn computable(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     )
 }
 
-/// The field in such types.
+/// Returns the field in such types.
 pub fn computable_field(field: &FieldRef) -> FieldRef {
     let data_type = match field.data_type() {
         DataType::Float16 => DataType::Float32,
@@ -81,7 +83,7 @@ fn refuse(column: &str, problem: &str) -> ArrowError {
     ArrowError::CDataInterface(format!("column \"{column}\" {problem}"))
 }
 
-/// The column with its time zones, and those of what is nested in it, by their usual names.
+/// Returns the column with its time zones, also nested ones, by their usual names.
 fn renamed(column: &Field) -> Result<Field, ArrowError> {
     let data_type = with_usual_zones(column.name(), column.data_type())?;
     Ok(column.clone().with_data_type(data_type))
@@ -108,7 +110,7 @@ fn with_usual_zones(column: &str, data_type: &DataType) -> Result<DataType, Arro
     })
 }
 
-/// A zone by its name in the time zone database, or as an offset such as "+02:00".
+/// Returns a zone by its name in the time zone database, or as an offset such as "+02:00".
 fn time_zone(column: &str, name: &str) -> Result<Arc<str>, ArrowError> {
     let canonical = match name {
         "Z" | "z" => "UTC",

@@ -1,4 +1,5 @@
-//! From Python's arrays and objects to Arrow columns, for appends, parameters and `FROM variable`.
+//! Converts Python's arrays and objects to Arrow columns, for appends, parameters and
+//! `FROM variable`.
 
 pub mod accepted;
 pub mod numpy;
@@ -23,7 +24,8 @@ fn column(name: &str, array: ArrayRef) -> Column {
     Column::new(array, Arc::new(field), false, 1)
 }
 
-/// A column over the bytes of a contiguous, aligned, native-endian NumPy array of the given dtype.
+/// Returns a column over the bytes of a contiguous, aligned, native-endian NumPy array of the given
+/// dtype.
 #[pyfunction]
 #[pyo3(signature = (name, dtype, values, time_zone=None))]
 pub fn column_from_numpy(
@@ -35,7 +37,7 @@ pub fn column_from_numpy(
     Ok(column(name, numpy::array(values, name, dtype, time_zone)?))
 }
 
-/// A column of a contiguous NumPy StringDType array, given by its memory.
+/// Returns a column of a contiguous NumPy StringDType array, given by its memory.
 #[pyfunction]
 pub fn column_from_strings(
     py: Python<'_>,
@@ -48,14 +50,14 @@ pub fn column_from_strings(
     Ok(column(name, Arc::new(string_dtype::unpack(py, rows, address, item_bytes, dtype)?)))
 }
 
-/// A column of Python objects, whose type is found by looking at all of them.
+/// Returns a column of Python objects, whose type is determined by reading all of them.
 #[pyfunction]
 pub fn column_from_objects(name: &str, values: &Bound<'_, PyAny>, nan_is_null: bool) -> PyResult<Column> {
     let (array, field) = object::column(name, values, nan_is_null)?;
     Ok(Column::new(array, Arc::new(field), false, 1))
 }
 
-/// A column of an Arrow array or chunked array.
+/// Returns a column of an Arrow array or chunked array.
 #[pyfunction]
 pub fn column_from_arrow(py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) -> PyResult<Column> {
     let (chunks, field) = capsule::import_chunks(data)?;
@@ -70,7 +72,7 @@ pub fn column_from_arrow(py: Python<'_>, name: &str, data: &Bound<'_, PyAny>) ->
     Ok(Column::new(array, Arc::new(field.as_ref().clone().with_name(name)), false, 1))
 }
 
-/// A dictionary column from integer codes and their categories; a negative code is NULL.
+/// Returns a dictionary column of integer codes and their categories; a negative code is NULL.
 #[pyfunction]
 pub fn column_from_codes(
     py: Python<'_>,

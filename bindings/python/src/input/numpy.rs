@@ -1,4 +1,4 @@
-//! NumPy arrays as Arrow arrays: the memory is shared where the layouts agree.
+//! Converts NumPy arrays to Arrow arrays: the memory is shared if the layouts agree.
 
 use crate::error;
 use arrow::array::types::*;
@@ -13,16 +13,16 @@ use std::panic::AssertUnwindSafe;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// NaT in NumPy's datetime64 and timedelta64.
+/// The value of NaT in NumPy's datetime64 and timedelta64.
 const NOT_A_TIME: i64 = i64::MIN;
 const BYTES_PER_CODE_POINT: usize = 4;
 
-/// A copy of a contiguous array of bytes.
+/// Copies a contiguous array of bytes.
 pub fn bytes_of(values: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     PyBuffer::<u8>::get(values)?.to_vec(values.py())
 }
 
-/// The array's memory, kept alive by the Python object that owns it.
+/// Returns the array's memory, kept alive by the Python object that owns it.
 fn share(values: &Bound<'_, PyAny>) -> PyResult<Buffer> {
     let py = values.py();
     let memory = PyBuffer::<u8>::get(values)?;
@@ -39,7 +39,7 @@ fn share(values: &Bound<'_, PyAny>) -> PyResult<Buffer> {
     }
 }
 
-/// Values of a type whose alignment the memory must have.
+/// Returns values of a type, whose alignment the memory must have.
 fn scalars<T: ArrowPrimitiveType>(
     values: &Bound<'_, PyAny>,
     name: &str,
@@ -58,7 +58,7 @@ fn primitive<T: ArrowPrimitiveType>(values: &Bound<'_, PyAny>, name: &str) -> Py
     Ok(Arc::new(PrimitiveArray::<T>::new(scalars::<T>(values, name)?, None)))
 }
 
-/// Ticks with NULL where NumPy has NaT.
+/// Returns ticks with NULL where NumPy has NaT.
 fn ticks<T: ArrowPrimitiveType<Native = i64>>(
     values: &Bound<'_, PyAny>,
     name: &str,
@@ -74,7 +74,8 @@ fn not_a_time(ticks: &[i64]) -> Option<NullBuffer> {
         .then(|| NullBuffer::new(BooleanBuffer::collect_bool(ticks.len(), |row| ticks[row] != NOT_A_TIME)))
 }
 
-/// An array of the bytes `values` of the NumPy dtype `dtype`, e.g. "f8", "M8[us]", "U12".
+/// Returns an array of the bytes `values` of the NumPy dtype `dtype`, for example "f8", "M8[us]",
+/// "U12".
 pub fn array(
     values: &Bound<'_, PyAny>,
     name: &str,
@@ -141,7 +142,7 @@ fn dates(py: Python<'_>, name: &str, days: &[i64]) -> PyResult<Date32Array> {
     Ok(Date32Array::new(narrow.into(), nulls))
 }
 
-/// Fixed-width UTF-32, padded with NUL.
+/// Reads fixed-width UTF-32, padded with NUL.
 fn text(py: Python<'_>, name: &str, buffer: &Buffer, width: usize) -> PyResult<ArrayRef> {
     let row_bytes = width * BYTES_PER_CODE_POINT;
     let mut builder = LargeStringBuilder::new();
@@ -164,7 +165,7 @@ fn text(py: Python<'_>, name: &str, buffer: &Buffer, width: usize) -> PyResult<A
     Ok(Arc::new(builder.finish()))
 }
 
-/// Fixed-width bytes, padded with NUL.
+/// Reads fixed-width bytes, padded with NUL.
 fn bytes(buffer: &Buffer, width: usize) -> ArrayRef {
     let mut builder = LargeBinaryBuilder::new();
     for padded in buffer.chunks_exact(width.max(1)) {

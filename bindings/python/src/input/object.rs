@@ -1,4 +1,4 @@
-//! Columns of Python objects: one type is found for all values, never from a sample.
+//! Converts Python objects to columns: one type is found for all values, never from a sample.
 
 use super::value::Value;
 use crate::error;
@@ -37,10 +37,11 @@ enum Type {
     Struct,
 }
 
-/// An Arrow column of the objects.
+/// Returns an Arrow column of the objects.
 ///
 /// # Errors
-/// `DataError` naming column, row and value when an object fits no SQL type or not that of the others.
+/// `DataError` with the column, the row and the value, when an object fits no SQL type or not that
+/// of the others.
 pub fn column(name: &str, objects: &Bound<'_, PyAny>, nan_is_null: bool) -> PyResult<(ArrayRef, Field)> {
     let py = objects.py();
     let mut values = Vec::with_capacity(objects.len().unwrap_or(0));
@@ -53,10 +54,11 @@ pub fn column(name: &str, objects: &Bound<'_, PyAny>, nan_is_null: bool) -> PyRe
     py.detach(|| build(name, values)).map_err(|problem| error::invalid_input(py, problem))
 }
 
-/// One object as the value of a statement. It holds on to the GIL: to let another thread have it costs more.
+/// Converts one object to a value of a statement. It keeps the GIL, because letting another thread
+/// have it costs more.
 ///
 /// # Errors
-/// `DataError` naming the parameter when the object fits no SQL type.
+/// `DataError` with the name of the parameter when the object fits no SQL type.
 pub fn scalar(name: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     let refuse =
         |problem: String| error::invalid_input(object.py(), format!("parameter \"{name}\": {problem}"));
@@ -66,7 +68,7 @@ pub fn scalar(name: &str, object: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
         Value::Null => ScalarValue::Null,
         Value::Boolean(value) => ScalarValue::Boolean(Some(value)),
         Value::Float(value) => ScalarValue::Float64(Some(value)),
-        // As string literals are to the planner.
+        // The planner treats string literals in the same way.
         Value::Text(text) => ScalarValue::Utf8(Some(text)),
         Value::Uuid(bytes) => Parameters::uuid(bytes),
         Value::Integer(value) if let Ok(value) = i64::try_from(value) => ScalarValue::Int64(Some(value)),
@@ -149,7 +151,7 @@ fn infer(name: &str, values: &[Value]) -> Result<Type, String> {
     Ok(joined)
 }
 
-/// The value inside a variant, or `None` for NULL; `infer` has let no other variant through.
+/// Takes the value out of a variant, or `None` for NULL; `infer` has let no other variant through.
 macro_rules! pick {
     ($values:expr, $($variant:pat => $value:expr),+) => {
         $values.into_iter().map(|value| match value { $($variant => Some($value),)+ _ => None })
@@ -254,7 +256,8 @@ fn lists(name: &str, values: Vec<Value>) -> Result<ArrayRef, String> {
     Ok(Arc::new(list.map_err(|error| format!("column \"{name}\": {error}"))?))
 }
 
-/// Members in the order in which they are first seen; NULL where a row lacks one.
+/// Builds structs with their members in the order in which they are first seen, and NULL where a
+/// row lacks one.
 fn structs(name: &str, values: Vec<Value>) -> Result<ArrayRef, String> {
     let rows = values.len();
     let nulls = NullBuffer::from_iter(values.iter().map(|value| !matches!(value, Value::Null)));

@@ -1,4 +1,4 @@
-//! Python values as the parameters of a statement.
+//! Converts Python values to the parameters of a statement.
 
 use super::object::scalar;
 use crate::error;
@@ -6,7 +6,7 @@ use hypostyle::Parameters;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
-/// A sequence fills `?` and `$1`, a dict `$name`.
+/// Returns the parameters. A sequence fills `?` and `$1`, a dict fills `$name`.
 pub fn parameters(py: Python<'_>, given: Option<&Bound<'_, PyAny>>) -> PyResult<Parameters> {
     let Some(given) = given else { return Ok(Parameters::None) };
     if let Ok(named) = given.cast::<PyDict>() {

@@ -1,4 +1,4 @@
-//! Arrow streams of other producers, with what the interface leaves open made uniform.
+//! Arrow streams of other producers. They are made uniform where the interface leaves a choice.
 
 use super::accepted;
 use arrow::array::{
@@ -19,11 +19,13 @@ pub struct Chunks {
 
 impl Chunks {
     /// # Errors
-    /// `CDataInterface` when the stream gives no schema, or one of a type that no SQL type holds.
+    /// `CDataInterface` when the stream gives no schema, or one with a type that no SQL type can
+    /// hold.
     pub fn open(mut stream: FFI_ArrowArrayStream) -> Result<Self, ArrowError> {
         let get_schema = stream.get_schema.ok_or_else(released)?;
         let mut schema = FFI_ArrowSchema::empty();
-        // SAFETY: the callback of an unreleased stream, called with the stream and a place to write.
+        // SAFETY: this is the callback of an unreleased stream, called with the stream and a
+        // writable place.
         if unsafe { get_schema(&mut stream, &mut schema) } != 0 {
             return Err(failure(&mut stream, "the stream gives no schema"));
         }
@@ -91,7 +93,7 @@ impl RecordBatchReader for Batches {
     }
 }
 
-/// The array and field of a pair of the interface's structures.
+/// Imports the array and field of a pair of the interface's structures.
 ///
 /// # Safety
 /// `array` was produced for `schema`.
@@ -100,7 +102,7 @@ pub unsafe fn import_pair(
     schema: &FFI_ArrowSchema,
 ) -> Result<(ArrayRef, Field), ArrowError> {
     let field = accepted::field(schema)?;
-    // SAFETY: by the caller's promise; a field that was accepted has the layout of the producer's.
+    // SAFETY: the caller promises it, and an accepted field has the layout of the producer's.
     let array = unsafe { import(array, field.data_type()) }?;
     Ok((array, field))
 }
@@ -108,13 +110,13 @@ pub unsafe fn import_pair(
 /// # Safety
 /// `array` was produced for a type of the layout of `data_type`.
 unsafe fn import(mut array: FFI_ArrowArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises this.
     unsafe { drop_buffers_of_nulls(&mut array, data_type) };
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises this.
     Ok(make_array(unsafe { from_ffi_and_data_type(array, data_type.clone()) }?))
 }
 
-/// A column of type Null has no buffers, but Polars gives it one.
+/// Drops the buffers of columns of type Null. They should have none, but Polars gives them one.
 ///
 /// # Safety
 /// `array` was produced for a type of the layout of `data_type`.
@@ -134,7 +136,7 @@ unsafe fn drop_buffers_of_nulls(array: &mut FFI_ArrowArray, data_type: &DataType
         _ => return,
     };
     for (index, child) in children.into_iter().enumerate().take(array.n_children.max(0) as usize) {
-        // SAFETY: an array has pointers to as many children as it counts, each of them its own.
+        // SAFETY: an array has pointers to as many children as it counts, each with one owner.
         unsafe { drop_buffers_of_nulls(&mut **array.children.add(index), child) };
     }
 }
@@ -143,10 +145,11 @@ fn released() -> ArrowError {
     ArrowError::CDataInterface("the stream is already released".into())
 }
 
-/// What the producer says of its failure, or else the given text.
+/// Returns the producer's text about its failure, or else the given text.
 fn failure(stream: &mut FFI_ArrowArrayStream, otherwise: &str) -> ArrowError {
     let said = stream.get_last_error.and_then(|get_last_error| {
-        // SAFETY: the callback of an unreleased stream whose last call failed; its text is copied at once.
+        // SAFETY: this is the callback of an unreleased stream whose last call failed; its text is
+        // copied at once.
         let text = unsafe { get_last_error(stream) };
         // SAFETY: as above.
         (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())

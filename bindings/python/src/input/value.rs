@@ -1,4 +1,4 @@
-//! One Python object as a value that needs Python no more.
+//! One Python object as a value that does not need Python any more.
 
 use crate::export::calendar;
 use arrow::array::types::IntervalMonthDayNano;
@@ -14,7 +14,7 @@ use pyo3::types::{
 
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
-/// Digits of the widest decimal.
+/// The digits of the widest decimal.
 const DIGITS_MAX: usize = 76;
 
 #[derive(Debug)]
@@ -31,12 +31,12 @@ pub enum Value {
     Text(String),
     Binary(Vec<u8>),
     Date(i32),
-    /// Nanoseconds since 1970-01-01, in UTC if `zoned`.
+    /// A point in time: nanoseconds since 1970-01-01, in UTC if `zoned`.
     Timestamp {
         nanoseconds: i128,
         zoned: bool,
     },
-    /// Microseconds since midnight.
+    /// A time of day: microseconds since midnight.
     Time(i64),
     Interval(IntervalMonthDayNano),
     Uuid([u8; 16]),
@@ -98,7 +98,7 @@ impl Value {
             });
             return Ok(Self::Struct(members.collect::<PyResult<_>>()?));
         }
-        // pandas' and NumPy's own missing values; NaT is a datetime, so it is looked for first.
+        // pandas' and NumPy's own missing values. NaT is a datetime, so it is looked for first.
         let class = value.get_type().name()?;
         if matches!(class.to_str()?, "NaTType" | "NAType" | "MaskedConstant") {
             return Ok(Self::Null);
@@ -175,7 +175,7 @@ impl Value {
         let seconds = days(value)? * SECONDS_PER_DAY;
         let microseconds = microseconds_of_day(value)?;
         let mut nanoseconds = i128::from(seconds) * NANOSECONDS_PER_SECOND + i128::from(microseconds) * 1_000;
-        // pandas.Timestamp, a subclass, goes further than microseconds.
+        // pandas.Timestamp, a subclass, is finer than microseconds.
         if !value.is_exact_instance_of::<PyDateTime>()
             && let Some(more) = value.getattr_opt(intern!(py, "nanosecond"))?
         {
@@ -199,7 +199,7 @@ impl Value {
         }))
     }
 
-    /// The SQL type as error messages name it.
+    /// Returns the SQL type as error messages name it.
     pub fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "NULL",
@@ -244,7 +244,7 @@ fn timedelta_nanoseconds(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     let days: i128 = value.getattr(intern!(py, "days"))?.extract()?;
     let seconds: i128 = value.getattr(intern!(py, "seconds"))?.extract()?;
     let microseconds: i128 = value.getattr(intern!(py, "microseconds"))?.extract()?;
-    // pandas.Timedelta, a subclass, goes further than microseconds.
+    // pandas.Timedelta, a subclass, is finer than microseconds.
     let more: i128 = match value.getattr_opt(intern!(py, "nanoseconds"))? {
         Some(nanoseconds) => nanoseconds.extract()?,
         None => 0,

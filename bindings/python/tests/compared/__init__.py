@@ -1,6 +1,7 @@
-"""Random statements here, in DuckDB and in PostgreSQL: one question over the same rows has one answer.
+"""Random statements here, in DuckDB and in PostgreSQL must have the same answers over the same
+rows.
 
-`grammar` makes statements as trees of `nodes`, about random `tables`; `peers` answer them; `campaign`
-compares the answers, reduces what differs, and looks in `differences.toml` for its reason. By hand:
-`python -m compared --help`.
+`grammar` generates statements as trees of `nodes`, about random `tables`, and `peers` answer them.
+`campaign` compares the answers, reduces each difference, and looks up its reason in
+`differences.toml`. By hand: `python -m compared --help`.
 """

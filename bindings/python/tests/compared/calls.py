@@ -22,7 +22,7 @@ EXPRESSIONS = ["a", "^a", "b$", "[ab]+", "^.$", "(a|b)c?", ".", "x*"]
 
 @dataclass(frozen=True)
 class Call:
-    """How a value of a type is made of others, and who knows it; `edgy` ones may be out of range."""
+    """A function or operator as a template, and which systems have it; `edgy` ones may overflow."""
 
     type: str
     template: str
@@ -40,7 +40,7 @@ def _calls(type_: str, arguments: str, *templates: str, **options: object) -> li
 
 
 def _everywhere(type_: str) -> list[Call]:
-    """What every type has."""
+    """Calls that every type has."""
     made = _calls(type_, f"boolean {type_} {type_}", "case when {0} then {1} else {2} end")
     made += _calls(type_, f"boolean {type_}", "case when {0} then {1} end")
     made += _calls(type_, f"{type_} {type_}", "coalesce({0}, {1})", "nullif({0}, {1})")
@@ -87,7 +87,7 @@ def _operators(type_: str) -> list[Call]:
 
 
 def _casts() -> list[Call]:
-    """Casts between types, those that cannot fail first."""
+    """Casts between types; casts that cannot fail come first."""
     safe = {
         "bigint": ["integer"],
         "double": ["integer", "bigint", "decimal"],
@@ -111,7 +111,7 @@ def _casts() -> list[Call]:
         "interval": ["varchar"],
         "varchar": ["double"],
     }
-    # Each writes lists and intervals in its own way.
+    # Each system writes lists and intervals in its own way.
     made = _calls("varchar", "integer[]", "cast({0} as varchar)", peers=DUCKDB)
     made += _calls("varchar", "interval", "cast({0} as varchar)", peers=POSTGRES)
     for pairs, may_fail in ((safe, False), (edgy, True)):
@@ -123,7 +123,7 @@ def _casts() -> list[Call]:
 
 def _numeric() -> list[Call]:
     made = []
-    # Extracts are DOUBLE, BIGINT or NUMERIC elsewhere.
+    # Extracts are DOUBLE, BIGINT or NUMERIC in other systems.
     for part in PARTS:
         for source in TIMES:
             made += _calls("integer", source, f"cast(extract({part} from {{0}}) as integer)")
@@ -320,7 +320,7 @@ def _conditions() -> list[Call]:
 
 
 def _escaped(word: str, pattern: str) -> dict[str, str]:
-    """DuckDB has no escape unless one is named."""
+    """DuckDB has no escape character unless one is given."""
     return {"duckdb": f"({{0}} {word} '{pattern}' escape '\\')"} if "\\" in pattern else {}
 
 
@@ -337,8 +337,8 @@ def _all() -> dict[str, list[Call]]:
 
 CALLS = _all()
 
-# Aggregates by result type: what they aggregate, and who knows them. "column" is a DOUBLE as it is stored, so
-# that a sum does not depend on the order of its rows.
+# Aggregates by result type: their arguments, and which systems have them. "column" is a stored
+# DOUBLE, so that a sum does not depend on the order of its rows.
 AGGREGATES = {
     "bigint": [
         ("count({0})", "any", BOTH),
@@ -406,7 +406,7 @@ AGGREGATES = {
         ("array_agg({0} order by {0} desc nulls last)", "integer", BOTH),
     ],
 }
-# Two arguments.
+# Aggregates of two arguments.
 PAIRS = ["corr({0}, {1})", "covar_pop({0}, {1})", "covar_samp({0}, {1})", "regr_count({0}, {1})"]
 PAIRS += ["regr_slope({0}, {1})", "regr_intercept({0}, {1})", "regr_r2({0}, {1})", "regr_avgx({0}, {1})"]
 PAIRS += ["regr_sxx({0}, {1})", "regr_sxy({0}, {1})"]

@@ -1,7 +1,7 @@
-"""Sends statements to all who know them, compares what they answer, and explains what differs.
+"""Sends statements to all systems that know them, compares their answers, and explains differences.
 
-A batch is the statements of a seed over the tables of that seed. It runs in a process of its own, which is
-ended when a statement does not: that is a difference as well.
+A batch has the statements of a seed over the tables of that seed. It runs in a process of its own,
+which is ended if a statement does not end: that is a difference as well.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .nodes import Node, reduced
 from .peers import UNREADABLE, Answer, DuckDb, Hypostyle, Postgres, by_length, same
 
 BATCH = 250
-# What a statement may take; all who answer give up before.
+# The time of a statement; each system gives up before it.
 SECONDS = 20
 REDUCING_SECONDS = 120
 ZONES = ["UTC", "UTC", "Europe/Berlin", "America/New_York"]
@@ -51,10 +51,10 @@ class Difference:
 
 @dataclass
 class Report:
-    """What has come of some statements."""
+    """The outcome of some statements."""
 
     statements: int = 0
-    # Those to which all gave rows.
+    # The number of statements to which all gave rows.
     answered: int = 0
     subjects: Counter[str] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
@@ -64,7 +64,7 @@ class Report:
         return "\n".join([self.summary(), *map(str, self.differences)])
 
     def summary(self) -> str:
-        """The numbers, without the statements."""
+        """Return the numbers, without the statements."""
         explained = sum(self.explained.values())
         lines = [
             f"{self.statements} statements, {self.answered} with rows of all; "
@@ -75,13 +75,15 @@ class Report:
 
 
 class Explanations:
-    """The differences that are known, from `differences.toml`."""
+    """The known differences, from `differences.toml`."""
 
     def __init__(self) -> None:
         self._known = tomllib.loads(Path(__file__).with_name("differences.toml").read_text())["difference"]
 
     def of(self, difference: Difference, reduced: bool) -> str | None:
-        """Why a difference is there, if that is known; patterns of SQL are for what is reduced."""
+        """Return the reason of a difference, if it is known; patterns of SQL are for reduced
+        statements.
+        """
         for known in self._known:
             if "sql" in known and not reduced:
                 continue
@@ -93,7 +95,7 @@ class Explanations:
 
 
 class Batch:
-    """The tables of a seed, wherever they are asked about."""
+    """The tables of a seed, in each system."""
 
     def __init__(self, seed: int, postgres: str | None) -> None:
         self.seed, self._explanations = seed, Explanations()
@@ -126,12 +128,12 @@ class Batch:
         return answer
 
     def compare(self, statement: Statement, tree: Node) -> tuple[str | None, dict[str, Answer]]:
-        """The kind of a difference, if there is one, and who answered what."""
+        """Return the kind of a difference, if there is one, and the answers."""
         peers = [name for name in sorted(statement.peers) if name in self.peers]
         answers = {name: self._answer(self.peers[name], statement, tree) for name in peers}
         if not peers:
             return None, {}
-        # Where the peers are of two minds, PostgreSQL's is right; and what both refuse is not asked here.
+        # If the peers disagree, PostgreSQL is right. What both refuse is not tested here.
         judge = peers[-1]
         refused = all(answer.rows is None for answer in answers.values())
         if refused or answers[judge].sqlstate == UNREADABLE:
@@ -148,7 +150,7 @@ class Batch:
         return Grammar(random.Random(f"{self.seed} {index}")).statement()
 
     def difference(self, index: int, reduce: bool) -> tuple[Difference | None, str, bool]:
-        """What is different about a statement, of which subject it is, and whether all gave rows."""
+        """Return what differs about a statement, its subject, and whether all gave rows."""
         statement = self.statement(index)
         kind, answers = self.compare(statement, statement.tree)
         answered = bool(answers) and all(answer.rows is not None for answer in answers.values())
@@ -178,7 +180,9 @@ class Batch:
 
 
 def _cause(kind: str, ours: Answer) -> tuple[str, str]:
-    """What stays while a statement is reduced: the kind, and how the message begins, without names."""
+    """Return what must stay while a statement is reduced: the kind, and the message's first
+    words.
+    """
     return kind, "" if ours.rows is not None else re.sub(r'"[^"]*"|[0-9]+', "", ours.message)[:40]
 
 
@@ -199,13 +203,13 @@ def _work(pipe: Connection, seed: int, indexes: range, postgres: str | None, red
         found = batch.difference(index, reduce)
         pipe.send(found)
         if found[0] is not None and found[0].kind == "timeout":
-            # Its threads may go on; what follows is to have a process of its own.
+            # Its threads may still run; the next work needs a process of its own.
             break
     pipe.send(None)
 
 
 def _batch(seed: int, count: int, postgres: str | None, reduce: bool) -> Iterator[tuple[Any, str, bool]]:
-    """What came of each statement; of those that did not end, too."""
+    """Return the outcome of each statement, also of statements that did not end."""
     start, context = 0, multiprocessing.get_context("spawn")
     while start < count:
         began = start
@@ -214,7 +218,7 @@ def _batch(seed: int, count: int, postgres: str | None, reduce: bool) -> Iterato
         process.start()
         sender.close()
         try:
-            # The first is waited for while the tables are made.
+            # The wait for the first one includes the creation of the tables.
             while (at := _received(receiver, 3 * SECONDS)) is not None:
                 start = at + 1
                 yield _received(receiver, REDUCING_SECONDS if reduce else SECONDS)
@@ -243,7 +247,9 @@ def run(
     reduce: bool = True,
     tell: Callable[[Difference], None] = lambda _: None,
 ) -> Report:
-    """Compares the first statements of each seed, and tells each difference that is not explained."""
+    """Compare the first statements of each seed, and report each difference that is not
+    explained.
+    """
     report, explanations = Report(), Explanations()
     for seed in seeds:
         for found, subject, answered in _batch(seed, count, postgres, reduce):

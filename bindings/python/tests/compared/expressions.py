@@ -1,4 +1,4 @@
-"""Makes expressions, over the columns that are seen where they stand, and subqueries in them."""
+"""Generates expressions over the visible columns, and subqueries in them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EDGES = {
     "timestamptz": ["1900-01-01 00:00:00+00", "2011-12-30 12:00:00+00"],
     "interval": ["1000 months", "-1 microsecond", "1 year -12 months", "100 hours"],
 }
-# What ORDER BY puts in one place for all: rows that are peers are the same.
+# Columns that ORDER BY sorts in the same way in all systems: rows that are peers are the same.
 ORDERLY = [type_ for type_ in TYPES if type_ not in ("interval", "double", "integer[]")]
 
 
 @dataclass(frozen=True)
 class Relation:
-    """What a name in FROM stands for: its columns with their types, and whether `id` is its key."""
+    """A name in FROM: its columns with their types, and whether `id` is its key."""
 
     alias: str
     columns: dict[str, str]
@@ -39,12 +39,12 @@ class Relation:
 
 
 class Expressions:
-    """A maker of expressions; what makes queries is to be added."""
+    """A generator of expressions; a subclass adds queries."""
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._aliases = 0
-        # Innermost last; what is seen of the queries around comes first.
+        # The innermost relations come last; those of the outer queries come first.
         self._scopes: list[list[Relation]] = []
         self._named: dict[str, dict[str, str]] = {}
         self._peers = BOTH
@@ -56,7 +56,7 @@ class Expressions:
         return f"a{self._aliases}"
 
     def _seen(self, type_: str, own: bool = False) -> list[str]:
-        """Columns of a type, those of the innermost query thrice."""
+        """Return the visible columns of a type, those of the innermost query three times."""
         found = []
         for depth, scope in enumerate(reversed(self._scopes)):
             for relation in scope:
@@ -67,7 +67,7 @@ class Expressions:
         return found
 
     def _column(self, type_: str, own: bool = False) -> Node:
-        """A column, or a constant where there is none."""
+        """Return a column, or a constant if there is none."""
         found = self._seen(type_, own)
         return raw(type_, self._rng.choice(found)) if found else self._constant(type_)
 
@@ -107,7 +107,7 @@ class Expressions:
         if subqueries > 0 and type_ == "boolean" and rng.random() < 0.5:
             return self._about_rows(subqueries - 1)
         calls = [call for call in CALLS[type_] if self._peers <= call.peers and (self._edgy or not call.edgy)]
-        # Conditions on each type are many; what joins them is not to be rare.
+        # There are many conditions on each type; combinations of them must not be rare.
         call = rng.choice(calls)
         return call.node(tuple(self._value(argument, depth - 1, subqueries) for argument in call.arguments))
 
@@ -115,7 +115,7 @@ class Expressions:
         return self._value("boolean", max(1, depth), subqueries)
 
     def _inside(self, relations: list[Relation], make: Callable[[], Node]) -> Node:
-        """What is made where these relations are seen as well."""
+        """Generate where these relations are visible as well."""
         self._scopes.append(relations)
         try:
             return make()
@@ -123,7 +123,7 @@ class Expressions:
             self._scopes.pop()
 
     def _inside_only(self, relations: list[Relation], make: Callable[[], Node]) -> Node:
-        """What is made where of the innermost query only these are seen."""
+        """Generate where only these relations of the innermost query are visible."""
         scope = self._scopes.pop()
         self._scopes.append(relations)
         try:
@@ -132,7 +132,7 @@ class Expressions:
             self._scopes[-1] = scope
 
     def _scalar(self, type_: str, depth: int) -> Node:
-        """A subquery of one row at most."""
+        """Return a subquery of one row at most."""
         rng = self._rng
         source, relations = self._relation(depth)
         if rng.random() < 0.6:
@@ -166,7 +166,7 @@ class Expressions:
         return Node(type_, made.template, made.children)
 
     def _outer(self, type_: str) -> Node:
-        """A column of the queries around, or a constant."""
+        """Return a column of the outer queries, or a constant."""
         scope = self._scopes.pop()
         try:
             return self._atom(type_)
@@ -174,7 +174,7 @@ class Expressions:
             self._scopes.append(scope)
 
     def _about_rows(self, depth: int) -> Node:
-        """A condition on the rows of a subquery."""
+        """Return a condition on the rows of a subquery."""
         rng = self._rng
         type_ = rng.choice(ORDERLY)
         kind = rng.choice(["in", "in", "exists", "quantified", "quantified", "rows", "count"])
@@ -195,7 +195,7 @@ class Expressions:
         return Node("boolean", f"({{0}} {sign} {word} ({{1}}))", (value, subquery))
 
     def _subquery(self, types: list[str], depth: int) -> Node:
-        """Rows of these types, of a table as it is in most cases: often the one outside, once more."""
+        """Return rows of these types, mostly of a table: often of the outer one, once more."""
         rng = self._rng
         if depth > 0 and rng.random() < 0.25:
             return self._query(depth, types)
@@ -234,11 +234,11 @@ class Expressions:
             else:
                 argument = self._value(self._type() if of == "any" else of, depth)
             if not any(peers >= self._peers for text, _, peers in AGGREGATES[type_] if text == template):
-                # There is none of this type that all know.
+                # There is no function of this type that all systems have.
                 return Node(type_, "case when count(*) > 1 then {0} end", (self._constant(type_),))
             made = Node(type_, template, (argument,))
         if rng.random() < 0.2:
-            # Before the reducer an aggregate is what it was, with and without its filter.
+            # The reducer may remove the filter of an aggregate.
             filter_ = Node("filter", " filter (where {0})", (self._condition(1),), droppable=True)
             made = Node(
                 made.kind, made.template + "{" + str(len(made.children)) + "}", (*made.children, filter_)

@@ -1,4 +1,4 @@
-"""Makes statements of many subjects from random numbers, the same from the same seed."""
+"""Generates statements of many subjects from random numbers; the same ones from the same seed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .writes import Writes
 
 @dataclass(frozen=True)
 class Statement:
-    """A statement, who may answer it, and whether its rows are in order."""
+    """A statement, the systems that know it, and whether its rows are in order."""
 
     subject: str
     tree: Node
@@ -27,7 +27,7 @@ class Statement:
 
 
 class Grammar(Windows, Writes):
-    """A maker of one statement."""
+    """A generator of one statement."""
 
     def statement(self) -> Statement:
         rng = self._rng
@@ -47,14 +47,14 @@ class Grammar(Windows, Writes):
         }
         names = list(subjects)
         subject = rng.choices(names, [subjects[name][0] for name in names])[0]
-        # A part of them by one only, which knows more.
+        # Some of them are for one system only, which has more functions.
         self._peers = rng.choices([BOTH, POSTGRES, DUCKDB], [7, 2, 1])[0]
         if subject == "structs":
             self._peers = DUCKDB
         if rng.random() < 0.15:
             self._parameters = []
         tree, ordered = subjects[subject][1]()
-        # So that the whole of it has something around it.
+        # The expression gets something around it.
         return Statement(
             subject,
             Node("statement", "{0}", (tree,)),
@@ -65,8 +65,9 @@ class Grammar(Windows, Writes):
         )
 
     def _values(self) -> tuple[Node, bool]:
-        """Expressions with values at the edges of their types, one by one: which of two errors comes first
-        is nobody's promise."""
+        """Return expressions with values at the edges of their types, one by one: nobody promises
+        which of two errors comes first.
+        """
         self._edgy = True
         type_ = self._type()
         source, relations = self._table(["t", "t", "u", "filled"])
@@ -100,7 +101,7 @@ class Grammar(Windows, Writes):
         return Node("ordered", "select * from ({0}) o{1}{2}", (query, order, limit)), True
 
     def _first_of_each(self) -> Node:
-        """DISTINCT ON."""
+        """Return a DISTINCT ON."""
         rng = self._rng
         source, relations = self._table(["t", "t", "u", "filled"])
         relation = relations[0]

@@ -1,4 +1,4 @@
-"""Statements as trees: written for each dialect, and made smaller while something about them holds."""
+"""Statements as trees, which are written for each dialect and reduced."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DIALECTS = ("hypostyle", "duckdb", "postgres")
 
 @dataclass(frozen=True)
 class Node:
-    """A piece of a statement: a template and what fills it, which may be written otherwise in a dialect.
+    """A part of a statement: a template and its children; a dialect may have a template of its own.
 
-    Pieces of one `kind` can stand for each other. What is `droppable` can be left out. Of a node with a
-    `separator` all children follow each other, of which as many as `least` must stay.
+    Parts of one `kind` can replace each other. A `droppable` part can be left out. The children of
+    a node with a `separator` follow each other, and at least `least` of them must stay.
     """
 
     kind: str
@@ -27,14 +27,14 @@ class Node:
     dialects: dict[str, str] = field(default_factory=dict)
 
     def text(self, dialect: str) -> str:
-        """The piece as SQL of a dialect."""
+        """Return the part as SQL of a dialect."""
         pieces = [child.text(dialect) for child in self.children]
         if self.separator is not None:
             return self.separator.join(pieces)
         return self.dialects.get(dialect, self.template).format(*pieces)
 
     def size(self) -> int:
-        """How many pieces there are."""
+        """Return the number of parts."""
         return 1 + sum(child.size() for child in self.children)
 
     def _descendants(self) -> Iterator[Node]:
@@ -43,7 +43,7 @@ class Node:
             yield from child._descendants()
 
     def smaller(self) -> Iterator[Node]:
-        """Trees with one piece less, those that lack most first."""
+        """Yield trees with one part less, the smallest first."""
         for index, child in enumerate(self.children):
             if self.separator is not None and len(self.children) > self.least:
                 yield self._with(index)
@@ -69,7 +69,7 @@ EMPTY = Node("nothing")
 
 
 def raw(kind: str, text: str, **options: Any) -> Node:
-    """A piece without others in it."""
+    """Return a part without children."""
     return Node(kind, text.replace("{", "{{").replace("}", "}}"), **options)
 
 
@@ -77,7 +77,7 @@ def items(kind: str, nodes: list[Node], separator: str = ", ", least: int = 1) -
     return Node(kind, children=tuple(nodes), separator=separator, least=least)
 
 
-# What an expression of a type may be when it does not matter.
+# Expressions of each type that can replace any other.
 SIMPLEST = {
     "integer": ("1", "cast(null as integer)"),
     "bigint": ("1", "cast(null as bigint)"),
@@ -95,7 +95,7 @@ SIMPLEST = {
 
 
 def reduced(tree: Node, holds: Callable[[Node], bool], attempts: int = 1500) -> Node:
-    """A small tree of which the same holds."""
+    """Return a small tree for which the same condition holds."""
     while attempts > 0:
         for other in tree.smaller():
             attempts -= 1

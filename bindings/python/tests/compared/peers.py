@@ -1,4 +1,4 @@
-"""Who answers: Hypostyle, DuckDB and PostgreSQL, each of which gives rows of the same Python values."""
+"""Hypostyle, DuckDB and PostgreSQL, each of which gives rows of the same Python values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ import pyarrow as pa
 
 SECONDS = 5
 UNREADABLE = "unreadable"
-# Texts in the order of their bytes, as in the others, and letters of all languages.
+# Texts are ordered by their bytes, as in the others, and have letters of all languages.
 LOCALE = ["-E", "UTF8", "--locale=C", "--lc-ctype=C.UTF-8"]
 EPOCH = dt.datetime(1970, 1, 1)
 
@@ -65,13 +65,13 @@ def _plain(value: Any) -> Any:
 
 
 def _rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    # By position, since names may be there twice.
+    # Columns are read by position, because a name may occur twice.
     columns = [_column(table.column(index)) for index in range(table.num_columns)]
     return list(zip(*columns, strict=True))
 
 
 def _column(column: pa.ChunkedArray) -> list[Any]:
-    """The values of a column; moments as numbers, since not all are within Python's years."""
+    """Return the values of a column; times are numbers, because some are outside Python's years."""
     if pa.types.is_date32(column.type):
         return [value if value is None else ("date", value) for value in column.cast(pa.int32()).to_pylist()]
     if pa.types.is_timestamp(column.type):
@@ -137,12 +137,12 @@ class Postgres:
                 return Answer([])
             return Answer([tuple(_plain(value) for value in row) for row in cursor.fetchall()])
         except self._error as error:
-            # What psycopg cannot read, such as years before the first, has no SQLSTATE.
+            # Values that psycopg cannot read, such as years before the first, have no SQLSTATE.
             return Answer(sqlstate=getattr(error, "sqlstate", None) or UNREADABLE, message=str(error))
 
 
 def _interval_loader() -> type:
-    """A loader that keeps months, days and the rest apart, as `timedelta` does not."""
+    """Return a loader that keeps months, days and the rest apart, which `timedelta` does not."""
     from psycopg.adapt import Loader
 
     class IntervalLoader(Loader):
@@ -153,7 +153,7 @@ def _interval_loader() -> type:
 
 
 def _interval(text: str) -> tuple[Any, ...]:
-    """The months, days and microseconds of an interval as PostgreSQL writes it."""
+    """Read the months, days and microseconds of an interval that PostgreSQL has written."""
     parts = dict.fromkeys(("year", "mon", "day"), 0)
     parts |= {unit: int(number) for number, unit in re.findall(r"(-?[0-9]+) (year|mon|day)", text)}
     microseconds = 0
@@ -165,7 +165,7 @@ def _interval(text: str) -> tuple[Any, ...]:
 
 
 def postgres_program() -> Path | None:
-    """Where the programs of a PostgreSQL server are, if there are any."""
+    """Return the directory of a PostgreSQL server's programs, if there are any."""
     places = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     if (found := shutil.which("postgres")) is not None:
         places.insert(0, Path(found).resolve().parent)
@@ -174,11 +174,11 @@ def postgres_program() -> Path | None:
 
 @contextmanager
 def postgres_server() -> Iterator[str]:
-    """A PostgreSQL server of our own in a temporary directory, and what connects to it."""
+    """Start a PostgreSQL server in a temporary directory; yield what connects to it."""
     programs = postgres_program()
     assert programs is not None
     with tempfile.TemporaryDirectory() as name:
-        # It does not run as root.
+        # PostgreSQL does not run as root.
         user = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
         if user:
             shutil.chown(name, user["user"], user["group"])
@@ -202,7 +202,7 @@ def postgres_server() -> Iterator[str]:
                 time.sleep(0.05)
             yield f"host={name} user=test"
         finally:
-            # Without waiting for clients.
+            # This mode does not wait for clients.
             server.send_signal(signal.SIGINT)
             server.wait(30)
 
@@ -229,7 +229,7 @@ def _order(value: Any) -> Any:
     if isinstance(value, bool) or value is None:
         return str(value)
     if isinstance(value, (int, float, Decimal)):
-        # What is the same but for its last digits is sorted alike, and whole numbers by all of them.
+        # Values that differ only in their last digits sort alike; whole numbers sort by all digits.
         is_whole = not isinstance(value, float) and math.isfinite(value) and value % 1 == 0
         return f"number {float(value) + 0.0:.9e} {int(value) if is_whole else ''}"
     return f"{type(value).__name__} {value}"
@@ -250,10 +250,11 @@ def by_length(answer: Answer) -> Answer:
 
 
 def same(one: Answer, other: Answer, ordered: bool) -> bool:
-    """Whether two answers are one: errors are all alike, rows are in order only where they have one.
+    """Say whether two answers are the same: all errors are alike, and order counts only if
+    promised.
 
-    Whole numbers are the same exactly, other numbers to 1e-12 of the greater one whatever their types are;
-    all NaN are one, and so are both zeros.
+    Whole numbers are compared exactly, other numbers to 1e-12 of the greater one, whatever their
+    types. All NaN are the same, and so are both zeros.
     """
     if one.rows is None or other.rows is None:
         return one.rows is other.rows

@@ -1,4 +1,6 @@
-"""Makes queries: relations and their joins, groups, set operations, common table expressions."""
+"""Generates queries: relations and their joins, groups, set operations, common table
+expressions.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from .tables import COLUMNS, KEYED, NARROW, TABLES
 
 
 class Queries(Expressions):
-    """A maker of queries without windows."""
+    """A generator of queries without windows."""
 
     def _table(self, names: list[str]) -> tuple[Node, list[Relation]]:
         name, alias = self._rng.choice(names), self._alias()
@@ -58,7 +60,7 @@ class Queries(Expressions):
         return Node("relation", node.template.replace("({0})", "(values {0})", 1), node.children), relations
 
     def _from(self, depth: int) -> tuple[Node, list[Relation]]:
-        """Relations, joined; the conditions see only what stands before them."""
+        """Return joined relations; conditions see only the relations before them."""
         rng = self._rng
         node, relations = self._relation(depth)
         for _ in range(rng.choices([0, 1, 2], [5, 4, 1])[0]):
@@ -75,7 +77,9 @@ class Queries(Expressions):
         return node, relations
 
     def _on(self, left: list[Relation], right: list[Relation], kind: str) -> Node:
-        """Two columns that are equal if there are two of a type; more, but for a full join."""
+        """Return an equality of two columns of one type; other conditions too, except in a full
+        join.
+        """
         rng = self._rng
         pairs = [
             (relation.named(name), other.named(another), type_)
@@ -101,7 +105,7 @@ class Queries(Expressions):
         return Node("where", " where {0}", (self._condition(depth, subqueries),), droppable=True)
 
     def _query(self, depth: int, types: list[str] | None = None) -> Node:
-        """A query of these types, or of some."""
+        """Return a query of these types, or of any."""
         rng = self._rng
         wanted = types or [self._type() for _ in range(rng.randint(1, 4))]
         chosen = rng.random()
@@ -125,7 +129,9 @@ class Queries(Expressions):
         return items("outputs", named)
 
     def _grouped(self, depth: int, types: list[str] | None = None) -> Node:
-        """GROUP BY columns, or none, with sets of them; what is behind it sees only them and aggregates."""
+        """Return a GROUP BY, perhaps with grouping sets; later clauses see only its columns and
+        aggregates.
+        """
         rng = self._rng
         source, relations = self._from(depth)
         wanted = types or [self._type() for _ in range(rng.randint(1, 3))]
@@ -213,7 +219,9 @@ class Queries(Expressions):
         return node
 
     def _operand(self, types: list[str], depth: int) -> Node:
-        """Few columns without much about them, so that rows are there on both sides."""
+        """Return an operand with few columns and conditions, so that there are rows on both
+        sides.
+        """
         if depth > 0 and self._rng.random() < 0.2:
             return self._query(depth - 1, types)
         source, relations = self._table([*KEYED, "t", "u"])
@@ -245,7 +253,9 @@ class Queries(Expressions):
         return Node("query", "with {0} {1}", (items("withs", parts), query))
 
     def _recursive(self) -> Node:
-        """Three steps at most, each with the rows of a table for which a key is one of the rows before."""
+        """Return a recursion of three steps at most, each with rows of a table that refer to the
+        last ones.
+        """
         rng = self._rng
         types = ["integer", rng.choice(TYPES)]
         start = self._operand(types, 0)
@@ -279,7 +289,7 @@ class Queries(Expressions):
         return Node("query", text, (start, following, rest))
 
     def _merged(self) -> Node:
-        """NATURAL and USING, of which the columns that are merged have no other name."""
+        """Return a NATURAL or USING join; no other columns have the names of the merged ones."""
         rng = self._rng
         tables = rng.sample(NARROW, rng.choice([2, 2, 3]))
         sides = [{column: COLUMNS[column] for column in TABLES[table][0]} for table in tables]
@@ -329,7 +339,7 @@ class Queries(Expressions):
                 ), [Relation(alias, {"v": "integer"})]
             types = [self._type() for _ in range(rng.randint(1, 2))]
             if rng.random() < 0.3:
-                # The first rows of an order.
+                # Only the first rows of an order are read.
                 inner = self._subquery(types, 0)
                 order = ", ".join(str(number + 1) for number in range(len(types)))
                 inner = Node("query", f"select * from ({{0}}) o order by {order} limit 2", (inner,))

@@ -1,4 +1,4 @@
-"""Structs, and lists of them and of texts, as only DuckDB has them, too."""
+"""Structs, and lists of structs and texts, which only DuckDB has, too."""
 
 import random
 
@@ -26,7 +26,7 @@ SHIFTED = [
     "max({0}.m)",
     "lead({0}.g, 2)",
 ]
-# Whole queries; `{key}` is a column of two relations in turn, and the rest has choices of its own.
+# Whole queries; `{key}` is a column of two relations in turn, and the rest has its own choices.
 QUERIES = [
     "select {0}.id, {1}.id from r {0} {join} r {1} on {key} = {other}",
     "select {key}, count(*), min({0}.id) from r {0} group by {key}{having}",
@@ -45,7 +45,7 @@ QUERIES = [
 
 
 def query(rng: random.Random) -> Node:
-    """A query of the table `r`."""
+    """Return a query of the table `r`."""
     one, two = "a1", "a2"
     if rng.random() < 0.3:
         chosen = [raw("any", rng.choice(VALUES).format(one, two)) for _ in range(rng.randint(1, 3))]

@@ -1,8 +1,8 @@
-"""Small tables of random rows, with many NULLs and many values that are the same."""
+"""Small tables of random rows, with many NULLs and many equal values."""
 
 import random
 
-# Of every column a type; all tables have `id`, which is the key of all but the narrow ones.
+# A type for each column; all tables have `id`, which is the key of all but the narrow ones.
 COLUMNS = {
     "id": "integer",
     "i": "integer",
@@ -19,7 +19,7 @@ COLUMNS = {
     "n": "interval",
     "l": "integer[]",
 }
-# Columns by name, rows at most, and how many of ten values are NULL.
+# The columns by name, the rows at most, and how many of ten values are NULL.
 TABLES = {
     "t": (list(COLUMNS), 12, 2),
     "u": (list(COLUMNS), 8, 3),
@@ -61,7 +61,7 @@ VALUES = {
 
 
 def sql_type(type_: str) -> str:
-    """The name of a type that all dialects know."""
+    """Return the name of a type that all dialects know."""
     return SQL_TYPES.get(type_, type_)
 
 
@@ -73,7 +73,7 @@ def _value(rng: random.Random, type_: str) -> str:
 
 
 def definitions(rng: random.Random) -> list[str]:
-    """Statements that make the tables, in any dialect."""
+    """Return statements that create the tables, in any dialect."""
     texts = []
     for name, (columns, most, nulls) in TABLES.items():
         described = ", ".join(
@@ -98,7 +98,7 @@ def definitions(rng: random.Random) -> list[str]:
 
 
 def structs(rng: random.Random) -> list[str]:
-    """A table of structs and lists of them, which PostgreSQL has not got."""
+    """Return a table of structs and lists of them, which PostgreSQL lacks."""
     name, most, nulls = STRUCTS
 
     def some(value: str) -> str:

@@ -1,4 +1,4 @@
-"""Makes queries with windows: named ones and such that inherit, frames of all kinds."""
+"""Generates queries with windows: named ones, inheriting ones, and frames of all kinds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .queries import Queries
 
 
 class Windows(Queries):
-    """A maker of queries over one table, whose key puts its rows in an order."""
+    """A generator of queries over one table, whose key orders its rows."""
 
     def _windowed(self) -> Node:
         rng = self._rng
@@ -34,7 +34,7 @@ class Windows(Queries):
         return self._inside(relations, select)
 
     def _named_windows(self, relation: Relation) -> dict[str, Node]:
-        """A window, and another that inherits it."""
+        """Return a window, and another that inherits it."""
         rng = self._rng
         if rng.random() < 0.55:
             return {}
@@ -59,7 +59,7 @@ class Windows(Queries):
         )
 
     def _specification(self, relation: Relation, named: list[str], framed: bool, alike: bool) -> Node:
-        """What stands behind OVER; rows are in an order that is total, or the frame has peers."""
+        """Return the text after OVER; the order of rows is total, or the frame has peers."""
         rng = self._rng
         base = EMPTY
         if named and rng.random() < 0.6:
@@ -87,7 +87,7 @@ class Windows(Queries):
         excluded = rng.choice(
             [""] * 6 + [" exclude current row", " exclude ties", " exclude group", " exclude no others"]
         )
-        # Which of several peers a value is of is nobody's promise.
+        # Nobody promises which of several peers a value comes from.
         unit = rng.choice(["rows", "rows", "range", "groups"]) if alike else "rows"
         frame = f" {unit} between {bounds[0]} and {bounds[1]}{excluded}"
         if rng.random() < 0.2:

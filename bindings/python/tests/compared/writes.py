@@ -12,7 +12,7 @@ SOURCES = ["u v", "filled v", "(select * from u where id > 2) v"]
 
 
 class Writes(Queries):
-    """A maker of statements that write two columns of a table."""
+    """A generator of statements that write two columns of a table."""
 
     def _write(self) -> Node:
         column, second = self._rng.sample([name for name in COLUMNS_OF_T if name != "id"], 2)
@@ -31,7 +31,7 @@ class Writes(Queries):
         return make(column, second, self._rng.choice(SOURCES))
 
     def _new(self, column: str, *relations: Relation, depth: int = 2, subqueries: int = 0) -> Node:
-        """A value for a column."""
+        """Return a value for a column."""
         return self._inside(list(relations), lambda: self._value(COLUMNS[column], depth, subqueries))
 
     def _test(self, *relations: Relation, subqueries: int = 0) -> Node:

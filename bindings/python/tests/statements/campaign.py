@@ -1,4 +1,4 @@
-"""Sends statements to a server and watches it: what must hold, whatever a reader says."""
+"""Sends statements to a server and checks the rules that must hold, whatever a reader sends."""
 
 import itertools
 import random
@@ -12,26 +12,26 @@ from . import repetition, smith
 from .client import Answer, Client, Gone
 from .server import ALLOWANCE, MEMORY_LIMIT, STATEMENT_SECONDS, Probe, Server, prepare, serving
 
-# A statement has ended so long after its time is up, and so long another client may have to wait.
+# The time after which a statement must have ended, and which another client may have to wait.
 GRACE_SECONDS = 8
 WAIT_SECONDS = 5
-# Whoever left is forgotten so soon, with threads and descriptors.
+# The time after which a client that left is forgotten, with threads and descriptors.
 REST_SECONDS = 20
 # A process that crashes closes its connections before it is gone.
 DYING_SECONDS = 1
-# Threads of pools and descriptors of files, which may stay once they are there.
+# Threads of pools and descriptors of files, which may stay once they exist.
 THREADS_KEPT, DESCRIPTORS_KEPT = 16, 32
 
-# Of ten statements one is prepared first, and of fifty one client does not wait for the answer.
+# One of ten statements is prepared first, and one of fifty clients does not wait for the answer.
 PREPARED, LEFT = 0.1, 0.02
 
 MEBIBYTE = 1 << 20
 FAILED_TRANSACTION = "25P02"
 
-# Of an internal error, by which it is told from others.
+# The part of an internal error that identifies it.
 DETAIL_CHARACTERS = 40
 
-# Fragments of internal errors and panics of one query that are known: each line is one to mend.
+# Fragments of known internal errors and panics of one query: each line is a defect to fix.
 KNOWN = [
     line
     for line in Path(__file__).with_name("known.txt").read_text().splitlines()
@@ -43,11 +43,11 @@ Statements = Iterator[tuple[str, str]]
 
 @dataclass
 class Finding:
-    """Something that must not be.
+    """A violation of a rule.
 
     Attributes:
         kind: died, panicked, internal, unstoppable, memory, late or left behind.
-        construct: the name of what did it.
+        construct: the name of the construct that caused it.
         sql: the statement.
         detail: what was seen.
     """
@@ -64,7 +64,7 @@ class Finding:
 
 @dataclass
 class Report:
-    """What a campaign did and found."""
+    """The work and the findings of a campaign."""
 
     seed: int
     statements: int = 0
@@ -76,7 +76,9 @@ class Report:
     peak_bytes: int = 0
 
     def classes(self) -> list[Finding]:
-        """One finding of each kind and construct, or of each internal error, the shortest."""
+        """Return one finding of each kind and construct, or of each internal error, the
+        shortest.
+        """
         shortest: dict[tuple[str, str], Finding] = {}
         for finding in self.findings:
             is_told = finding.kind in ("internal", "panicked")
@@ -86,7 +88,7 @@ class Report:
         return list(shortest.values())
 
     def harm(self) -> list[Finding]:
-        """What one statement did to more than itself."""
+        """Return the harm that one statement did to the server or to others."""
         return [finding for finding in self.findings if finding.kind not in ("internal", "panicked")]
 
     def __str__(self) -> str:
@@ -101,7 +103,7 @@ class Report:
 
 
 class Campaign:
-    """Statements of one seed for some time, with a new server after each that came to harm."""
+    """Statements of one seed for some time, with a new server after each that failed."""
 
     def __init__(
         self, program: Path, directory: Path, seed: int, seconds: float, most: int | None = None
@@ -140,7 +142,7 @@ class Campaign:
             self._client = None
 
     def _run_on(self, statements: Statements) -> bool:
-        """Goes on until the server comes to harm; or until time is up, and then it must come to rest."""
+        """Continue until the server fails; or until time is up, and then it must come to rest."""
         threads, descriptors = self._server.threads(), self._server.descriptors()
         last = ("", "")
         for last in itertools.takewhile(lambda _: time.monotonic() < self._deadline, statements):
@@ -151,7 +153,7 @@ class Campaign:
         return True
 
     def _try(self, construct: str, sql: str) -> bool:
-        """Whether the server is well after a statement."""
+        """Say whether the server is healthy after a statement."""
         server, report = self._server, self.report
         server.reset_peak()
         before = len(report.findings)
@@ -191,7 +193,9 @@ class Campaign:
             self._find("internal", construct, sql, f"{answer.state}: {answer.message[:300]}")
 
     def _forget(self, construct: str, sql: str) -> None:
-        """Waits until the session of a client that left has ended: the probe's is the only other one."""
+        """Wait until the session of a client that left has ended: the probe's is the only other
+        one.
+        """
         deadline = time.monotonic() + STATEMENT_SECONDS + GRACE_SECONDS
         with self._server.connect(WAIT_SECONDS) as client:
             while len(client.column("SHOW SESSIONS")) > 2:
@@ -201,7 +205,7 @@ class Campaign:
                 time.sleep(0.02)
 
     def _look(self, construct: str, sql: str) -> None:
-        """At what can be seen of the server from outside."""
+        """Check what can be seen of the server from outside."""
         server, report = self._server, self.report
         peak, waited = server.peak_bytes(), self._probe.worst_since()
         report.peak_bytes = max(report.peak_bytes, peak)
@@ -246,7 +250,7 @@ class Campaign:
 
 
 def _is_internal(answer: Answer) -> bool:
-    """Whether an error is the server's own; a panic is found in its log."""
+    """Say whether an error is the server's own; a panic is found in its log."""
     if answer.state is None or "the query panicked" in answer.message:
         return False
     return answer.state.startswith("XX") or "please report" in answer.message
@@ -272,13 +276,13 @@ def run(
     seconds: float,
     most: int | None = None,
 ) -> list[Report]:
-    """Runs a campaign of each kind, each for so many seconds, or statements at most."""
+    """Run a campaign of each kind, each for some seconds, or statements at most."""
     prepare(program, directory, smith.schema())
     return [Campaign(program, directory, seed, seconds, most).run(KINDS[kind]) for kind in kinds]
 
 
 def replay(program: Path, directory: Path, sql: str) -> Report:
-    """Sends one statement, as a campaign would."""
+    """Send one statement, as a campaign would."""
     prepare(program, directory, smith.schema())
     campaign = Campaign(program, directory, 0, STATEMENT_SECONDS + GRACE_SECONDS)
     return campaign.run(lambda _rng, _server: iter([("replayed", sql)]))

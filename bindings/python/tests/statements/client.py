@@ -1,4 +1,4 @@
-"""A client of PostgreSQL's protocol that keeps nothing of what it is sent, and may leave at any moment."""
+"""A client of PostgreSQL's protocol that keeps no rows, and may leave at any moment."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ import struct
 import time
 from dataclasses import dataclass
 
-# A client that takes more than this of one answer has seen enough, and goes.
+# The length of an answer after which the client leaves.
 ANSWER_BYTES_MAX = 16 << 20
 
 PROTOCOL = 196608
@@ -18,12 +18,12 @@ SASL, SASL_CONTINUE, SASL_FINAL, AUTHENTICATED = 10, 11, 12, 0
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a statement.
+    """The outcome of a statement.
 
     Attributes:
         state: the SQLSTATE of its error, or None.
-        message: of the error.
-        seconds: how long it took.
+        message: the message of the error.
+        seconds: the time that it took.
         is_whole: False when the client left before the end.
     """
 
@@ -38,7 +38,7 @@ class Gone(Exception):
 
 
 class Client:
-    """A connection; whoever gets `Gone` or `TimeoutError` from it makes a new one."""
+    """A connection; after `Gone` or `TimeoutError` a new one is needed."""
 
     def __init__(self, port: int, user: str, password: str, seconds: float) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=seconds)
@@ -58,7 +58,9 @@ class Client:
         self._socket.close()
 
     def ask(self, sql: str, seconds: float, *, prepared: bool = False) -> Answer:
-        """Sends a statement, at once or in the steps of the extended protocol, and waits for its end."""
+        """Send a statement, at once or in the steps of the extended protocol, and wait for its
+        end.
+        """
         start = time.monotonic()
         self._socket.settimeout(seconds)
         try:
@@ -68,7 +70,7 @@ class Client:
             raise Gone from error
 
     def column(self, sql: str) -> list[str | None]:
-        """The first column of what a query gives, as texts."""
+        """Return the first column of a query, as texts."""
         rows: list[bytes] = []
         self.send(sql)
         answer = self._answer(time.monotonic(), rows)
@@ -76,7 +78,7 @@ class Client:
         return [_first(row) for row in rows]
 
     def send(self, sql: str, *, prepared: bool = False) -> None:
-        """Sends a statement, and leaves its answer to whoever wants it."""
+        """Send a statement without reading its answer."""
         text = sql.encode() + b"\0"
         if not prepared:
             self._socket.sendall(_message(b"Q", text))
@@ -167,7 +169,7 @@ def _first(row: bytes) -> str | None:
 
 
 def _final(password: str, client_first: bytes, server_first: bytes) -> tuple[bytes, bytes]:
-    """The client's proof, and the signature by which the server will prove itself."""
+    """Return the client's proof, and the signature by which the server will prove itself."""
     parts = dict(part.split(b"=", 1) for part in server_first.split(b","))
     without_proof = b"c=biws,r=" + parts[b"r"]
     signed = b",".join((client_first, server_first, without_proof))

@@ -1,6 +1,8 @@
-"""Constructs of SQL, each so often that it may hurt: nested, in rows, as lists, and asked for by a number.
+"""Constructs of SQL, repeated so often that they may hurt: nested, in rows, as lists, and by a
+number.
 
-Kinds of nesting are also mixed with each other, so that a counter which one of them resets is found.
+Kinds of nesting are also mixed with each other, so that a counter which one of them resets is
+found.
 """
 
 import math
@@ -9,11 +11,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-# Repetitions and bytes of a statement; a text that is longer is cut at whole repetitions.
+# The repetitions and bytes of a statement; a longer text is cut at whole repetitions.
 TIMES_MAX = 1_000_000
 TEXT_BYTES_MAX = 2 << 20
 
-# What goes around an expression.
+# Texts around an expression.
 EXPRESSIONS = [
     ("(", ")"),
     ("((1), ", ")"),
@@ -97,7 +99,7 @@ EXPRESSIONS = [
     ("", " OVERLAPS (1, 2)"),
 ]
 
-# What stands between two operands.
+# Texts between two operands.
 OPERATORS = [
     "+",
     "-",
@@ -190,7 +192,7 @@ OPERANDS = [
     "INTERVAL '1 day'",
 ]
 
-# What goes around a type.
+# Texts around a type.
 TYPES = [
     ("STRUCT(a ", ")"),
     ("STRUCT<a ", ">"),
@@ -212,7 +214,7 @@ TYPES = [
     ("", " ARRAY"),
 ]
 
-# What goes around a query, and around a statement.
+# Texts around a query, and around a statement.
 QUERIES = [
     ("(", ")"),
     ("SELECT * FROM (", ") AS q"),
@@ -251,7 +253,7 @@ STATEMENTS = [
     ("-- a\n", ""),
 ]
 
-# What may stand in a row after the start of a query: `{}` is the number of the repetition.
+# Texts that may be repeated after the start of a query: `{}` is the number of the repetition.
 ROWS = [
     ("SELECT 1", ", 1"),
     ("SELECT 1", " AS a{}, 1"),
@@ -310,7 +312,7 @@ ROWS = [
     ("SELECT 1 FROM few QUALIFY true", " AND row_number() OVER (ORDER BY i) > {}"),
 ]
 
-# Lists of so many items: what stands before, an item, between items, behind.
+# Lists of many items: the text before, an item, the text between items, the text behind.
 LISTS = [
     ("SELECT ", "i", ", ", " FROM few"),
     ("SELECT ", "i AS a{}", ", ", " FROM few"),
@@ -347,7 +349,9 @@ LISTS = [
 
 
 def _doubling(times: int) -> str:
-    """Each step names the one before twice, which is exponential for whoever writes it out."""
+    """Return a query in which each step names the one before twice, which is exponential if it is
+    expanded.
+    """
     steps = ["a0 AS (SELECT 1 AS x)"]
     steps += [f"a{n} AS (SELECT l.x + r.x AS x FROM a{n - 1} AS l, a{n - 1} AS r)" for n in range(1, times)]
     return f"WITH {', '.join(steps)} SELECT count(*) FROM a{times - 1}" if times > 0 else "SELECT 1"
@@ -360,7 +364,7 @@ def _columns_doubling(times: int) -> str:
     return query
 
 
-# Of a length that the number gives.
+# Their length is given by the number.
 SIZED: list[tuple[str, Callable[[int], str]]] = [
     ("string", lambda n: f"SELECT '{'x' * n}'"),
     ("string of quotes", lambda n: f"SELECT '{chr(39) * 2 * n}'"),
@@ -394,19 +398,19 @@ SIZED: list[tuple[str, Callable[[int], str]]] = [
     ("self join", lambda n: "SELECT count(*) FROM few" + " JOIN few AS f USING (i)" * min(n, 3000)),
 ]
 
-# Much from a short text: `{}` is a number.
+# Much work from a short text: `{}` is a number.
 AMPLIFIED = Path(__file__).with_name("amplified.sql").read_text().splitlines()[1:]
 AMOUNTS = [0, -1, 10, 1000, 100_000, 10_000_000, 300_000_000, 1_000_000_000, 2**31, 2**62, 2**63 - 1]
 
 
 @dataclass(frozen=True)
 class Construct:
-    """Something of SQL that can be repeated.
+    """A construct of SQL that can be repeated.
 
     Attributes:
-        name: what it is told under.
-        text: its statement, of so many repetitions.
-        bytes_each: what one of them adds.
+        name: its name in reports.
+        text: a function that returns its statement, with so many repetitions.
+        bytes_each: the bytes that one repetition adds.
     """
 
     name: str
@@ -418,7 +422,7 @@ class Construct:
 
 
 def constructs() -> list[Construct]:
-    """Each construct by itself, and each that is asked for by a number."""
+    """Return each construct by itself, and each that is given by a number."""
     found = [
         *(_nested("expression", around, "SELECT {} FROM few", "i") for around in EXPRESSIONS),
         *(_nested("condition", around, "SELECT 1 FROM few WHERE {}", "true") for around in EXPRESSIONS),
@@ -446,7 +450,9 @@ def constructs() -> list[Construct]:
 
 
 def statements(rng: random.Random) -> Iterator[tuple[str, str]]:
-    """Names of constructs and statements of them, without end: each first by itself, then mixed."""
+    """Yield names of constructs and statements of them without end: first single ones, then
+    mixed.
+    """
     alone = constructs()
     while True:
         rng.shuffle(alone)
@@ -461,7 +467,7 @@ def statements(rng: random.Random) -> Iterator[tuple[str, str]]:
 
 
 def _times(rng: random.Random) -> int:
-    """Of every magnitude alike."""
+    """Return a number of repetitions; all magnitudes are equally likely."""
     return round(math.exp(rng.uniform(0, math.log(TIMES_MAX))))
 
 
@@ -497,7 +503,7 @@ def _list(start: str, item: str, between: str, end: str) -> Callable[[int], str]
 
 
 def _mixed(rng: random.Random) -> tuple[str, str]:
-    """Several kinds of nesting in turns, so that none of them is deep alone."""
+    """Return several kinds of nesting in turns, so that none of them is deep alone."""
     kind, frame, core, arounds = rng.choice(
         [
             ("expressions", "SELECT {} FROM few", "i", EXPRESSIONS),

@@ -1,4 +1,4 @@
-"""A server with little memory, and what can be seen of it from outside."""
+"""A server with little memory, as it can be seen from outside."""
 
 import contextlib
 import re
@@ -11,9 +11,10 @@ from pathlib import Path
 from .client import Client, Gone
 
 MEMORY_LIMIT = 512 << 20
-# What may be beside it: as much again (docs/decisions/0012), and what a process has without statements.
+# The memory that it may take besides: as much again (docs/decisions/0012), and what a process has
+# without statements.
 ALLOWANCE = MEMORY_LIMIT + (256 << 20)
-# Where the server is killed before the machine suffers.
+# The size at which the server is killed before the machine suffers.
 RUNAWAY = 3 * MEMORY_LIMIT + ALLOWANCE
 
 STATEMENT_SECONDS = 2
@@ -25,7 +26,7 @@ PASSWORD = "opensesame"
 
 
 class Server:
-    """A running `hypostyle serve` that a reader can ask."""
+    """A running `hypostyle serve` to which a reader can send statements."""
 
     def __init__(self, process: subprocess.Popen, log: Path) -> None:
         self.process = process
@@ -43,7 +44,7 @@ class Server:
         return self.process.poll() is None
 
     def await_end(self, seconds: float) -> None:
-        """Gives the process a moment to end, if it does."""
+        """Give the process a moment to end, if it does."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
 
@@ -52,7 +53,7 @@ class Server:
         return self._log.read_text(errors="replace")
 
     def reset_peak(self) -> None:
-        """Lets the peak of memory begin anew from what is held now."""
+        """Reset the peak of memory to the present value."""
         with contextlib.suppress(OSError):
             Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
@@ -98,7 +99,7 @@ class Server:
 
 
 def prepare(program: Path, directory: Path, schema: str) -> None:
-    """Makes the database and the users that every server of a campaign has."""
+    """Create the database and the users of every server of a campaign."""
     made = subprocess.run([program, directory / "d.hypo", "-c", schema], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     lines = []
@@ -112,7 +113,7 @@ def prepare(program: Path, directory: Path, schema: str) -> None:
 
 @contextlib.contextmanager
 def serving(program: Path, directory: Path) -> Iterator[Server]:
-    """Serves the database that was prepared, until the block's end at the latest."""
+    """Serve the prepared database, until the block's end at the latest."""
     log = directory / f"server-{time.monotonic_ns()}.log"
     options = {
         "--pgwire": "127.0.0.1:0",
@@ -136,7 +137,7 @@ def serving(program: Path, directory: Path) -> Iterator[Server]:
 
 
 class Probe:
-    """Another client, who asks something small all the time; remembers how long it had to wait at most."""
+    """Another client, which runs a small query all the time and records the longest wait."""
 
     def __init__(self, server: Server, seconds: float) -> None:
         self._server, self._seconds = server, seconds
@@ -148,7 +149,7 @@ class Probe:
         self._thread.start()
 
     def worst_since(self) -> float:
-        """The longest wait since the last call, also of a question that still has no answer."""
+        """Return the longest wait since the last call, also of a query that still has no answer."""
         with self._lock:
             waiting = time.monotonic() - self._asked if self._asked is not None else 0.0
             worst, self._worst = max(self._worst, waiting), 0.0

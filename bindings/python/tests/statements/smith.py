@@ -1,7 +1,7 @@
 """Random statements in the manner of SQLsmith.
 
-Their types fit for the most part; they are about tables of all types, the catalogs, and all functions that
-the server lists.
+Their types fit for the most part. They are about tables of all types, the catalogs, and all
+functions that the server lists.
 """
 
 import random
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from .client import Client
 
-# Two tables of the same columns, of each type one, a few rows and many; and a view.
+# Two tables with the same columns, one for each type; one has few rows, the other many; and a view.
 COLUMNS = {
     "i": "integer",
     "b": "bigint",
@@ -55,7 +55,7 @@ CATALOGS = [
 
 
 def schema() -> str:
-    """What makes the tables; a third of their rows have NULLs."""
+    """Return the statements that create the tables; a third of their rows have NULLs."""
     columns = ", ".join(f"{name} {type_}" for name, type_ in COLUMNS.items())
     texts = []
     for table, rows in (("few", 10), ("many", 5000)):
@@ -68,7 +68,7 @@ def schema() -> str:
 
 
 def _values() -> list[str]:
-    """An expression over `x` for each column."""
+    """Return an expression over `x` for each column."""
     number = {
         "tinyint": "(x % 50)",
         "smallint": "(x % 100)",
@@ -179,12 +179,12 @@ PARTS = ["year", "month", "day", "hour", "epoch", "dow", "week", "century", "nan
 
 
 def functions(client: Client) -> list[str]:
-    """The names of all functions, as the server lists them."""
+    """Return the names of all functions, as the server lists them."""
     return sorted({name for name in client.column("SELECT DISTINCT proname FROM pg_catalog.pg_proc") if name})
 
 
 class Smith:
-    """Makes statements from random numbers; the same ones from the same seed and functions."""
+    """Generates statements from random numbers; the same ones from the same seed and functions."""
 
     def __init__(self, rng: random.Random, functions: list[str]) -> None:
         self._rng = rng
@@ -194,7 +194,7 @@ class Smith:
         self._queries: list[str] = []
 
     def statements(self) -> Iterator[tuple[str, str]]:
-        """Kinds of statements, and statements, without end. Each function has its turn."""
+        """Yield kinds of statements, and statements, without end. Each function has its turn."""
         while True:
             for name in self._rng.sample(self._functions, len(self._functions)):
                 yield f"function: {name}", self._call_alone(name)
@@ -227,7 +227,9 @@ class Smith:
         return f"SELECT {call} FROM few"
 
     def _write(self, query: str) -> str:
-        """Refused, since it is a reader who asks; but planned up to there."""
+        """Return a statement that is refused, because the user is a reader, but is planned up to
+        there.
+        """
         one = self._rng.choice
         return one(
             [
@@ -381,7 +383,7 @@ class Smith:
         return self._value(self._rng.choice(list(COLUMNS.values())), depth)
 
     def _value(self, type_: str, depth: int) -> str:
-        """An expression of a type, nearly always."""
+        """Return an expression of a type, nearly always."""
         rng = self._rng
         if rng.random() < 0.01:
             type_ = rng.choice(list(COLUMNS.values()))
@@ -412,7 +414,7 @@ class Smith:
         return f"SELECT {function}({value}) FROM {relation}{where} LIMIT 1"
 
     def _own(self, type_: str, depth: int) -> str:
-        """An operator or a form that gives this type."""
+        """Return an operator or a form that gives this type."""
         rng = self._rng
         value = self._value
         if type_ == "boolean":

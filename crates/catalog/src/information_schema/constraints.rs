@@ -1,4 +1,4 @@
-//! Constraints, with those that say NOT NULL, which the standard has among the CHECKs.
+//! Constraints, including NOT NULL, which the standard lists among the CHECKs.
 
 use crate::information_schema::{InformationSchema, yes};
 use crate::pg_catalog::rows::{Row, row};
@@ -19,12 +19,12 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// The columns that name it.
+    /// Returns the columns that name it.
     fn named(&self) -> Row {
         named(self.database, &self.table.schema, &self.entry.name)
     }
 
-    /// The table of a foreign key's other side.
+    /// Returns the table of a foreign key's other side.
     fn referred(&self) -> Option<&TableEntry> {
         let ConstraintRule::ForeignKey { table, .. } = &self.entry.rule else { return None };
         self.catalog.tables.iter().find(|known| known.id == *table).map(AsRef::as_ref)
@@ -43,7 +43,7 @@ fn column_name(table: &TableEntry, id: ColumnId) -> &str {
     table.columns.iter().find(|column| column.id == id).map_or("?", |column| column.name.as_str())
 }
 
-/// The columns that a condition reads.
+/// Returns the columns that a condition reads.
 fn read_columns<'a>(table: &'a TableEntry, condition: &str) -> Vec<&'a str> {
     let parser = Parser::new(&PostgreSqlDialect {});
     let Ok(expr) = parser.try_with_sql(condition).and_then(|mut parser| parser.parse_expr()) else {
@@ -66,7 +66,7 @@ fn read_columns<'a>(table: &'a TableEntry, condition: &str) -> Vec<&'a str> {
 }
 
 impl InformationSchema {
-    /// A row, or several, of each constraint that has a name.
+    /// Returns a row, or several, of each constraint that has a name.
     fn of_constraints(&self, rows: impl Fn(&Found<'_>) -> Vec<Row>) -> Vec<Row> {
         let mut all = Vec::new();
         for database in self.scope.databases.read().iter() {
@@ -79,7 +79,8 @@ impl InformationSchema {
         all
     }
 
-    /// A row of each column that takes no NULL: of its database, its table, the constraint's name, and its own.
+    /// Returns a row of each column that takes no NULL: of its database, its table, the
+    /// constraint's name, and its own.
     fn of_not_null(&self, row: impl Fn(&str, &TableEntry, String, &str) -> Row) -> Vec<Row> {
         let mut all = Vec::new();
         for database in self.scope.databases.read().iter() {

@@ -1,4 +1,4 @@
-//! Functions and their parameters, from what DataFusion tells of them.
+//! Functions and their parameters, from DataFusion's description of them.
 
 use crate::information_schema::{InformationSchema, of_type, yes};
 use crate::pg_catalog::PG_CATALOG;
@@ -27,7 +27,8 @@ impl Texts {
         Ok(Self(each.collect::<Result<_>>()?))
     }
 
-    /// What `row` makes of each row, which it is given the values of by their columns' names.
+    /// Returns what `row` makes of each row, which it is given the values of by their columns'
+    /// names.
     fn rows(&self, row: impl Fn(&dyn Fn(&str) -> Option<String>) -> Row) -> Vec<Row> {
         let mut rows = Vec::new();
         for (batch, columns) in &self.0 {
@@ -43,10 +44,10 @@ impl Texts {
     }
 }
 
-/// What is told of a type by its Arrow name, if we have it.
+/// Returns what is told of a type by its Arrow name, if we have it.
 fn typed(database: &str, name: Option<String>) -> Row {
     let Some(name) = name else { return Row::new() };
-    // DataFusion's name of any type of texts.
+    // This is DataFusion's name of any type of texts.
     let known = if name == "String" { Some(DataType::Utf8) } else { name.parse::<DataType>().ok() };
     match known.and_then(|of| LogicalType::from_arrow(&Field::new("", of, true)).ok()) {
         Some(known) => {
@@ -61,7 +62,7 @@ fn typed(database: &str, name: Option<String>) -> Row {
 }
 
 impl InformationSchema {
-    /// DataFusion's rows of a relation.
+    /// Returns DataFusion's rows of a relation.
     async fn told(&self, relation: &str) -> Result<Texts> {
         let Some(provider) = self.inner.table(relation).await? else { return Texts::new(Vec::new()) };
         let state = self.scope.state()?;

@@ -1,4 +1,5 @@
-//! Who may do what: the session's user, who owns everything, all. What a user may not do is the server's to say.
+//! Privileges: the session's user owns everything and has all of them. The server decides what a
+//! user may not do.
 
 use crate::information_schema::InformationSchema;
 use crate::pg_catalog::rows::{Row, Value, row};

@@ -20,7 +20,7 @@ pub(super) struct Named {
 pub(super) enum Kind {
     Table,
     Temporary,
-    /// With its query.
+    /// A view, with its query.
     View(String),
 }
 
@@ -57,7 +57,7 @@ impl InformationSchema {
         Ok(rows)
     }
 
-    /// The tables and views that there are, but for those of the system.
+    /// Returns the tables and views that there are, but for those of the system.
     pub(super) fn named(&self) -> Vec<Named> {
         let mut all = Vec::new();
         for database in self.scope.databases.read().iter() {
@@ -145,7 +145,7 @@ impl InformationSchema {
         rows
     }
 
-    /// The columns of tables and of those views that can be planned.
+    /// Returns the columns of tables and of those views that can be planned.
     pub(super) async fn columns(&self) -> Result<Vec<Row>> {
         let databases = self.scope.databases.read().clone();
         let mut rows = Vec::new();
@@ -163,7 +163,7 @@ impl InformationSchema {
             for view in &catalog.views {
                 let schemas = self.databases.catalog(&database.name);
                 let Some(schema) = schemas.and_then(|schemas| schemas.schema(&view.schema)) else { continue };
-                // A view over what is no longer there has no columns to tell.
+                // A view over a dropped object has no columns to show.
                 let Ok(Some(provider)) = schema.table(&view.name).await else { continue };
                 for (field, position) in provider.schema().fields().iter().zip(1_i64..) {
                     let logical_type =
@@ -181,7 +181,7 @@ impl InformationSchema {
         Ok(rows)
     }
 
-    /// What the arrays are made of that columns of tables are.
+    /// Returns what the arrays are made of that columns of tables are.
     pub(super) fn element_types(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for database in self.scope.databases.read().iter() {
@@ -192,7 +192,7 @@ impl InformationSchema {
                     else {
                         continue;
                     };
-                    // What it has in JSON is no array to PostgreSQL.
+                    // Values that are shown as JSON are no arrays in PostgreSQL.
                     if !crate::pg_catalog::types::shown(&column.logical_type).is_array {
                         continue;
                     }
@@ -220,7 +220,7 @@ fn column_row(database: &str, schema: &str, table: &str, position: i64) -> Row {
     row! { table_catalog: database, table_schema: schema, table_name: table, ordinal_position: position }
 }
 
-/// What is told of any column.
+/// Returns what is told of any column.
 fn of_column(database: &str, position: i64, name: &str, logical_type: &LogicalType) -> Row {
     let mut row = of_type(database, &position.to_string(), logical_type);
     row.extend(row! {
@@ -229,7 +229,7 @@ fn of_column(database: &str, position: i64, name: &str, logical_type: &LogicalTy
     row
 }
 
-/// What is told of a table's column besides.
+/// Returns what is told of a table's column besides.
 fn of_table_column(catalog: &Catalog, table: &TableEntry, column: &ColumnEntry) -> Row {
     let is_generated = column.generated.is_some();
     let mut row = row! {
@@ -256,7 +256,7 @@ fn of_table_column(catalog: &Catalog, table: &TableEntry, column: &ColumnEntry) 
     row
 }
 
-/// The sequence that a column owns.
+/// Returns the sequence that a column owns.
 fn owned<'a>(catalog: &'a Catalog, table: &TableEntry, column: &ColumnEntry) -> Option<&'a SequenceEntry> {
     let is_owner = |sequence: &&SequenceEntry| {
         sequence.owner.is_some_and(|owner| owner.table == table.id && owner.column == column.id)

@@ -1,4 +1,4 @@
-//! What PostgreSQL's clients are told of a column that is one of the catalogs as it is: they know the types of these by heart.
+//! The types of unchanged columns of the catalogs, which PostgreSQL's clients know by heart.
 
 use crate::databases::SEARCH;
 use crate::information_schema::{INFORMATION_SCHEMA, standard_relation};
@@ -8,12 +8,12 @@ use crate::pg_catalog::rows::{SystemRelation, system_relation};
 use crate::pg_catalog::types::by_name;
 use datafusion::common::TableReference;
 
-/// The types that values are told to be of, which are of other types here. What is of none of these is told by its values:
-/// the names of functions, for one, are texts.
+/// The types that values are told to be of, which are of other types here. What is of none of these
+/// is told by its values: the names of functions, for one, are texts.
 const TOLD: [&str; 12] =
     ["char", "float4", "int2", "int4", "name", "oid", "text", "xid", "_int2", "_name", "_oid", "_text"];
 
-/// The number of the type of a relation's column, if it is not the one of its values.
+/// Returns the number of the type of a relation's column, if it is not the one of its values.
 fn column_type(relation: &SystemRelation, place: usize) -> Option<u32> {
     let name = relation.types.get(place).filter(|name| TOLD.contains(name))?;
     let (found, is_array) = by_name(name)?;

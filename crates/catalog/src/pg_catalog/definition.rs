@@ -5,7 +5,7 @@ use crate::pg_catalog::objects::{Constraint, Objects, Relation, What};
 use hypostyle_storage::{ConstraintRule, ReferentialAction, TableEntry};
 use hypostyle_types::ColumnId;
 
-/// A name in quotes, where it needs them.
+/// Returns a name in quotes, where it needs them.
 pub fn quote(name: &str) -> String {
     let plain = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_')
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
@@ -13,7 +13,7 @@ pub fn quote(name: &str) -> String {
     if plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
-/// A relation's name, with its schema where the name alone would not find it.
+/// Returns a relation's name, with its schema where the name alone would not find it.
 pub(super) fn qualified(relation: &Relation, current: &str) -> String {
     match relation.schema_name == current || relation.temporary {
         true => quote(&relation.name),
@@ -39,7 +39,7 @@ fn action(action: ReferentialAction) -> Option<&'static str> {
     }
 }
 
-/// A referential action as `pg_constraint` has it.
+/// Returns a referential action as `pg_constraint` has it.
 pub(super) fn action_code(action: ReferentialAction) -> &'static str {
     match action {
         ReferentialAction::NoAction => "a",
@@ -50,7 +50,7 @@ pub(super) fn action_code(action: ReferentialAction) -> &'static str {
     }
 }
 
-/// What `pg_get_constraintdef` gives.
+/// Returns what `pg_get_constraintdef` gives.
 pub(super) fn constraint(objects: &Objects, constraint: &Constraint, current: &str) -> String {
     let table = objects.table(constraint.table).map(AsRef::as_ref);
     match &constraint.entry.rule {
@@ -74,7 +74,7 @@ pub(super) fn constraint(objects: &Objects, constraint: &Constraint, current: &s
     }
 }
 
-/// What `pg_get_indexdef` gives: of the whole index, or of one of its columns from 1.
+/// Returns what `pg_get_indexdef` gives: of the whole index, or of one of its columns from 1.
 pub(super) fn index(objects: &Objects, relation: &Relation, column: usize) -> Option<String> {
     let What::Index { table, columns, .. } = &relation.what else { return None };
     let entry = objects.table(*table)?;

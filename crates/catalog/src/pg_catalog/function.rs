@@ -1,6 +1,6 @@
-//! Functions that PostgreSQL's programs call about the catalogs and about their session.
+//! Functions that PostgreSQL's programs call to ask about the catalogs and their session.
 //!
-//! Their arguments come as texts, whatever their types: they are names and numbers, and few.
+//! Their arguments are texts, whatever their types: they are names and numbers, and few.
 
 use crate::pg_catalog::definition::{constraint, index, qualified, quote};
 use crate::pg_catalog::objects::{Objects, Relation, What, attribute_number};
@@ -24,7 +24,7 @@ use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// What the functions know.
+/// The data of the functions.
 #[derive(Debug)]
 struct Known {
     scope: Arc<Scope>,
@@ -32,7 +32,7 @@ struct Known {
 }
 
 impl Known {
-    /// The names of the session's functions.
+    /// Returns the names of the session's functions.
     fn functions(&self) -> Result<Vec<String>> {
         let state = self.scope.state().map_err(|error| Error::internal(error.to_string()))?;
         let (scalar, aggregate) = (state.scalar_functions().keys(), state.aggregate_functions().keys());
@@ -45,7 +45,7 @@ struct Call<'a> {
     known: &'a Known,
     objects: &'a Objects,
     arguments: &'a [Option<String>],
-    /// Of the arguments.
+    /// The fields of the arguments.
     fields: &'a [FieldRef],
 }
 
@@ -110,7 +110,7 @@ fn schema(call: &Call<'_>) -> Result<Gives> {
     text(call.known.scope.current().1)
 }
 
-/// A name or a number as a number.
+/// Returns a name or a number as a number.
 fn relation_in(call: &Call<'_>) -> Result<Gives> {
     let Some(name) = call.text(0) else { return Ok(Number(None)) };
     if let Ok(oid) = name.parse() {
@@ -167,7 +167,7 @@ fn type_out(call: &Call<'_>) -> Result<Gives> {
     }))
 }
 
-/// A name or a number of a function as a number.
+/// Returns a name or a number of a function as a number.
 fn procedure_in(call: &Call<'_>) -> Result<Gives> {
     let Some(name) = call.text(0) else { return Ok(Number(None)) };
     match (name.parse(), find_procedure(call, name)?) {
@@ -181,7 +181,8 @@ fn find_procedure(call: &Call<'_>, name: &str) -> Result<Option<i64>> {
     if name == NO_FUNCTION {
         return Ok(Some(0));
     }
-    // A `regprocedure` has the types of the arguments behind the name; no two functions share a name here.
+    // A `regprocedure` has the types of the arguments behind the name; no two functions share a
+    // name here.
     let name = name.trim_start_matches("pg_catalog.").split('(').next().unwrap_or_default();
     if let Some((oid, _)) = procedures().iter().find(|(_, known)| *known == name) {
         return Ok(Some(*oid));
@@ -203,7 +204,8 @@ fn procedure_out(call: &Call<'_>) -> Result<Gives> {
     text(functions.iter().find(is_it).cloned().unwrap_or_else(|| oid.to_string()))
 }
 
-/// A schema by the name that it has here: `public` is the one that each database has, unless there is one of that name.
+/// Returns a schema by the name that it has here: `public` is the one that each database has,
+/// unless there is one of that name.
 fn known_schema(call: &Call<'_>) -> Result<Gives> {
     let has = |name: &str| call.objects.schemas.iter().any(|(_, known)| known == name);
     Ok(Text(match call.text(0) {
@@ -212,13 +214,13 @@ fn known_schema(call: &Call<'_>) -> Result<Gives> {
     }))
 }
 
-/// The schema of the session's temporary tables, when there are any.
+/// Returns the schema of the session's temporary tables, when there are any.
 fn own_temporary_schema(call: &Call<'_>) -> Result<Gives> {
     let found = call.objects.relations.iter().find(|relation| relation.temporary);
     Ok(Number(Some(found.map_or(0, |relation| relation.schema))))
 }
 
-/// The parts of a name that SQL text has.
+/// Returns the parts of a name that SQL text has.
 fn identifier_parts(call: &Call<'_>) -> Result<Gives> {
     let Some(name) = call.text(0) else { return Ok(Names(Vec::new())) };
     let parts = crate::pg_catalog::objects::parts_of(name);
@@ -229,7 +231,8 @@ fn identifier_parts(call: &Call<'_>) -> Result<Gives> {
     }
 }
 
-/// What everybody and the owner may do with an object of a kind that nothing was granted on.
+/// Returns what everybody and the owner may do with an object of a kind that nothing was granted
+/// on.
 fn default_privileges(call: &Call<'_>) -> Result<Gives> {
     let user = call.known.settings.user();
     let (everybody, owner) = match call.text(0).unwrap_or_default() {
@@ -250,7 +253,7 @@ fn default_privileges(call: &Call<'_>) -> Result<Gives> {
     Ok(Names(grants.map(|(who, may)| format!("{who}={may}/{user}")).collect()))
 }
 
-/// What may be done with the rows of a relation, as bits: 4 UPDATE, 8 INSERT, 16 DELETE.
+/// Returns what may be done with the rows of a relation, as bits: 4 UPDATE, 8 INSERT, 16 DELETE.
 fn updatable(call: &Call<'_>) -> Result<Gives> {
     let is_table = |relation: &Relation| matches!(relation.what, What::Table { .. });
     Ok(Number(Some(call.relation(0).map_or(0, |relation| if is_table(relation) { 28 } else { 0 }))))
@@ -379,7 +382,7 @@ fn encoding_number(call: &Call<'_>) -> Result<Gives> {
     Ok(Number(call.text(0).map(|name| if is_utf8(name) { 6 } else { -1 })))
 }
 
-/// The type of the first argument, as PostgreSQL and as this database calls it.
+/// Returns the type of the first argument, as PostgreSQL and as this database calls it.
 fn type_of(call: &Call<'_>, name: fn(&LogicalType) -> String) -> Result<Gives> {
     let Some(given) = call.fields.first() else { return Err(wants("a type is that of one value")) };
     let known = LogicalType::from_arrow(given);
@@ -399,10 +402,10 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// `format` of PostgreSQL, with `%s`, `%I`, `%L` and `%%`, positions (`%2$s`) and widths.
+/// Returns `format` of PostgreSQL, with `%s`, `%I`, `%L` and `%%`, positions (`%2$s`) and widths.
 fn formatted(call: &Call<'_>) -> Result<Gives> {
     let Some(pattern) = call.text(0) else { return Ok(Text(None)) };
-    // DuckDB's patterns have no signs of PostgreSQL's.
+    // DuckDB's patterns have none of PostgreSQL's specifiers.
     if !pattern.contains('%') && pattern.contains('{') && call.arguments.len() > 1 {
         let are_known = call.arguments.iter().all(Option::is_some);
         return if are_known { text(braces(call.arguments)?) } else { Ok(Text(None)) };
@@ -589,7 +592,7 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("inet_client_addr", 't', no_text),
 ];
 
-/// Whether there is a function of that name here, which gives one value.
+/// Says whether there is a function of that name here, which gives one value.
 pub(super) fn is_function(name: &str) -> bool {
     FUNCTIONS.iter().any(|(known, ..)| *known == name)
 }

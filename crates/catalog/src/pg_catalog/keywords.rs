@@ -1,4 +1,5 @@
-//! PostgreSQL's keywords: which of them are no names without quotes, and `pg_get_keywords`, which tells clients.
+//! PostgreSQL's keywords: those that are no names without quotes, and `pg_get_keywords`, which
+//! lists them for clients.
 
 use arrow::array::{ArrayRef, BooleanArray, StringArray};
 use arrow::record_batch::RecordBatch;
@@ -18,11 +19,11 @@ const RESERVED: &str = "all analyse analyze and any array as asc asymmetric both
     returning select session_user some symmetric table then to trailing true union unique user using variadic when \
     where window with";
 
-/// Those that may name functions and types.
+/// The keywords that may name functions and types.
 const OF_FUNCTIONS: &str = "authorization binary collation concurrently cross current_schema freeze full ilike inner is \
     isnull join left like natural notnull outer overlaps right similar tablesample verbose";
 
-/// Those that may name columns.
+/// The keywords that may name columns.
 const OF_COLUMNS: &str = "between bigint bit boolean char character coalesce dec decimal exists extract float greatest \
     grouping inout int integer interval least national nchar none normalize nullif numeric out overlay position \
     precision real row setof smallint substring time timestamp treat trim values varchar xmlattributes xmlconcat \
@@ -32,7 +33,7 @@ fn is_among(words: &str, word: &str) -> bool {
     words.split_ascii_whitespace().any(|known| known == word)
 }
 
-/// The category of a keyword, and what it is called.
+/// Returns the category of a keyword, and what it is called.
 fn category(word: &str) -> (&'static str, &'static str) {
     match word {
         word if is_among(RESERVED, word) => ("R", "reserved"),
@@ -42,7 +43,7 @@ fn category(word: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether a word is no name everywhere without quotes.
+/// Says whether a word is no name everywhere without quotes.
 pub(super) fn needs_quotes(word: &str) -> bool {
     category(word).0 != "U"
 }

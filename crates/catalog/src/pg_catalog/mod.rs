@@ -1,8 +1,8 @@
-//! `pg_catalog`: what PostgreSQL's programs ask a database about itself (docs/pgwire.md).
+//! `pg_catalog`, which PostgreSQL's programs query about a database (docs/pgwire.md).
 //!
-//! Its relations are those of PostgreSQL 15. Those that there is something to say in are made from the session's
-//! catalogs when they are asked for; the others are empty. What the programs write in a way that DataFusion does not
-//! understand is rewritten before it is planned.
+//! Its relations are those of PostgreSQL 15. Relations that have content are built from the
+//! session's catalogs on request; the others are empty. Syntax of the programs that DataFusion does
+//! not know is rewritten before planning.
 
 mod column_type;
 mod definition;
@@ -48,7 +48,7 @@ pub fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Set
     type_lists::register(context);
 }
 
-/// Whether there is a relation of that name, which needs no schema in front of it.
+/// Says whether there is a relation of that name, which needs no schema in front of it.
 pub fn has_relation(name: &str) -> bool {
     name.starts_with("pg_") && system_relation(name).is_some()
 }
@@ -64,7 +64,7 @@ impl PgCatalog {
         Self { scope }
     }
 
-    /// The columns of all views that can be planned.
+    /// Returns the columns of all views that can be planned.
     async fn view_columns(&self, objects: &Objects) -> ViewColumns {
         let databases = Databases(self.scope.clone());
         let mut columns = ViewColumns::new();
@@ -85,7 +85,7 @@ impl PgCatalog {
     }
 }
 
-/// What a relation says of the relations of the system, which is made once.
+/// Returns what a relation says of the relations of the system, which is made once.
 fn system_batch(relation: &SystemRelation) -> hypostyle_types::Result<Option<RecordBatch>> {
     static CLASSES: OnceLock<RecordBatch> = OnceLock::new();
     static ATTRIBUTES: OnceLock<RecordBatch> = OnceLock::new();

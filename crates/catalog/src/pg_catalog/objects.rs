@@ -1,7 +1,8 @@
-//! What there is in a database, with the numbers by which PostgreSQL's catalogs refer to it.
+//! The objects of a database, with the numbers by which PostgreSQL's catalogs refer to them.
 //!
-//! The number of a table is made from its id, which is its own for ever. What has no id gets a number from its name:
-//! the same one as long as it has that name, but for one that two names would share, which the later one gets the next of.
+//! The number of a table is made from its id, which belongs to it for ever. An object without an id
+//! gets a number from its name, and keeps it as long as it has that name. If two names would share
+//! a number, the later one gets the next number.
 
 use crate::scope::{OWN_DATABASE, Scope, TEMPORARY};
 use hypostyle_storage::{
@@ -16,7 +17,7 @@ pub(super) const PG_CATALOG_OID: i64 = 11;
 pub(super) const INFORMATION_SCHEMA_OID: i64 = 13_000;
 const TEMPORARY_OID: i64 = 13_001;
 
-/// Who owns everything.
+/// The number of the role that owns everything.
 pub(super) const OWNER_OID: i64 = 10;
 
 /// Tables of the database, and those of the session.
@@ -35,7 +36,7 @@ pub(super) enum What {
     },
     View(ViewEntry),
     Sequence(SequenceEntry),
-    /// Of a key, which it is made for. There are no others.
+    /// The index of a key. There are no other indexes.
     Index {
         table: i64,
         columns: Vec<ColumnId>,
@@ -43,7 +44,7 @@ pub(super) enum What {
     },
 }
 
-/// What `pg_class` has rows for.
+/// An object with a row in `pg_class`.
 #[derive(Clone, Debug)]
 pub(super) struct Relation {
     pub oid: i64,
@@ -78,7 +79,7 @@ pub(super) struct Constraint {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     pub schemas: Vec<(i64, String)>,
-    /// Of schemas that have one.
+    /// The comments of schemas that have one.
     pub comments: Vec<(i64, String)>,
     pub relations: Vec<Relation>,
     pub constraints: Vec<Constraint>,
@@ -86,7 +87,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// Those of the current database, and the session's temporary tables.
+    /// Returns those of the current database, and the session's temporary tables.
     pub fn of(scope: &Scope) -> Result<Self> {
         let mut objects = Self::default();
         objects.schemas.push((PG_CATALOG_OID, "pg_catalog".into()));
@@ -101,7 +102,7 @@ impl Objects {
         Ok(objects)
     }
 
-    /// The same number for the same words.
+    /// Returns the same number for the same words.
     pub fn number(&mut self, words: &[&str]) -> i64 {
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for byte in words.iter().flat_map(|word| word.bytes().chain([0])) {
@@ -199,7 +200,7 @@ impl Objects {
         self.relations.iter().find(|relation| relation.oid == oid)
     }
 
-    /// The table that a constraint or a sequence refers to by its id.
+    /// Returns the table that a constraint or a sequence refers to by its id.
     pub fn table(&self, oid: i64) -> Option<&Arc<TableEntry>> {
         match &self.relation(oid)?.what {
             What::Table { entry, .. } => Some(entry),
@@ -207,7 +208,8 @@ impl Objects {
         }
     }
 
-    /// The number of the table of a constraint's or a sequence's owner in the same database.
+    /// Returns the number of the table of a constraint's or a sequence's owner in the same
+    /// database.
     pub fn oid_of_table(relation_oid: i64, id: u64) -> i64 {
         let base = if (TEMPORARY_TABLES_FROM..NAMES_FROM).contains(&relation_oid) {
             TEMPORARY_TABLES_FROM
@@ -217,8 +219,8 @@ impl Objects {
         base + id as i64
     }
 
-    /// A relation by a name of one or two parts, in quotes where it needs them. Without a schema, it is one of the
-    /// current schema or a temporary one.
+    /// Returns a relation by a name of one or two parts, in quotes where it needs them. Without a
+    /// schema, it is one of the current schema or a temporary one.
     pub fn find(&self, scope: &Scope, name: &str) -> Option<&Relation> {
         let parts = parts_of(name);
         let (_, current) = scope.current();
@@ -233,7 +235,7 @@ impl Objects {
     }
 }
 
-/// The parts of a name in PostgreSQL's form: in lower case where it is not in quotes.
+/// Returns the parts of a name in PostgreSQL's form: in lower case where it is not in quotes.
 pub(super) fn parts_of(name: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut characters = name.trim().chars().peekable();
@@ -252,7 +254,8 @@ pub(super) fn parts_of(name: &str) -> Vec<String> {
     parts
 }
 
-/// The number from which the tables of a snapshot are numbered, if it is one that the catalogs show.
+/// Returns the number from which the tables of a snapshot are numbered, if it is one that the
+/// catalogs show.
 pub fn tables_from(snapshot: &Arc<Snapshot>, scope: &Scope) -> Option<i64> {
     let is = |other: &Arc<Snapshot>| Arc::ptr_eq(other, snapshot);
     if scope.current_database().is_ok_and(|current| is(&current.snapshot)) {
@@ -261,12 +264,12 @@ pub fn tables_from(snapshot: &Arc<Snapshot>, scope: &Scope) -> Option<i64> {
     scope.snapshot_of(TEMPORARY).is_some_and(|temporary| is(&temporary)).then_some(TEMPORARY_TABLES_FROM)
 }
 
-/// The number of a column in its table, from 1.
+/// Returns the number of a column in its table, from 1.
 pub fn attribute_number(column: ColumnId) -> i64 {
     i64::from(column.0) + 1
 }
 
-/// A database's number.
+/// Returns a database's number.
 pub(super) fn database_oid(name: &str) -> i64 {
     match name {
         OWN_DATABASE => 5,

@@ -1,5 +1,6 @@
-//! PostgreSQL's ways of writing a query, in DataFusion's: schemas in front of functions and operators, collations, casts to
-//! names of objects (`::regclass`), quantified comparisons with arrays written as text, and functions that give rows.
+//! Rewrites PostgreSQL's syntax to DataFusion's: schemas in front of functions and operators,
+//! collations, casts to names of objects (`::regclass`), quantified comparisons with arrays written
+//! as text, and functions that return rows.
 
 use crate::pg_catalog::rows::{system_relation, system_relations};
 use crate::pg_catalog::tables::is_empty;
@@ -27,7 +28,7 @@ const NAMED: [(&str, &str); 6] = [
     ("regprocedure", "regproc"),
 ];
 
-/// What a text says that has anything to be rewritten: others are not looked at.
+/// The words of a text that may need rewriting; other texts are not examined.
 const SIGNS: [&str; 13] = [
     "pg_",
     "::",
@@ -44,8 +45,9 @@ const SIGNS: [&str; 13] = [
     "version",
 ];
 
-/// asyncpg asks for types that it does not know, and for what they are made of, by a recursive query with another one in each row,
-/// for domains, which there are none of. This gives columns of the same names, elements before their arrays.
+/// asyncpg asks for types that it does not know, and for what they are made of, by a recursive
+/// query with another one in each row, for domains, which there are none of. This gives columns of
+/// the same names, elements before their arrays.
 const TYPES_OF_ASYNCPG: &str = "SELECT t.oid, n.nspname AS ns, t.typname AS name, t.typtype AS kind, NULL::bigint AS basetype, \
      nullif(t.typelem, 0) AS elemtype, t.typdelim AS elemdelim, NULL::bigint AS range_subtype, \
      NULL::text AS attrtypoids, NULL::text AS attrnames, 0 AS depth, NULL::text AS basetype_name, \
@@ -53,7 +55,7 @@ const TYPES_OF_ASYNCPG: &str = "SELECT t.oid, n.nspname AS ns, t.typname AS name
      FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = ANY ($1::bigint[]) \
      OR t.oid IN (SELECT typelem FROM pg_type WHERE oid = ANY ($1::bigint[])) ORDER BY t.typelem";
 
-/// What it says that no other query does.
+/// The text that identifies asyncpg's query.
 const SIGN_OF_ASYNCPG: &str = "typeinfo_tree(";
 
 /// Rewrites a statement; `sql` is its text.
@@ -109,7 +111,7 @@ impl VisitorMut for Rewriter {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        // What is around the function keeps the text, but not that it is JSON.
+        // The expression around the function keeps the text, but not that it is JSON.
         for item in &mut select.projection {
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
                 && self.of_catalog
@@ -247,7 +249,7 @@ impl Rewriter {
                 DataType::BigInt(None)
             }
             "text" | "name" | "char" | "bpchar" | "varchar" | "pg_node_tree" | "cstring" | "refcursor" => {
-                // What has just become a number is shown as the name that it is of.
+                // A value that has just become a number is shown as the name of its object.
                 if let Some((function, argument)) = number_of(&expr) {
                     return call(
                         &format!("{function}_out"),
@@ -273,7 +275,7 @@ impl Rewriter {
     }
 }
 
-/// The name of a type that is PostgreSQL's own, and whether it is one of arrays.
+/// Returns the name of a type that is PostgreSQL's own, and whether it is one of arrays.
 fn type_name(data_type: &DataType) -> Option<(String, bool)> {
     let text = data_type.to_string();
     let (text, is_array) = match text.strip_suffix("[]") {
@@ -285,7 +287,7 @@ fn type_name(data_type: &DataType) -> Option<(String, bool)> {
     let is_own = matches!(data_type, DataType::Custom(..) | DataType::Regclass | DataType::Text)
         || matches!(data_type, DataType::Array(_))
             && (had_schema || NAMED.iter().any(|(named, _)| *named == name));
-    // CHAR without quotes is SQL's, whose length DataFusion knows.
+    // CHAR without quotes is SQL's type, whose length DataFusion knows.
     (is_own || had_schema).then_some((name, is_array))
 }
 
@@ -296,7 +298,7 @@ fn is_text_or_parameter(expr: &Expr) -> bool {
             Value::SingleQuotedString(_) | Value::EscapedStringLiteral(_) | Value::Placeholder(_)
         ),
         Expr::Nested(inner) => is_text_or_parameter(inner),
-        // Their results are names.
+        // The results of these functions are names.
         Expr::Function(function) => {
             let name = function.name.to_string();
             name == "pg_get_serial_sequence" || name == "quote_ident"
@@ -307,7 +309,7 @@ fn is_text_or_parameter(expr: &Expr) -> bool {
     }
 }
 
-/// The argument of a call of a function whose name ends so, with the beginning of the name.
+/// Returns the argument of a call of a function whose name ends so, with the beginning of the name.
 fn argument_of(expr: &Expr, end: &str) -> Option<(String, Expr)> {
     let expr = if let Expr::Nested(inner) = expr { inner } else { expr };
     let Expr::Function(function) = expr else { return None };
@@ -334,7 +336,8 @@ fn number_of(expr: &Expr) -> Option<(String, Expr)> {
     argument_of(expr, "_in")
 }
 
-/// Has schemas that columns of the catalogs are compared with by the names that they have here: `public` is another's.
+/// Has schemas that columns of the catalogs are compared with by the names that they have here:
+/// `public` is another's.
 fn known_schemas(expr: &mut Expr) {
     let known = |given: &mut Expr| {
         let is_public = match given {
@@ -362,7 +365,7 @@ fn known_schemas(expr: &mut Expr) {
     }
 }
 
-/// Whether an expression is a column of the catalogs that names schemas.
+/// Says whether an expression is a column of the catalogs that names schemas.
 fn names_schema(expr: &Expr) -> bool {
     let name = match expr {
         Expr::Identifier(name) => Some(name),
@@ -373,7 +376,8 @@ fn names_schema(expr: &Expr) -> bool {
     matches!(name.as_str(), "nspname" | "schemaname" | "schema_name") || name.ends_with("_schema")
 }
 
-/// Whether an expression is a column of the catalogs that names functions; these are texts here.
+/// Says whether an expression is a column of the catalogs that names functions; these are texts
+/// here.
 fn names_function(expr: &Expr) -> bool {
     let name = match expr {
         Expr::Identifier(name) => Some(name),
@@ -384,7 +388,7 @@ fn names_function(expr: &Expr) -> bool {
     name.is_some_and(|name| crate::pg_catalog::rows::names_functions(&name.value))
 }
 
-/// A column that names functions, and what it is compared with, which may be a number.
+/// Returns a column that names functions, and what it is compared with, which may be a number.
 fn with_function(column: Box<Expr>, other: Box<Expr>) -> (Box<Expr>, Box<Expr>) {
     match other.as_ref() {
         Expr::Value(value) if !matches!(value.value, Value::Number(..)) => (column, other),
@@ -405,7 +409,7 @@ const NO_ROWS: [(&str, &str); 3] = [
     ("pg_sequence_parameters", "0 AS start_value"),
 ];
 
-/// A function in FROM as the query that has its value in its only row.
+/// Returns a function in FROM as the query that has its value in its only row.
 fn one_value(factor: &TableFactor) -> Option<TableFactor> {
     let (name, arguments, alias) = match factor {
         TableFactor::Table { name, args: Some(arguments), alias, with_ordinality: false, .. } => {
@@ -428,7 +432,7 @@ fn one_value(factor: &TableFactor) -> Option<TableFactor> {
     parsed_factor(&format!("(SELECT {name}({}) AS {column}) AS {table}", arguments.join(", ")))
 }
 
-/// A part of FROM.
+/// Returns a part of FROM.
 fn parsed_factor(text: &str) -> Option<TableFactor> {
     let sql = format!("SELECT * FROM {text}");
     let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, &sql).ok()?;
@@ -445,7 +449,8 @@ fn as_type(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
 }
 
-/// `(_pg_expandarray(array)).n` and `.x`, where the function has become the elements already.
+/// Returns `(_pg_expandarray(array)).n` and `.x`, where the function has become the elements
+/// already.
 fn expanded(root: Expr, access_chain: Vec<AccessExpr>) -> Expr {
     let field = match access_chain.as_slice() {
         [AccessExpr::Dot(Expr::Identifier(field))] => field.value.to_ascii_lowercase(),
@@ -461,7 +466,7 @@ fn expanded(root: Expr, access_chain: Vec<AccessExpr>) -> Expr {
     }
 }
 
-/// The numbers of the elements of an array, a row each.
+/// Returns the numbers of the elements of an array, a row each.
 fn numbers_of(array: Expr) -> Expr {
     let one = Expr::Value(Value::Number("1".into(), false).into());
     call("unnest", vec![call("generate_series", vec![one, length_of(array)])])
@@ -474,7 +479,7 @@ fn length_of(array: Expr) -> Expr {
 /// Stands for an escaped escape while the others are replaced; nobody has it in a text.
 const ESCAPED: char = '\u{f8ff}';
 
-/// A pattern whose escape is another character, with a backslash for it.
+/// Returns a pattern whose escape is another character, with a backslash for it.
 fn with_backslashes(pattern: Expr, escape: ValueWithSpan) -> Expr {
     let character = match escape.value {
         Value::SingleQuotedString(character) if character != "\\" => character,
@@ -520,7 +525,7 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-/// A call, where DataFusion has another function for it.
+/// Returns a call, where DataFusion has another function for it.
 fn called(function: Function) -> Expr {
     let name = function.name.to_string().to_ascii_lowercase();
     if let ("array", FunctionArguments::Subquery(query)) = (name.as_str(), &function.args) {
@@ -548,14 +553,15 @@ fn called(function: Function) -> Expr {
         }
         ("array_upper", [array, dimension]) => call("array_length", vec![array.clone(), dimension.clone()]),
         ("generate_subscripts", [array, ..]) => numbers_of(array.clone()),
-        // How many transactions ago; only those of `xmin` are numbers.
+        // This is the number of transactions since then; only those of `xmin` are numbers.
         ("age", [.., age]) if is_number(age) => age.clone(),
         ("_pg_expandarray", [array]) => call("unnest", vec![array.clone()]),
         _ => Expr::Function(function),
     }
 }
 
-/// What a query unnests that is the options of a relation. There are none, so that they need not be looked at.
+/// Returns what a query unnests that is the options of a relation. There are none, so that they
+/// need not be looked at.
 fn options_of(query: &Query) -> Option<Expr> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let argument = match &select.from.first()?.relation {
@@ -603,7 +609,7 @@ fn operator(name: &[String]) -> BinaryOperator {
     }
 }
 
-/// The elements of an array that is written as text.
+/// Returns the elements of an array that is written as text.
 fn elements(expr: &Expr) -> Option<Vec<String>> {
     let Expr::Value(value) = expr else { return None };
     let Value::SingleQuotedString(text) = &value.value else { return None };
@@ -628,7 +634,7 @@ fn array_of_texts(expr: Expr) -> Expr {
     }
 }
 
-/// `'{0}'`, where it is compared with an array of numbers.
+/// Returns `'{0}'`, where it is compared with an array of numbers.
 fn array_of_numbers(expr: Expr) -> Expr {
     match elements(&expr) {
         Some(items) if !items.is_empty() && items.iter().all(|item| item.parse::<i64>().is_ok()) => {
@@ -638,7 +644,8 @@ fn array_of_numbers(expr: Expr) -> Expr {
     }
 }
 
-/// Whether a part of FROM reads a relation of the catalogs that never has rows, so that there are none at all.
+/// Says whether a part of FROM reads a relation of the catalogs that never has rows, so that there
+/// are none at all.
 fn reads_empty(from: &TableWithJoins) -> bool {
     let is_empty = |factor: &TableFactor| match factor {
         TableFactor::Table { name, args: None, .. } => match name.0.last() {
@@ -670,7 +677,7 @@ fn without_subqueries(expr: &mut Expr) {
     }
 }
 
-/// System columns of the catalogs that a query reads, which have no such columns here.
+/// Replaces system columns of the catalogs that a query reads, which have no such columns here.
 fn system_columns(select: &mut Select) {
     let factors = select
         .from
@@ -708,7 +715,8 @@ fn system_columns(select: &mut Select) {
     });
 }
 
-/// What PostgreSQL's system column of that name has in the rows of a catalog. They all seem to be as old as the database.
+/// Returns what PostgreSQL's system column of that name has in the rows of a catalog. They all seem
+/// to be as old as the database.
 fn system_column(name: &str, relation: i64) -> Option<Expr> {
     let number = |number: i64| Some(Expr::Value(Value::Number(number.to_string(), false).into()));
     match name {
@@ -719,7 +727,7 @@ fn system_column(name: &str, relation: i64) -> Option<Expr> {
     }
 }
 
-/// The name by which a query has a catalog, and the catalog's number.
+/// Returns the name by which a query has a catalog, and the catalog's number.
 fn catalog_in(factor: &TableFactor) -> Option<(String, i64)> {
     let TableFactor::Table { name, args: None, alias, .. } = factor else { return None };
     let catalog = name.0.last()?.as_ident()?.value.as_str();
@@ -727,7 +735,7 @@ fn catalog_in(factor: &TableFactor) -> Option<(String, i64)> {
     Some((known.to_string(), system_relation(catalog)?.oid))
 }
 
-/// Two columns of a query that are both NULL need names.
+/// Names columns of a query that are NULL, because there may be two of them.
 fn name_nulls(select: &mut Select) {
     for (index, item) in select.projection.iter_mut().enumerate() {
         if let SelectItem::UnnamedExpr(expr) = item

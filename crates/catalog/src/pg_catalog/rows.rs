@@ -1,4 +1,4 @@
-//! The relations of `pg_catalog`, and rows for them that name only the columns that they have values for.
+//! The relations of `pg_catalog`, and their rows, which name only the columns that have values.
 
 use arrow::array::{
     ArrayRef, BooleanArray, Float64Array, Int64Array, Int64Builder, ListBuilder, StringArray, StringBuilder,
@@ -10,18 +10,21 @@ use hypostyle_types::{Error, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
-/// In the metadata of a field: its arrays are vectors, whose text is that of their elements with blanks between them.
+/// The key in the metadata of a field that says that its arrays are vectors. The text of a vector
+/// is that of its elements with blanks between them.
 pub const VECTOR: &str = "hypostyle.postgres.vector";
 
-/// One relation a line: its name, its number, what it is, and its columns with their types. All are those of PostgreSQL 15.
+/// The relations, one a line: name, number, kind, and columns with their types. All are those of
+/// PostgreSQL 15.
 const RELATIONS: &str = include_str!("relations.txt");
 
-/// What values a column has: `b`oolean, `i`nteger, `f`loat, `t`ext, `z`: an instant, `I` and `T`: arrays, `V`: an array of
-/// integers that PostgreSQL writes as a vector. These are fewer than the types: all integers and numbers of objects are
-/// BIGINT here, and all texts and names of functions VARCHAR.
+/// The kind of a column's values: `b`oolean, `i`nteger, `f`loat, `t`ext, `z` for an instant, `I`
+/// and `T` for arrays, and `V` for an array of integers that PostgreSQL writes as a vector. There
+/// are fewer kinds than types: all integers and numbers of objects are BIGINT here, and all texts
+/// and names of functions VARCHAR.
 type Kind = u8;
 
-/// The kind of the values of a type.
+/// Returns the kind of the values of a type.
 fn kind(type_name: &str) -> Kind {
     match type_name {
         "bool" => b'b',
@@ -46,13 +49,13 @@ pub struct SystemRelation {
     pub types: Vec<&'static str>,
 }
 
-/// All of `pg_catalog`, by name.
+/// Returns all of `pg_catalog`, by name.
 pub fn system_relations() -> &'static [SystemRelation] {
     static PARSED: OnceLock<Vec<SystemRelation>> = OnceLock::new();
     PARSED.get_or_init(|| parse_relations(RELATIONS))
 }
 
-/// The relations of a text.
+/// Returns the relations of a text.
 pub fn parse_relations(text: &'static str) -> Vec<SystemRelation> {
     text.lines().filter_map(parse).collect()
 }
@@ -66,7 +69,7 @@ fn parse(line: &'static str) -> Option<SystemRelation> {
     Some(SystemRelation { oid, name, is_view: is == "v", columns, types })
 }
 
-/// Whether a column of some relation of `pg_catalog` names functions.
+/// Says whether a column of some relation of `pg_catalog` names functions.
 pub(super) fn names_functions(column: &str) -> bool {
     static PARSED: OnceLock<HashSet<&str>> = OnceLock::new();
     let parsed = PARSED.get_or_init(|| {
@@ -125,7 +128,7 @@ macro_rules! row {
 }
 pub(crate) use row;
 
-/// The rows of a relation in the types of its columns.
+/// Returns the rows of a relation in the types of its columns.
 ///
 /// # Errors
 /// `Internal` when a value is not of its column's kind.
@@ -149,7 +152,7 @@ pub fn batch(relation: &SystemRelation, rows: &[Row]) -> Result<RecordBatch> {
         .map_err(|error| Error::internal(format!("cannot list {}: {error}", relation.name)))
 }
 
-/// What a row says last of a column.
+/// Returns what a row says last of a column.
 fn value_of<'a>(row: &'a Row, column: &str) -> Option<&'a Value> {
     row.iter().rev().find(|(named, _)| *named == column).map(|(_, value)| value)
 }

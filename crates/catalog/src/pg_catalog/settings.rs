@@ -1,5 +1,6 @@
-//! Settings that PostgreSQL's clients ask for and set. Most of them change nothing here: they are kept, so that a client
-//! finds what it has set. Those that the engine has itself, such as the time zone, are the engine's.
+//! Settings that PostgreSQL's clients read and set. Most of them have no effect here. They are
+//! kept, so that a client reads back what it has set. Settings that the engine has itself, such as
+//! the time zone, are the engine's.
 
 use hypostyle_types::{Error, ErrorKind, Result, did_you_mean};
 use parking_lot::RwLock;
@@ -9,12 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// The version of PostgreSQL whose catalogs and protocol these are.
 pub const SERVER_VERSION_NUM: &str = "150000";
 
-/// The version in the form that clients parse: PostgreSQL's first.
+/// Returns the version in the form that clients parse: PostgreSQL's first.
 pub fn server_version() -> String {
     format!("15.0 (Hypostyle {})", env!("CARGO_PKG_VERSION"))
 }
 
-/// What `version()` gives.
+/// Returns what `version()` gives.
 pub fn version() -> String {
     format!("PostgreSQL {} on {}-{}", server_version(), std::env::consts::ARCH, std::env::consts::OS)
 }
@@ -24,7 +25,7 @@ enum Change {
     Free,
     /// The server's, not the session's.
     Fixed,
-    /// Only these values are right.
+    /// Only these values are valid.
     OneOf(&'static [&'static str]),
     /// Milliseconds, or a number with a unit.
     Time,
@@ -95,7 +96,7 @@ fn known(name: &str) -> Option<&'static (&'static str, &'static str, Change)> {
 /// The settings of one session, and who its client is.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// By their names in lower case; those that were never set are missing.
+    /// The values by their names in lower case. Settings that were never set are missing.
     values: RwLock<BTreeMap<String, String>>,
     process: AtomicU32,
     /// The client speaks PostgreSQL's protocol.
@@ -103,7 +104,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The value of a setting, of one of PostgreSQL's or one that the client has made up.
+    /// Returns the value of a setting, of one of PostgreSQL's or one that the client has made up.
     pub fn get(&self, name: &str) -> Option<String> {
         if name.eq_ignore_ascii_case("server_version") {
             return Some(server_version());
@@ -112,14 +113,14 @@ impl Settings {
         value.or_else(|| known(name).map(|(_, value, _)| (*value).to_string()))
     }
 
-    /// The name as PostgreSQL shows it.
+    /// Returns the name as PostgreSQL shows it.
     pub fn shown(name: &str) -> String {
         known(name).map_or_else(|| name.to_ascii_lowercase(), |(known, _, _)| (*known).to_string())
     }
 
     /// # Errors
-    /// `42704` for a name that there is not, `55P02` for one that cannot be changed, `22023` for a value that is not
-    /// right. A name with a dot is the client's own.
+    /// `42704` for a name that there is not, `55P02` for one that cannot be changed, `22023` for a
+    /// value that is not right. A name with a dot is the client's own.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
         let key = name.to_ascii_lowercase();
         let Some((known, _, change)) = known(name) else {
@@ -148,7 +149,7 @@ impl Settings {
             (SWITCH | ON, "true" | "yes" | "1") => "on".to_string(),
             (SWITCH, "false" | "no" | "0") => "off".to_string(),
             (_, _) if *known == "client_encoding" => "UTF8".to_string(),
-            // Only the order of day and month could be another.
+            // Only the order of day and month could differ.
             (_, _) if *known == "DateStyle" => "ISO, MDY".to_string(),
             _ => value.to_string(),
         };
@@ -156,7 +157,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Also for what a client cannot set.
+    /// Sets a value, also one that a client cannot set.
     pub fn force(&self, name: &str, value: &str) {
         self.values.write().insert(name.to_ascii_lowercase(), value.to_string());
     }
@@ -172,13 +173,13 @@ impl Settings {
         self.values.write().retain(|name, _| known(name).is_some_and(|(_, _, change)| *change == Fixed));
     }
 
-    /// A time as a setting, where one is set.
+    /// Returns a time as a setting, where one is set.
     pub fn time(&self, name: &str) -> Option<std::time::Duration> {
         let value = self.get(name).and_then(|value| milliseconds(&value))?;
         (value > 0).then(|| std::time::Duration::from_millis(value))
     }
 
-    /// All settings of PostgreSQL's with their values.
+    /// Returns all settings of PostgreSQL's with their values.
     pub fn all(&self) -> Vec<(&'static str, String)> {
         KNOWN.iter().map(|(name, _, _)| (*name, self.get(name).unwrap_or_default())).collect()
     }
@@ -187,7 +188,7 @@ impl Settings {
         self.get("session_authorization").unwrap_or_default()
     }
 
-    /// What `pg_backend_pid` gives.
+    /// Returns what `pg_backend_pid` gives.
     pub fn process(&self) -> u32 {
         match self.process.load(Ordering::Relaxed) {
             0 => std::process::id(),
@@ -195,7 +196,8 @@ impl Settings {
         }
     }
 
-    /// Whether results are described as PostgreSQL describes them, to a client that speaks its protocol.
+    /// Says whether results are described as PostgreSQL describes them, to a client that speaks its
+    /// protocol.
     pub fn is_wire(&self) -> bool {
         self.wire.load(Ordering::Relaxed)
     }

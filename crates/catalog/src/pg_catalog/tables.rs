@@ -28,7 +28,7 @@ const UTF8: i64 = 6;
 /// The columns of a view, which planning it tells.
 pub(super) type ViewColumns = Vec<(i64, Vec<(String, LogicalType)>)>;
 
-/// What the rows are made from.
+/// The objects that the rows are built from.
 pub(super) struct Source<'a> {
     pub scope: &'a Scope,
     pub objects: &'a Objects,
@@ -38,12 +38,12 @@ pub(super) struct Source<'a> {
     pub functions: &'a [String],
 }
 
-/// Whether a relation never has rows.
+/// Says whether a relation never has rows.
 pub(super) fn is_empty(name: &str) -> bool {
     !FILLED.iter().any(|(filled, _)| *filled == name)
 }
 
-/// The rows of one relation.
+/// Returns the rows of one relation.
 pub(super) fn rows(name: &str, source: &Source<'_>) -> Result<Vec<Row>> {
     match FILLED.iter().find(|(filled, _)| *filled == name) {
         Some((_, rows)) => rows(source),
@@ -102,7 +102,7 @@ fn namespaces(source: &Source<'_>) -> Vec<Row> {
     schemas.map(|(oid, name)| row! { oid: *oid, nspname: name.as_str(), nspowner: OWNER_OID }).collect()
 }
 
-/// The rows of relations of the system themselves, which are always the same.
+/// Returns the rows of relations of the system themselves, which are always the same.
 pub(super) fn system_rows(name: &str) -> Vec<Row> {
     let of_schemas = [(PG_CATALOG_OID, system_relations()), (INFORMATION_SCHEMA_OID, standard_relations())];
     let all = of_schemas
@@ -154,7 +154,8 @@ fn classes(source: &Source<'_>) -> Vec<Row> {
             What::Sequence(_) => ("S", 3, 1.0, 0, 0, false),
             What::Index { columns, .. } => ("i", columns.len(), -1.0, BTREE, 0, false),
         };
-        // PostgreSQL keeps foreign keys by triggers, on both sides; its programs ask for them then.
+        // PostgreSQL implements foreign keys by triggers on both sides; its programs ask for these
+        // triggers.
         let triggers = source.objects.constraints.iter().any(|constraint| match &constraint.entry.rule {
             ConstraintRule::ForeignKey { table, .. } => {
                 constraint.table == relation.oid
@@ -251,7 +252,7 @@ fn attributes(source: &Source<'_>) -> Vec<Row> {
     rows
 }
 
-/// The tables with their numbers.
+/// Returns the tables with their numbers.
 fn entries<'a>(source: &'a Source<'_>) -> impl Iterator<Item = (&'a Relation, &'a TableEntry)> {
     source.objects.relations.iter().filter_map(|relation| match &relation.what {
         What::Table { entry, .. } => Some((relation, entry.as_ref())),
@@ -360,7 +361,7 @@ fn sequence_texts(source: &Source<'_>) -> Vec<Row> {
     each.collect()
 }
 
-/// Which column a sequence belongs to.
+/// Returns which column a sequence belongs to.
 fn dependencies(source: &Source<'_>) -> Vec<Row> {
     let each = source.objects.relations.iter().filter_map(|relation| {
         let What::Sequence(sequence) = &relation.what else { return None };
@@ -412,7 +413,7 @@ fn databases(source: &Source<'_>) -> Vec<Row> {
 }
 
 fn roles(source: &Source<'_>) -> Vec<Row> {
-    // Whoever may do what concerns the whole machine.
+    // A superuser is a user with rights to the whole machine.
     let is_super = source.settings.get("is_superuser").is_some_and(|value| value == "on");
     vec![row! {
         oid: OWNER_OID, rolname: source.settings.user(), rolsuper: is_super, rolinherit: true, rolcreaterole: is_super,
@@ -445,7 +446,7 @@ fn functions(source: &Source<'_>) -> Vec<Row> {
     own.chain(of_types).collect()
 }
 
-/// The number of a function that is not one of PostgreSQL's types.
+/// Returns the number of a function that is not one of PostgreSQL's types.
 pub(super) fn number_of_function(numbers: &mut Objects, name: &str) -> i64 {
     numbers.number(&["function", name])
 }
@@ -502,7 +503,7 @@ fn views(source: &Source<'_>) -> Vec<Row> {
     each.collect()
 }
 
-/// The name of the sequence that a column owns, as `pg_get_serial_sequence` gives it.
+/// Returns the name of the sequence that a column owns, as `pg_get_serial_sequence` gives it.
 pub(super) fn serial_sequence(objects: &Objects, table: &Relation, column: &str) -> Option<String> {
     let What::Table { entry, .. } = &table.what else { return None };
     let column = entry.column(column)?;

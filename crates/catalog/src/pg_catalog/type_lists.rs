@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 use datafusion::prelude::SessionContext;
 use std::sync::Arc;
 
-/// What the cast becomes.
+/// The name of the function that replaces the cast.
 pub(super) const NAME: &str = "regtypes_out";
 
 pub(super) fn register(context: &SessionContext) {

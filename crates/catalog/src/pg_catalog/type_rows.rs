@@ -1,14 +1,15 @@
-//! The rows of `pg_type`, and the functions by which PostgreSQL reads and writes values of its types.
+//! The rows of `pg_type`, and the functions by which PostgreSQL reads and writes values of its
+//! types.
 //!
-//! Clients choose their way of reading a type by the names of its functions, so that these are PostgreSQL's own. They are
-//! names only: nobody can call them.
+//! Clients choose their way of reading a type by the names of its functions, so the names are
+//! PostgreSQL's own. They are only names: nobody can call these functions.
 
 use crate::pg_catalog::objects::{OWNER_OID, PG_CATALOG_OID};
 use crate::pg_catalog::rows::{Row, row};
 use crate::pg_catalog::types::{PostgresType, TYPES};
 use std::sync::OnceLock;
 
-/// How PostgreSQL shows the function that there is not.
+/// PostgreSQL's text for a missing function.
 pub(super) const NO_FUNCTION: &str = "-";
 
 const DEFAULT_COLLATION: i64 = 100;
@@ -17,7 +18,7 @@ const C_COLLATION: i64 = 950;
 /// The functions of types, one a line, with their numbers.
 const PROCEDURES: &str = include_str!("procedures.txt");
 
-/// The numbers and names of the functions of types.
+/// Returns the numbers and names of the functions of types.
 pub(super) fn procedures() -> &'static [(i64, &'static str)] {
     static PARSED: OnceLock<Vec<(i64, &'static str)>> = OnceLock::new();
     PARSED.get_or_init(|| {
@@ -29,7 +30,7 @@ pub(super) fn procedures() -> &'static [(i64, &'static str)] {
     })
 }
 
-/// The function of a type that does something, with an underscore in its name or without.
+/// Returns the function of a type that does something, with an underscore in its name or without.
 fn procedure(of: &str, does: &str) -> &'static str {
     let is = |name: &str| {
         name.strip_prefix(of).is_some_and(|end| end == does || end.strip_prefix('_') == Some(does))
@@ -37,7 +38,7 @@ fn procedure(of: &str, does: &str) -> &'static str {
     procedures().iter().find(|(_, name)| is(name)).map_or(NO_FUNCTION, |(_, name)| name)
 }
 
-/// What arrays of a type are made of, and names and vectors, which are arrays, too.
+/// Returns what arrays of a type are made of, and names and vectors, which are arrays, too.
 fn element(of: &PostgresType) -> i64 {
     match of.name {
         "name" => 18,
@@ -73,7 +74,7 @@ fn storage(of: &PostgresType) -> &'static str {
     }
 }
 
-/// What all types say alike.
+/// Returns what all types say alike.
 fn any(oid: u32, name: &str) -> Row {
     row! {
         oid: oid, typname: name, typnamespace: PG_CATALOG_OID, typowner: OWNER_OID, typisdefined: true, typdelim: ",",

@@ -1,4 +1,5 @@
-//! PostgreSQL's types: their numbers, which its clients know by heart, and which of them shows what type of ours.
+//! PostgreSQL's types: their numbers, which its clients know by heart, and the types of ours that
+//! they show.
 
 use hypostyle_types::LogicalType;
 
@@ -9,13 +10,13 @@ pub struct PostgresType {
     /// The type of arrays of it.
     pub array: u32,
     pub name: &'static str,
-    /// As SQL has it; what `format_type` gives.
+    /// The name in SQL, as `format_type` gives it.
     pub sql: &'static str,
     /// -1: as many as the value has.
     pub bytes: i16,
-    /// As in `pg_type.typcategory`.
+    /// The category, as in `pg_type.typcategory`.
     pub category: char,
-    /// As in `pg_type.typalign`.
+    /// The alignment, as in `pg_type.typalign`.
     pub alignment: char,
 }
 
@@ -101,10 +102,10 @@ pub const TYPES: [PostgresType; 42] = [
 /// The type of PostgreSQL that shows values of a type of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Of the value, or of the elements of the array that it is.
+    /// The type of the value, or of its elements if it is an array.
     pub scalar: PostgresType,
     pub is_array: bool,
-    /// As in `pg_attribute.atttypmod`.
+    /// The modifier, as in `pg_attribute.atttypmod`.
     pub modifier: i32,
 }
 
@@ -119,7 +120,8 @@ impl Shown {
     }
 }
 
-/// The type of PostgreSQL for a type of ours. What PostgreSQL lacks becomes the next wider one, or JSON.
+/// Returns the type of PostgreSQL for a type of ours. What PostgreSQL lacks becomes the next wider
+/// one, or JSON.
 pub fn shown(logical_type: &LogicalType) -> Shown {
     use LogicalType::*;
     let mut modifier = -1;
@@ -156,13 +158,14 @@ pub fn shown(logical_type: &LogicalType) -> Shown {
     Shown { scalar, is_array: false, modifier }
 }
 
-/// The type of a number, and whether it is one of arrays.
+/// Returns the type of a number, and whether it is one of arrays.
 pub fn by_oid(oid: u32) -> Option<(PostgresType, bool)> {
     let found = TYPES.iter().find(|known| known.oid == oid || known.array == oid && oid != 0)?;
     Some((*found, found.array == oid))
 }
 
-/// The type of a name: PostgreSQL's own, SQL's, or with `[]` or a leading `_` that of arrays.
+/// Returns the type of a name: PostgreSQL's own, SQL's, or with `[]` or a leading `_` that of
+/// arrays.
 pub fn by_name(name: &str) -> Option<(PostgresType, bool)> {
     let name = name.trim().trim_start_matches("pg_catalog.").to_ascii_lowercase();
     let scalar = |name: &str| {
@@ -180,7 +183,7 @@ pub fn by_name(name: &str) -> Option<(PostgresType, bool)> {
     scalar(&name).map(|found| (found, false)).or_else(|| Some((scalar(name.strip_prefix('_')?)?, true)))
 }
 
-/// A type as SQL has it, with what its modifier says.
+/// Returns a type as SQL has it, with what its modifier says.
 pub fn format_type(oid: u32, modifier: Option<i64>) -> Option<String> {
     let (found, is_array) = by_oid(oid)?;
     let brackets = if is_array { "[]" } else { "" };

@@ -1,7 +1,7 @@
-//! CSV (RFC 4180, line ends `\n`).
+//! Prints CSV (RFC 4180, line ends `\n`).
 //!
-//! Arrow's CSV writer takes no nested types and prints NULL and the empty string alike; here the
-//! empty string is quoted, so that both come back.
+//! Arrow's CSV writer takes no nested types, and prints NULL and the empty string alike. Here the
+//! empty string is quoted, so that both can be read back.
 
 use super::value::Values;
 use super::{Settings, Start, Writer};
@@ -66,7 +66,7 @@ fn push_separator(index: usize, line: &mut String) {
     }
 }
 
-/// Quotes a field that would read as something else without quotes.
+/// Appends a field, with quotes if it would be read differently without them.
 fn push_field(text: &str, null: &str, line: &mut String) {
     if text == null || text.is_empty() || text.contains([',', '"', '\n', '\r']) {
         line.push('"');

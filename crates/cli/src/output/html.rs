@@ -1,4 +1,4 @@
-//! An HTML table.
+//! Prints an HTML table.
 
 use super::value::{Values, is_number};
 use super::{Settings, Start, Writer};

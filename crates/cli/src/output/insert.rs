@@ -1,4 +1,4 @@
-//! INSERT statements, one a row: what they make is what was printed.
+//! Prints INSERT statements, one for each row. Running them gives the same rows.
 
 use super::value::{Values, is_number};
 use super::{Settings, Writer};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub struct InsertWriter {
     before: String,
-    /// Columns whose values stand without quotes.
+    /// The columns whose values need no quotes.
     plain: Vec<bool>,
 }
 

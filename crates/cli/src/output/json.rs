@@ -1,4 +1,4 @@
-//! JSON: one array of objects, or one object per line (JSON Lines).
+//! Prints JSON: one array of objects, or one object per line (JSON Lines).
 
 use super::Writer;
 use super::value::Values;

@@ -1,4 +1,4 @@
-//! One `name = value` per line, a blank line between rows: for wide rows.
+//! Prints one `name = value` per line, with a blank line between rows, for wide rows.
 
 use super::value::Values;
 use super::{Settings, Writer};

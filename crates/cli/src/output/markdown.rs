@@ -1,4 +1,4 @@
-//! A GitHub table. Rows are written as they come, so columns are not padded to one width.
+//! Prints a GitHub table. Rows are written as they come, so columns are not padded to one width.
 
 use super::value::{Values, is_number};
 use super::{Settings, Start, Writer};
@@ -54,7 +54,7 @@ impl Writer for MarkdownWriter {
     }
 }
 
-/// A cell, with what would end it or its line written so that it does not.
+/// Appends a cell, and escapes characters that would end it or its line.
 fn push_cell(text: &str, line: &mut String) {
     line.push_str("| ");
     line.push_str(

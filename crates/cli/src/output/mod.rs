@@ -1,7 +1,7 @@
 //! Printing a result in one of the formats.
 //!
-//! Every format is a [`Writer`] that is handed the result piece by piece, so none holds more than it
-//! prints: the machine formats hold nothing, the box keeps the first and last rows.
+//! Every format is a [`Writer`] that gets the result in parts, so none holds more than it prints.
+//! The machine formats hold nothing; the box keeps the first and last rows.
 
 mod csv;
 mod html;
@@ -22,7 +22,8 @@ use hypostyle::{ColumnDescription, QueryResult};
 use std::io::Write;
 use std::time::Duration;
 
-/// What stands before the rows, until it has been written: with the first ones, or at the end where there are none.
+/// The text before the rows, until it has been written: with the first rows, or at the end if there
+/// are none.
 struct Start(Option<String>);
 
 impl Start {
@@ -57,7 +58,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Whether a person reads it, and so counts and hints may stand beside the rows.
+    /// Says whether people read the format, so that counts and hints may stand beside the rows.
     fn is_for_people(self) -> bool {
         matches!(self, Self::Box | Self::Table | Self::Line)
     }
@@ -67,17 +68,17 @@ impl Format {
 pub struct Settings {
     pub format: Format,
     pub headers: bool,
-    /// What stands for NULL, where the format has a choice.
+    /// The text for NULL, if the format has a choice.
     pub null: Option<String>,
-    /// Counts below results.
+    /// Says whether counts stand below results.
     pub footer: bool,
-    /// Rows that a box shows; 0 shows all.
+    /// The rows that a box shows; 0 shows all.
     pub rows_max: usize,
-    /// Columns of text that a box may fill; 0 takes the terminal's width.
+    /// The columns of text that a box may fill; 0 takes the terminal's width.
     pub width_max: usize,
-    /// How wide a box makes each column; 0, or none, as it has to be.
+    /// The width of each column of a box; 0, or none, is as wide as needed.
     pub column_widths: Vec<u16>,
-    /// What stands between columns in a list.
+    /// The text between the columns of a list.
     pub separator: String,
     /// The table that INSERT statements name.
     pub insert_table: String,
@@ -109,15 +110,15 @@ impl Settings {
 pub trait Writer {
     /// Takes the next rows.
     fn batch(&mut self, out: &mut dyn Write, batch: &RecordBatch) -> Outcome;
-    /// All rows have been given.
+    /// Ends the result after its last rows.
     fn end(&mut self, out: &mut dyn Write, elapsed: Duration) -> Outcome;
-    /// Whether rows appear as they are given, and not only at the end.
+    /// Says whether rows appear as they are given, and not only at the end.
     fn streams(&self) -> bool {
         true
     }
 }
 
-/// The writer of the format that the settings name.
+/// Returns the writer of the format in the settings.
 pub fn writer(settings: &Settings, sink: &Sink, result: &QueryResult) -> Box<dyn Writer> {
     columns_writer(settings, sink, result.columns())
 }
@@ -141,8 +142,8 @@ pub fn columns_writer(settings: &Settings, sink: &Sink, columns: &[ColumnDescrip
     }
 }
 
-/// A batch in pieces small enough that Ctrl-C is heard between them: a stored result is one batch,
-/// however many rows it has.
+/// Splits a batch into parts that are small enough to react to Ctrl-C between them. A stored result
+/// is one batch, however many rows it has.
 pub fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
     const PIECE_VALUES: usize = 1 << 17;
     const PIECE_ROWS: usize = 8192;
@@ -150,7 +151,7 @@ pub fn pieces(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> + '_ {
     (0..batch.num_rows()).step_by(rows).map(move |from| batch.slice(from, rows.min(batch.num_rows() - from)))
 }
 
-/// What a statement without a result set says to a person.
+/// Writes the message of a statement without a result set.
 pub fn write_count(
     settings: &Settings,
     out: &mut dyn Write,
@@ -189,7 +190,7 @@ pub mod example {
         RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
     }
 
-    /// Columns, each with what it prints as: plain text, and JSON.
+    /// Returns columns, each with its printed form as plain text and as JSON.
     pub fn every_type() -> Vec<(Field, ArrayRef, &'static str, &'static str)> {
         let mut all = Vec::new();
         let mut add = |name: &str, array: ArrayRef, text, json| {

@@ -1,4 +1,4 @@
-//! What EXPLAIN tells, as the indented text it is, and not in a box.
+//! Prints the result of EXPLAIN as indented text, and not in a box.
 
 use super::Writer;
 use super::value::Values;

@@ -1,8 +1,9 @@
-//! A box for people: names and SQL types above, numbers to the right, NULL faint, and no more rows
-//! and columns than a person can see.
+//! Prints a box for people: names and SQL types above, numbers to the right, NULL faint, and no
+//! more rows and columns than a person can read.
 //!
-//! Only the rows that may be shown are kept: the first `rows_max`, and the last half of that. Where
-//! all are shown, they are laid out and printed in windows, each at least as wide as those before.
+//! It keeps only the rows that may be shown: the first `rows_max`, and the last half of that. If
+//! all rows are shown, they are laid out and printed in windows, each at least as wide as the
+//! earlier ones.
 
 use super::value::{Values, is_number};
 use super::{Format, Settings, Writer};
@@ -17,19 +18,19 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::time::Duration;
 
-/// Columns are narrowed to this before any is left out.
+/// The width to which columns are narrowed before any is left out.
 const COLUMN_WIDTH_MIN: u16 = 24;
-/// A box that is not on a terminal still cuts values of novel length.
+/// The width of a column that is not on a terminal; longer values are cut.
 const COLUMN_WIDTH_MAX: u16 = 2000;
-/// Rows that are laid out at once where all are shown.
+/// The rows that are laid out at once if all rows are shown.
 const WINDOW_ROWS: usize = 1024;
 const ELLIPSIS: &str = "…";
 const SKIPPED_ROW: &str = "·";
 
-/// What the box is printed on.
+/// The screen that the box is printed on.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    /// None: as wide as it takes.
+    /// The width; without one the box is as wide as needed.
     pub width: Option<u16>,
     pub colours: bool,
 }
@@ -55,14 +56,14 @@ pub struct BoxWriter {
     window: Window,
 }
 
-/// What the windows that have been printed leave for the next.
+/// The state that the printed windows leave for the next.
 #[derive(Default)]
 struct Window {
     rows: Vec<RecordBatch>,
     rows_count: usize,
     /// The columns that are shown, once the first window has been laid out.
     visible: Option<Vec<Option<usize>>>,
-    /// How wide their values have been.
+    /// The greatest widths of their values until now.
     widths: Vec<u16>,
 }
 
@@ -82,7 +83,7 @@ impl BoxWriter {
             .set_alignment(CellAlignment::Center)
     }
 
-    /// Cells of the rows of a batch, for the visible columns.
+    /// Adds the rows of a batch to a table, with the visible columns.
     fn add_rows(&self, table: &mut Table, batch: &RecordBatch, visible: &[Option<usize>]) -> Outcome {
         let schema = batch.schema_ref();
         let columns = visible
@@ -116,7 +117,7 @@ impl BoxWriter {
         Ok(())
     }
 
-    /// The table with these columns; None stands for those left out.
+    /// Returns the table with these columns; None stands for columns that are left out.
     fn table(&self, visible: &[Option<usize>], head: &[RecordBatch], tail: &[RecordBatch]) -> Outcome<Table> {
         let mut table = Table::new();
         let preset = match self.settings.format {
@@ -155,13 +156,14 @@ impl BoxWriter {
         Ok(table)
     }
 
-    /// The widest that a column may be: as `.width` has it, or as all columns may.
+    /// Returns the greatest width of a column: the one that `.width` has set, or that of all
+    /// columns.
     fn width_max(&self, column: Option<usize>, limit: u16) -> u16 {
         let set = column.and_then(|index| self.settings.column_widths.get(index));
         set.copied().filter(|width| *width > 0).unwrap_or(limit)
     }
 
-    /// Lays out rows and says which columns are shown, at least as wide as they have been.
+    /// Lays out rows and returns the columns that are shown, at least as wide as before.
     fn lay_out(
         &self,
         head: &[RecordBatch],
@@ -193,12 +195,12 @@ impl BoxWriter {
         Ok((table, visible, narrowed))
     }
 
-    /// Prints the rows of the window below those of the windows before.
+    /// Prints the rows of the window below those of the earlier windows.
     fn print_window(&mut self, out: &mut dyn Write, is_last: bool) -> Outcome {
         let earlier = std::mem::take(&mut self.window);
         let is_first = earlier.visible.is_none();
         let (table, visible, widths) = self.lay_out(&earlier.rows, &[], &earlier)?;
-        // The edge above; names, types and the line below them.
+        // The upper edge, the names, the types and the line below them.
         let above = match (is_first, self.settings.headers) {
             (true, _) => 0,
             (false, true) => 4,
@@ -272,7 +274,7 @@ impl Writer for BoxWriter {
     }
 }
 
-/// Space on both sides of a value; one border comes on top.
+/// The space on both sides of a value; one border is added to it.
 const PADDING: u16 = 2;
 const BORDER: u16 = 1;
 
@@ -280,7 +282,7 @@ fn total_width(widths: impl IntoIterator<Item = u16>) -> u32 {
     u32::from(BORDER) + widths.into_iter().map(|width| u32::from(width + PADDING + BORDER)).sum::<u32>()
 }
 
-/// The widest that a column may be so that all fit, but never less than the least.
+/// Returns the greatest width of a column so that all columns fit, but not less than the minimum.
 fn column_limit(widths: &[u16], screen: Option<u16>) -> u16 {
     let fits = |limit: u16| {
         screen.is_none_or(|screen| {
@@ -294,7 +296,7 @@ fn column_limit(widths: &[u16], screen: Option<u16>) -> u16 {
         .unwrap_or(COLUMN_WIDTH_MIN.min(widest.max(1)))
 }
 
-/// Columns from both ends, as many as fit, and None in the gap between them.
+/// Returns columns from both ends, as many as fit, and None in the gap between them.
 fn visible_columns(widths: &[u16], screen: Option<u16>) -> Vec<Option<usize>> {
     let count = widths.len();
     let everything = (0..count).map(Some).collect();
@@ -303,7 +305,7 @@ fn visible_columns(widths: &[u16], screen: Option<u16>) -> Vec<Option<usize>> {
         return everything;
     }
     let (mut left, mut right) = (0, 0);
-    // The gap is one character wide.
+    // The gap has a width of one character.
     let mut used = total_width([1]);
     while left + right < count {
         let from_left = left <= right;
@@ -317,7 +319,7 @@ fn visible_columns(widths: &[u16], screen: Option<u16>) -> Vec<Option<usize>> {
     (0..left).map(Some).chain([None]).chain((count - right..count).map(Some)).collect()
 }
 
-/// The rows that may be shown, of all those that came.
+/// The rows that may be shown, among all received rows.
 struct Rows {
     max: usize,
     total: u64,
@@ -328,7 +330,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Keeps what is needed to show `max` rows; 0 keeps all.
+    /// Keeps the rows that are needed to show `max` rows; 0 keeps all.
     fn keep(max: usize) -> Self {
         let max = if max == 0 { usize::MAX } else { max };
         Self { max, total: 0, head: Vec::new(), head_rows: 0, tail: VecDeque::new(), tail_rows: 0 }
@@ -346,7 +348,7 @@ impl Rows {
             self.head.push(batch.slice(0, to_head));
             self.head_rows += to_head;
         }
-        // The tail may overlap the head; then all rows are in the head, and it is not used.
+        // The tail may overlap the head. All rows are then in the head, and the tail is not used.
         let to_tail = rows.min(self.tail_max());
         if self.max == usize::MAX || to_tail == 0 {
             return;
@@ -368,7 +370,7 @@ impl Rows {
         }
     }
 
-    /// The batches above and below the gap; none below when there is no gap.
+    /// Returns the batches above and below the gap; none below if there is no gap.
     fn shown(&self) -> (Vec<RecordBatch>, Vec<RecordBatch>) {
         if self.total <= self.max as u64 {
             return (self.head.clone(), Vec::new());
@@ -388,7 +390,7 @@ impl Rows {
     }
 }
 
-/// Text on one line, without what a terminal would obey.
+/// Returns text on one line, without control characters for the terminal.
 fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -402,7 +404,7 @@ pub fn count(number: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", thousands(number))
 }
 
-/// 1234567 as 1,234,567.
+/// Writes 1234567 as 1,234,567.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

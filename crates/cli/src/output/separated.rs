@@ -1,4 +1,4 @@
-//! Plain columns between separators: tabs, lists, and the ASCII separators.
+//! Prints plain columns between separators: tabs, lists, and the ASCII separators.
 
 use super::value::Values;
 use super::{Settings, Start, Writer};
@@ -15,13 +15,13 @@ pub struct SeparatedWriter {
     null: String,
     between: String,
     end_of_row: &'static str,
-    /// Tabs, line ends and backslashes are written as `\t`, `\n`, `\r` and `\\`.
+    /// Says whether tabs, line ends and backslashes are written as `\t`, `\n`, `\r` and `\\`.
     escapes: bool,
     header: Start,
 }
 
 impl SeparatedWriter {
-    /// As PostgreSQL's text format.
+    /// Returns the writer of PostgreSQL's text format.
     pub fn tabs(settings: &Settings, columns: &[ColumnDescription]) -> Self {
         Self::new(settings, columns, "\t", "\n", true)
     }

@@ -1,8 +1,8 @@
-//! Single values as text: the words a person or CSV gets, and JSON.
+//! Prints single values: as text for people and CSV, and as JSON.
 //!
-//! Arrow's own formatter prints the plain types. What it does not know is here: intervals as PostgreSQL has them, UUID and JSON by
-//! their extension names, nested values as JSON in every format, maps with keys that are not text,
-//! and dictionary codes under NULL, which may point nowhere.
+//! Arrow's own formatter prints the plain types. The others are here: intervals as in PostgreSQL,
+//! UUID and JSON by their extension names, nested values as JSON in every format, maps with keys
+//! that are not text, and dictionary codes under NULL, which may be invalid.
 
 use hypostyle::arrow::array::{Array, AsArray, OffsetSizeTrait, RecordBatch};
 use hypostyle::arrow::buffer::NullBuffer;
@@ -16,7 +16,7 @@ const EXTENSION_NAME: &str = "ARROW:extension:name";
 const SQL_STYLE: FormatOptions<'static> = FormatOptions::new()
     .with_timestamp_format(Some("%Y-%m-%d %H:%M:%S%.f"))
     .with_timestamp_tz_format(Some("%Y-%m-%d %H:%M:%S%.f%:z"));
-/// Times as RFC 3339, which programs read.
+/// The style of times: RFC 3339, which programs read.
 const JSON_STYLE: FormatOptions<'static> = FormatOptions::new();
 
 type WriteValue<'a> = Box<dyn Fn(usize, &mut String) -> Result<(), ArrowError> + 'a>;
@@ -29,18 +29,18 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// For people and CSV.
+    /// Returns the values as text for people and CSV.
     pub fn text(field: &'a Field, array: &'a dyn Array) -> Result<Self> {
         Self::new(field, array, text_writer(field, array))
     }
 
-    /// [`Self::text`] of all columns of a batch.
+    /// Returns [`Self::text`] of all columns of a batch.
     pub fn of_batch(batch: &'a RecordBatch) -> Result<Vec<Self>> {
         let columns = batch.schema_ref().fields().iter().zip(batch.columns());
         columns.map(|(field, array)| Self::text(field, array.as_ref())).collect()
     }
 
-    /// For JSON; NULL and numbers that JSON does not have are `null`.
+    /// Returns the values as JSON. NULL and numbers that JSON lacks are `null`.
     pub fn json(field: &'a Field, array: &'a dyn Array) -> Result<Self> {
         Self::new(field, array, json_writer(field, array))
     }
@@ -72,7 +72,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Whether values of this type read better when their last digits are below each other.
+/// Says whether values of this type read better when their last digits are aligned.
 pub fn is_number(data_type: &DataType) -> bool {
     data_type.is_numeric()
 }
@@ -144,7 +144,7 @@ fn formatted<'a>(array: &'a dyn Array, style: &FormatOptions<'a>) -> Result<Writ
     Ok(Box::new(move |row, out| formatter.value(row).write(out)))
 }
 
-/// Looks each code up; codes under NULL are never looked at.
+/// Looks each code up. Codes under NULL are never looked up.
 fn through_dictionary<'a>(
     field: &'a Field,
     array: &'a dyn Array,
@@ -154,7 +154,7 @@ fn through_dictionary<'a>(
     if dictionary.values().is_empty() {
         return Ok(Box::new(|_, _| Ok(())));
     }
-    // The extension name is the outer field's, whatever carries the values.
+    // The outer field has the extension name, whatever type carries the values.
     let write = writer(field, dictionary.values().as_ref())?;
     let codes = dictionary.normalized_keys();
     Ok(Box::new(move |row, out| write(codes[row], out)))
@@ -181,7 +181,7 @@ fn push_json_string(text: &str, out: &mut String) -> Result<(), ArrowError> {
     push(out, &text)
 }
 
-/// JSON has neither NaN nor infinities.
+/// Writes floats. JSON has neither NaN nor infinities.
 fn json_float<'a>(array: &'a dyn Array) -> Result<WriteValue<'a>, ArrowError> {
     let write = formatted(array, &JSON_STYLE)?;
     Ok(Box::new(move |row, out| {
@@ -195,7 +195,8 @@ fn json_float<'a>(array: &'a dyn Array) -> Result<WriteValue<'a>, ArrowError> {
     }))
 }
 
-/// A document as it is, on one line. Text in a JSON column that is not JSON becomes a JSON string.
+/// Writes a document as it is, on one line. Text in a JSON column that is not JSON becomes a JSON
+/// string.
 fn json_document<'a>(array: &'a dyn Array) -> Result<WriteValue<'a>, ArrowError> {
     let write = formatted(array, &JSON_STYLE)?;
     Ok(Box::new(move |row, out| {
@@ -213,7 +214,7 @@ fn span<O: OffsetSizeTrait>(offsets: &[O], row: usize) -> (usize, usize) {
     (offsets[row].as_usize(), offsets[row + 1].as_usize())
 }
 
-/// A value inside another: `null` where there is none.
+/// A value inside another; it is `null` if it is missing.
 struct Member<'a>(Values<'a>);
 
 impl<'a> Member<'a> {
@@ -269,7 +270,7 @@ fn json_struct<'a>(
     }))
 }
 
-/// An object; keys that are not text are written as the text they print as.
+/// Writes a map as an object. Keys that are not text are written as the text that they print as.
 fn json_map<'a>(array: &'a dyn Array) -> Result<WriteValue<'a>, ArrowError> {
     let map = array.as_map();
     let fields = map.entries().fields();

@@ -1,6 +1,6 @@
 //! A server that does what a test says.
 
-// Not every test needs all of it.
+// Some tests need only a part of it.
 #![allow(dead_code)]
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
@@ -64,7 +64,7 @@ impl Listener {
         Peer(Transport::new(socket))
     }
 
-    /// Serves connections as `script` says, and gives an address to connect to.
+    /// Serves connections as `script` says, and returns an address to connect to.
     pub fn serve<T: Send + 'static>(
         self,
         script: impl FnOnce(&Self) -> T + Send + 'static,
@@ -94,12 +94,12 @@ impl Peer {
         Hello::decode(&self.receive(FrameType::Hello).body).unwrap()
     }
 
-    /// Lets the client in without asking for anything.
+    /// Accepts the client without asking for a password.
     pub fn welcome(self, capabilities: Capabilities) -> Self {
         self.welcome_with(|offered| offered.both(capabilities))
     }
 
-    /// Lets the client in with what is made of the capabilities that it has offered.
+    /// Accepts the client with capabilities that are computed from those that it has offered.
     pub fn welcome_with(mut self, capabilities: impl Fn(Capabilities) -> Capabilities) -> Self {
         let hello = self.hello();
         let welcome = Welcome {
@@ -131,7 +131,7 @@ impl Peer {
         frame
     }
 
-    /// What the client says until it is gone.
+    /// Returns the frames that the client sends until it is gone.
     pub fn rest(&mut self) -> Vec<FrameType> {
         std::iter::from_fn(|| self.next().ok().map(|frame| frame.frame_type)).collect()
     }
@@ -142,7 +142,7 @@ impl Peer {
         self.send(&Failure { query, error, fatal, transaction: Transaction::None }.frame());
     }
 
-    /// Answers a statement with nothing.
+    /// Answers a statement with no rows.
     pub fn done(&mut self, query: u32) {
         let schema = Arc::new(arrow_schema::Schema::empty());
         self.send(&ResultHeader { query, is_query: false, rows: None, bytes: None, schema }.frame());
@@ -150,20 +150,20 @@ impl Peer {
         self.send(&Done { query, checksum, ..Done::default() }.frame());
     }
 
-    /// The beginning of a result: its header and one chunk.
+    /// Sends the beginning of a result: its header and one chunk.
     pub fn begin_rows(&mut self, query: u32) {
         let mut encoder = self.header(query, None);
         self.chunk(&mut encoder);
     }
 
-    /// The header of a result of so many rows, and what its chunks are encoded with.
+    /// Sends the header of a result, and returns the encoder for its chunks.
     pub fn header(&mut self, query: u32, rows: Option<u64>) -> StreamEncoder {
         let (schema, _) = self::rows();
         self.send(&ResultHeader { query, is_query: true, rows, bytes: None, schema: schema.clone() }.frame());
         StreamEncoder::new(query, schema, COMPRESSIONS, Codec::None, 1)
     }
 
-    /// A chunk with the thousand rows of [`rows`].
+    /// Sends a chunk with the thousand rows of [`rows`].
     pub fn chunk(&mut self, encoder: &mut StreamEncoder) {
         let encoded = encoder.plan(rows().1).unwrap().encode().unwrap();
         encoder.sent(&encoded, None);
@@ -175,14 +175,14 @@ impl Peer {
         }
     }
 
-    /// The end of a result's rows.
+    /// Sends the end of a result's rows.
     pub fn end_rows(&mut self, query: u32, encoder: &StreamEncoder) {
         let end = encoder.end();
         self.send(&Done { query, rows: end.rows, checksum: end.checksum, ..Done::default() }.frame());
     }
 
-    /// A chunk whose memory file was announced and is not there, as the kernel gives it to a process that has no descriptors
-    /// left.
+    /// Sends a chunk whose memory file was announced and is missing. A process without free
+    /// descriptors gets this from the kernel.
     pub fn missing_file(&mut self, query: u32, number: u64) {
         let mut body = Writer::default();
         let (place, head) = (Place::MemoryFile, Vec::new());
@@ -192,14 +192,14 @@ impl Peer {
         self.send(&body.finish());
     }
 
-    /// Goes on with a session of which the client has so many bytes, and gives how many it has sent.
+    /// Resumes a session of which the client has some bytes, and returns how many it has sent.
     pub fn go_on(&mut self, received: u64) -> u64 {
         self.send(&Received(received).frame());
         Received::decode(&self.receive(FrameType::Received).body).unwrap().0
     }
 }
 
-/// Rows of one column.
+/// Returns rows of one column.
 pub fn rows() -> (arrow_schema::SchemaRef, RecordBatch) {
     let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1000));
     let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();

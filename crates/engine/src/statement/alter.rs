@@ -40,7 +40,7 @@ pub(super) struct ConstraintComment {
 }
 
 impl ConstraintComment {
-    /// `None` for a comment on something else.
+    /// Returns `None` for a comment on something else.
     pub fn of(sql: &str) -> Result<Option<Self>> {
         let tokens = tokens_of(sql);
         let mut words = tokens.iter().enumerate();
@@ -51,7 +51,7 @@ impl ConstraintComment {
         }
         let (Some((_, Token::Word(name))), Some((on, _))) = (next(), next()) else { return Ok(None) };
         let name = Ident { value: name.value.clone(), quote_style: name.quote_style, span: Span::empty() };
-        // The rest is that of a comment on the table.
+        // The rest is the same as for a comment on the table.
         let rest: String = tokens[on + 1..].iter().map(ToString::to_string).collect();
         match parse(&format!("COMMENT ON TABLE {rest}"))? {
             DfStatement::Statement(statement) => match *statement {
@@ -209,7 +209,7 @@ impl Session {
         }
     }
 
-    /// The name that RENAME TO gives a table.
+    /// Returns the name that RENAME TO gives a table.
     fn renamed(&self, database: &str, table: &TableEntry, name: &ObjectName) -> Result<String> {
         let parts = parts_of(name)?;
         if parts.len() > 1 {
@@ -492,8 +492,8 @@ impl Session {
     }
 }
 
-/// Drops a column and the constraints that it is in; with CASCADE also the foreign keys that refer to it, and the columns
-/// that are generated from it.
+/// Drops a column and the constraints that it is in; with CASCADE also the foreign keys that refer
+/// to it, and the columns that are generated from it.
 ///
 /// # Errors
 /// `Constraint` when there are such, without `cascade`; `InvalidInput` for the only column.
@@ -608,7 +608,7 @@ fn refuse_change(table: &TableEntry, column: &str, what: &str) -> Result<()> {
     }
 }
 
-/// The columns of a table as far as generated columns depend on them.
+/// Returns the columns of a table as far as generated columns depend on them.
 fn new_columns_of(table: &TableEntry) -> Vec<NewColumn> {
     let column = |column: &ColumnEntry| NewColumn {
         generated: column.generated.clone(),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 const IN_MEMORY: &str = ":memory:";
 
 impl Session {
-    /// `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine.
+    /// Returns `ATTACH 'shop.hypo' AS shop (READ_ONLY)`: for all sessions of the engine.
     pub(super) fn attach(
         &self,
         path: &str,
@@ -120,7 +120,7 @@ impl Session {
         Ok(DONE)
     }
 
-    /// `USE database`, `USE schema`, `USE database.schema`.
+    /// Returns `USE database`, `USE schema`, `USE database.schema`.
     pub(super) fn use_names(&self, names: &Use) -> Result<Outcome> {
         let (Use::Object(name) | Use::Database(name) | Use::Schema(name) | Use::Catalog(name)) = names else {
             return Err(Error::unsupported(format!("{names} is not supported; write USE database.schema")));

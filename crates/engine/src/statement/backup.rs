@@ -26,11 +26,11 @@ use std::sync::atomic::Ordering;
 const SCHEMA_FILE: &str = "schema.sql";
 const LOAD_FILE: &str = "load.sql";
 
-/// Of a schema's or a table's name in that of a file. File systems allow 255 in all, and COPY adds 39 to the name of
-/// what is not complete.
+/// The bytes of a schema's or a table's name in the name of a file. File systems allow 255 in all,
+/// and COPY adds 39 to the name of an incomplete file.
 const FILE_NAME_BYTES: usize = 80;
 
-/// The words of a statement before its only string, which is a path, and the path.
+/// Returns the words of a statement before its only string, which is a path, and the path.
 fn words_and_path(sql: &str, usage: &str) -> Result<(Vec<String>, PathBuf)> {
     let wrong = || Error::new(ErrorKind::Syntax, format!("write it as {usage}"));
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().map_err(|_| wrong())?;
@@ -128,8 +128,8 @@ impl Session {
         Ok(())
     }
 
-    /// Runs what EXPORT DATABASE has written, and nothing else; all of it, or nothing. A view that did not work where it was exported
-    /// does not work here either.
+    /// Runs what EXPORT DATABASE has written, and nothing else; all of it, or nothing. A view that
+    /// did not work where it was exported does not work here either.
     pub(super) fn import_database(&self, sql: &str) -> Result<Outcome> {
         self.identity.privileges.check_machine("read files of this machine")?;
         let usage = "IMPORT DATABASE 'directory'";
@@ -178,7 +178,7 @@ impl Session {
     }
 }
 
-/// The view that a statement makes, if it is written as EXPORT DATABASE does.
+/// Returns the view that a statement makes, if it is written as EXPORT DATABASE does.
 fn exported_view(statement: &str) -> Result<Option<CreateView>> {
     if !statement.starts_with("CREATE VIEW ") {
         return Ok(None);
@@ -190,10 +190,11 @@ fn exported_view(statement: &str) -> Result<Option<CreateView>> {
     }
 }
 
-/// Whoever has the directory has not therefore the database: a definition, or the rows of a file beside it, is all that is run.
+/// Checks a statement of an exported directory. A user who can write to the directory may not run
+/// anything else: only definitions, and the rows of files beside them.
 ///
 /// # Errors
-/// `InvalidInput` with the beginning of what is something else.
+/// `InvalidInput` with the beginning of any other statement.
 fn check_exported(statement: &str) -> Result<()> {
     let tokens = Tokenizer::new(&GenericDialect {}, statement).tokenize().unwrap_or_default();
     let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
@@ -206,7 +207,7 @@ fn check_exported(statement: &str) -> Result<()> {
     let is_exported = match words.as_slice() {
         ["SELECT", rest @ ..] => is_setval(&tokens[1..]) && !rest.contains(&"FROM"),
         ["COPY", ..] => reads_file_beside(&tokens),
-        // Neither takes rows from anywhere.
+        // Neither of them reads rows.
         words if words.contains(&"SELECT") => false,
         ["CREATE", "SCHEMA" | "SEQUENCE", ..] | ["ALTER", "SEQUENCE", ..] | ["COMMENT", "ON", ..] => true,
         ["ALTER", "TABLE", words @ ..] => {
@@ -229,7 +230,7 @@ fn check_exported(statement: &str) -> Result<()> {
     )))
 }
 
-/// Whether tokens are `setval('s', 1, true)`.
+/// Says whether tokens are `setval('s', 1, true)`.
 fn is_setval(tokens: &[&Token]) -> bool {
     let number = |token: &Token| matches!(token, Token::Number(..) | Token::Minus);
     match tokens {
@@ -249,7 +250,7 @@ fn is_setval(tokens: &[&Token]) -> bool {
     }
 }
 
-/// Whether tokens are `COPY t FROM 'file' (FORMAT parquet)` with a file of the same directory.
+/// Says whether tokens are `COPY t FROM 'file' (FORMAT parquet)` with a file of the same directory.
 fn reads_file_beside(tokens: &[&Token]) -> bool {
     let is = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
     let [copy, name @ .., from, Token::SingleQuotedString(file), Token::LParen, format, kind, Token::RParen] =
@@ -266,8 +267,8 @@ fn reads_file_beside(tokens: &[&Token]) -> bool {
         && file != ".."
 }
 
-/// The name of a table's file: its own name as far as every file system can have it, and unlike all others, also
-/// where upper and lower case are the same.
+/// Returns the name of a table's file: its own name as far as every file system can have it, and
+/// unlike all others, also where upper and lower case are the same.
 fn new_file_name(schema: &str, table: &str, others: &mut HashSet<String>) -> String {
     let stem = format!("{}.{}", file_name_of(schema), file_name_of(table));
     let mut name = format!("{stem}.parquet");
@@ -292,7 +293,8 @@ fn file_name_of(name: &str) -> String {
     safe
 }
 
-/// COPY with its file looked for in a directory. A table's name may have what looks like a file, but comes first.
+/// Returns a COPY whose file is looked up in a directory. A table's name may contain text that
+/// looks like a file, but it comes first.
 fn from_directory(statement: &str, directory: &Path) -> String {
     match statement.rsplit_once(" FROM '") {
         Some((start, rest)) if start.trim_start().starts_with("COPY ") => {
@@ -311,7 +313,8 @@ fn literal(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// A type as the parser reads it wherever it stands: STRUCT(…) and MAP(…) are of different dialects.
+/// Returns a type as the parser reads it wherever it stands: STRUCT(…) and MAP(…) are of different
+/// dialects.
 fn type_text(logical_type: &LogicalType) -> String {
     match logical_type {
         LogicalType::Timestamp { unit, time_zone: Some(_) } => {
@@ -356,7 +359,7 @@ fn clauses(sequence: &SequenceEntry) -> String {
 }
 
 impl Session {
-    /// `SHOW CREATE TABLE t`: a row with the statement.
+    /// Returns `SHOW CREATE TABLE t`: a row with the statement.
     pub(super) fn show_create(&self, name: &ObjectName) -> Result<Outcome> {
         let Name { database, schema, name } = self.resolve(name)?;
         let snapshot = self.snapshot_of(&database)?;
@@ -394,10 +397,11 @@ fn definitions(snapshot: &Snapshot) -> Result<String> {
     Ok(sql)
 }
 
-/// How names are written: in quotes always, or where they need them.
+/// The way in which names are written: always in quotes, or only if they need them.
 type Quote = fn(&str) -> String;
 
-/// The columns of a table as SQL, without what sequences do for them, and its constraints, but for those that refer to other tables.
+/// Returns the columns of a table as SQL, without what sequences do for them, and its constraints,
+/// but for those that refer to other tables.
 fn items(table: &TableEntry, quote: Quote) -> Vec<String> {
     let columns = table.columns.iter().map(|column| {
         let default = match (&column.default, &column.generated) {
@@ -422,7 +426,7 @@ fn items(table: &TableEntry, quote: Quote) -> Vec<String> {
     columns.chain(constraints).collect()
 }
 
-/// A statement that makes a table like this one, where those are that it refers to.
+/// Returns a statement that makes a table like this one, where those are that it refers to.
 fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
     let name = |schema: &str, name: &str| match schema {
         SCHEMA_MAIN => quote_name(name),
@@ -460,7 +464,7 @@ fn create_table(table: &TableEntry, catalog: &Catalog) -> String {
     format!("CREATE TABLE {} (\n  {}\n)", name(&table.schema, &table.name), items.join(",\n  "))
 }
 
-/// Foreign keys, where sequences are and what owns them, comments and views as SQL.
+/// Returns foreign keys, the state and the owners of sequences, comments and views as SQL.
 fn definitions_after(snapshot: &Snapshot) -> Result<String> {
     let mut sql = String::new();
     let catalog = snapshot.catalog();
@@ -510,7 +514,7 @@ fn definitions_after(snapshot: &Snapshot) -> Result<String> {
                 .map_err(text_error)?;
         }
         for column in &table.columns {
-            // Not before its rows are loaded. It keeps the sequence that it owns.
+            // It is not created before its rows are loaded. It keeps the sequence that it owns.
             if let Some(identity) = column.identity {
                 let how = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };
                 let (table, column) = (name_of_table(table), quoted(&column.name));

@@ -1,4 +1,4 @@
-//! What ALTER COLUMN does to a column that makes its own values, and the parser does not know.
+//! ALTER COLUMN for columns that compute their own values, whose clauses the parser does not know.
 
 use crate::session::{Outcome, Session};
 use crate::statement::DONE;
@@ -15,7 +15,7 @@ use hypostyle_types::{Error, Result};
 /// ALTER TABLE … ALTER COLUMN … with one such operation.
 pub(super) struct AlterMaker {
     table: ObjectName,
-    /// Of the table.
+    /// Says that the table may be missing.
     if_exists: bool,
     column: String,
     operation: Operation,
@@ -29,7 +29,7 @@ enum Operation {
     DropExpression {
         if_exists: bool,
     },
-    /// Of an identity's sequence.
+    /// Changes the options of an identity's sequence.
     Change(Clauses),
 }
 
@@ -63,7 +63,8 @@ impl Operation {
         }
     }
 
-    /// What a column is not that this is for, and whether that is no error; `None` when it is.
+    /// Returns what a column is not that this is for, and whether that is no error; `None` when it
+    /// is.
     fn refusal(&self, column: &ColumnEntry) -> Option<(&'static str, bool)> {
         match self {
             Self::SetGenerated(_) | Self::Change(_) => {
@@ -89,7 +90,7 @@ impl Operation {
 }
 
 impl AlterMaker {
-    /// `None` for any other statement.
+    /// Returns `None` for any other statement.
     pub fn of(sql: &str) -> Option<Self> {
         let mut parser = Parser::new(&GenericDialect {}).try_with_sql(sql).ok()?;
         Self::parse(&mut parser).ok()

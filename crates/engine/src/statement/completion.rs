@@ -1,5 +1,5 @@
-//! Whole rows of a table, made of what a statement gives of them: defaults and identities, row by row, and the
-//! columns that are generated from the others.
+//! Completes the rows of a table whose values a statement gives in part: defaults and identities,
+//! row by row, and the columns that are generated from the others.
 
 use crate::session::Session;
 use crate::statement::parse;
@@ -43,7 +43,7 @@ pub(super) fn refuse_given(table: &str, column: &ColumnEntry) -> Result<()> {
 
 /// The values of a column that a statement does not give.
 struct Filling {
-    /// For errors.
+    /// The place, for errors.
     place: String,
     how: How,
 }
@@ -55,7 +55,7 @@ enum How {
 }
 
 impl Filling {
-    /// As many values as `inputs` has rows.
+    /// Returns as many values as `inputs` has rows.
     fn values(&self, inputs: &RecordBatch) -> Result<ArrayRef> {
         let rows = inputs.num_rows();
         match &self.how {
@@ -78,7 +78,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Those that are not generated, as far as one of the expressions names them.
+    /// Returns those that are not generated, as far as one of the expressions names them.
     pub fn of<'a>(
         columns: impl Iterator<Item = (&'a str, &'a LogicalType, bool)>,
         expressions: &[&str],
@@ -105,7 +105,8 @@ impl Inputs {
         )
     }
 
-    /// The inputs' values of rows that have a table's columns, in any type that they may come in.
+    /// Returns the inputs' values of rows that have a table's columns, in any type that they may
+    /// come in.
     fn batch(&self, columns: &[ArrayRef], rows: usize, first_row: u64) -> Result<RecordBatch> {
         let mut arrays = Vec::with_capacity(self.places.len());
         for ((place, logical_type), field) in self.places.iter().zip(&self.types).zip(self.schema.fields()) {
@@ -127,12 +128,12 @@ pub(super) struct FillingOfNew {
 }
 
 impl FillingOfNew {
-    /// Whether they depend on the other columns.
+    /// Says whether they depend on the other columns.
     pub fn reads_rows(&self) -> bool {
         self.inputs.is_some()
     }
 
-    /// Those in some rows of the table.
+    /// Returns those in some rows of the table.
     pub fn values(&self, rows: &RecordBatch) -> Result<ArrayRef> {
         match &self.inputs {
             Some(inputs) => self.filling.values(&inputs.batch(rows.columns(), rows.num_rows(), 0)?),
@@ -140,7 +141,7 @@ impl FillingOfNew {
         }
     }
 
-    /// Those that are made of the values of one column.
+    /// Returns those that are made of the values of one column.
     pub fn values_from(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let rows = RecordBatch::try_from_iter_with_nullable([("", column.clone(), true)]);
         self.values(&rows.map_err(|error| from_datafusion(error.into()))?)
@@ -150,11 +151,11 @@ impl FillingOfNew {
 enum Place {
     Given(usize),
     Filled(Filling),
-    /// From the others.
+    /// The value is computed from the other columns.
     Generated(Filling),
 }
 
-/// How a statement's values become rows of a table.
+/// The steps that turn a statement's values into rows of a table.
 pub(super) struct Completion {
     names: Vec<String>,
     places: Vec<Place>,
@@ -164,7 +165,7 @@ pub(super) struct Completion {
 }
 
 impl Completion {
-    /// Whole rows, in the table's order.
+    /// Returns whole rows, in the table's order.
     pub fn complete(&mut self, given: &RecordBatch) -> Result<RecordBatch> {
         let rows = given.num_rows();
         let null = || new_null_array(&DataType::Null, rows);
@@ -191,7 +192,8 @@ impl Completion {
 }
 
 impl Session {
-    /// How rows become whole whose values are, for each column of the table, at some place, or not there.
+    /// Returns how rows become whole whose values are, for each column of the table, at some place,
+    /// or not there.
     pub(super) fn completion(
         &self,
         database: &str,
@@ -221,8 +223,8 @@ impl Session {
         Ok(Completion { names, places, inputs, rows: 0 })
     }
 
-    /// [`Self::completion`] of rows that have all columns, of which the generated ones have no meaning; `None` when
-    /// there are none.
+    /// Returns [`Self::completion`] of rows that have all columns, of which the generated ones have
+    /// no meaning; `None` when there are none.
     pub(super) fn generation(&self, target: &Target) -> Result<Option<Completion>> {
         let table = target.data.entry();
         if table.columns.iter().all(|column| column.generated.is_none()) {
@@ -233,7 +235,7 @@ impl Session {
         self.completion(&target.database, snapshot.catalog(), table, &all).map(Some)
     }
 
-    /// The values of a column that is generated from inputs, or has a default.
+    /// Returns the values of a column that is generated from inputs, or has a default.
     fn filling(
         &self,
         database: &str,
@@ -260,7 +262,7 @@ impl Session {
         Ok(Filling { place, how })
     }
 
-    /// The values of a new column in the rows that a table has.
+    /// Returns the values of a new column in the rows that a table has.
     pub(super) fn filling_of_new(
         &self,
         database: &str,
@@ -272,7 +274,7 @@ impl Session {
         let inputs = column.generated.as_deref().map(|sql| Inputs::of_table(table, &[sql]));
         let default = match column.identity {
             None => column.default.clone(),
-            // The sequence is there before the column.
+            // The sequence exists before the column.
             Some(_) => catalog.sequence_of(table.id, table.next_column_id).map(next_value),
         };
         let (expression, logical_type) = (column.generated.as_deref(), &column.logical_type);
@@ -281,7 +283,7 @@ impl Session {
         Ok(FillingOfNew { filling, inputs })
     }
 
-    /// The values of a column that gets another type, from those that it has.
+    /// Returns the values of a column that gets another type, from those that it has.
     ///
     /// # Errors
     /// `Unsupported` for an expression of other columns; those of the expression.
@@ -306,8 +308,8 @@ impl Session {
         Ok(FillingOfNew { filling: Filling { place, how }, inputs: Some(inputs) })
     }
 
-    /// An expression over columns of a schema, ready to be evaluated; analysed as in a query. What is computed from columns is
-    /// always the same, whatever the session's time zone.
+    /// Returns an expression over columns of a schema, ready to be evaluated; analysed as in a
+    /// query. What is computed from columns is always the same, whatever the session's time zone.
     pub(super) fn compile(
         &self,
         sql: &str,
@@ -352,7 +354,7 @@ impl Session {
     }
 }
 
-/// Whether one of the expressions in an expression's text is what is looked for.
+/// Says whether one of the expressions in an expression's text is what is looked for.
 pub(super) fn visit(sql: &str, found: impl Fn(&SqlExpr) -> bool) -> bool {
     let Ok(DfStatement::Statement(statement)) = parse(&format!("SELECT {sql}")) else { return false };
     expressions(statement.as_ref(), &mut |expr| match found(expr) {
@@ -362,7 +364,7 @@ pub(super) fn visit(sql: &str, found: impl Fn(&SqlExpr) -> bool) -> bool {
     .is_break()
 }
 
-/// Whether an expression's text names a column.
+/// Says whether an expression's text names a column.
 pub(super) fn mentions(sql: &str, column: &str) -> bool {
     visit(sql, |expr| match expr {
         SqlExpr::Identifier(name) => hypostyle_sql::identifier::fold(name) == column,

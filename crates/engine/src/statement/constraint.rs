@@ -1,8 +1,9 @@
-//! Constraints: what CREATE and ALTER TABLE declare, and the queries that find the rows that break them.
+//! Constraints: their declarations in CREATE and ALTER TABLE, and the queries that find the rows
+//! that break them.
 //!
-//! A statement's new rows are checked when it has staged them, against all that its transaction sees;
-//! those that it has only updated, for the keys that were assigned. The commit compares their keys
-//! with what others have committed meanwhile.
+//! A statement's new rows are checked once they are staged, against all rows that its transaction
+//! sees. Rows that it has only updated are checked for the keys that were assigned. The commit
+//! compares their keys with those that others have committed meanwhile.
 
 use crate::session::{Parameters, Session};
 use crate::statement::completion::mentions;
@@ -79,7 +80,7 @@ fn action(action: Option<sql::ReferentialAction>) -> ReferentialAction {
 
 const NOT_ENFORCED: &str = "a constraint that is NOT ENFORCED";
 
-/// When a constraint is checked.
+/// Returns when a constraint is checked.
 fn deferral(characteristics: Option<&ConstraintCharacteristics>) -> Result<Deferral> {
     let Some(ConstraintCharacteristics { deferrable, initially, enforced }) = characteristics else {
         return Ok(Deferral::Never);
@@ -141,7 +142,7 @@ impl DeclaredRule {
 }
 
 impl Declared {
-    /// A constraint of a table.
+    /// Returns a constraint of a table.
     pub fn of_table(constraint: &TableConstraint) -> Result<Self> {
         let (name, rule) = match constraint {
             TableConstraint::PrimaryKey(key) => {
@@ -159,7 +160,7 @@ impl Declared {
         Ok(Self { name: name.as_ref().map(fold), rule })
     }
 
-    /// A constraint of a column; `None` for an option that is none.
+    /// Returns a constraint of a column; `None` for an option that is none.
     pub fn of_column(column: &str, option: &ColumnOptionDef) -> Result<Option<Self>> {
         let column = vec![column.to_string()];
         let rule = match &option.option {
@@ -172,7 +173,7 @@ impl Declared {
         Ok(Some(Self { name: option.name.as_ref().map(fold), rule }))
     }
 
-    /// The constraint of a table, once the table is there.
+    /// Returns the constraint of a table, once the table is there.
     pub fn resolve(
         &self,
         session: &Session,
@@ -270,7 +271,7 @@ impl Declared {
     }
 }
 
-/// The foreign keys that refer to a table, with theirs.
+/// Returns the foreign keys that refer to a table, with theirs.
 pub(super) fn referring(
     catalog: &Catalog,
     id: TableId,
@@ -282,7 +283,7 @@ pub(super) fn referring(
     })
 }
 
-/// The columns of a key, whose values can be compared.
+/// Returns the columns of a key, whose values can be compared.
 fn key_ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
     let map =
         columns.iter().filter_map(|name| table.column(name)).find(|column| has_map(&column.logical_type));
@@ -294,7 +295,8 @@ fn key_ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
     ids(table, columns)
 }
 
-/// Whether a foreign key may compare values of two types: of one type, numbers, or times of which both have a zone or none.
+/// Says whether a foreign key may compare values of two types: of one type, numbers, or times of
+/// which both have a zone or none.
 pub(super) fn are_comparable(one: &LogicalType, other: &LogicalType) -> bool {
     let is_number = |of: &LogicalType| of.arrow_type().is_numeric();
     match (one, other) {
@@ -320,12 +322,12 @@ fn ids(table: &TableEntry, columns: &[String]) -> Result<Vec<ColumnId>> {
     columns.iter().map(id).collect()
 }
 
-/// Quoted names of columns.
+/// Returns the quoted names of columns.
 fn column_names(table: &TableEntry, ids: &[ColumnId]) -> Vec<String> {
     ids.iter().filter_map(|id| table.column_by_id(*id)).map(|column| quoted(&column.name)).collect()
 }
 
-/// All rows of a table of a database, with their positions; or those from some position on.
+/// Returns all rows of a table of a database, with their positions; or those from some position on.
 fn source(database: &str, table: &TableEntry, first: Option<u64>) -> String {
     let prefix = match first {
         Some(first) => format!("{FROM_POSITION}{first}:"),
@@ -374,7 +376,8 @@ fn broken(constraint: &ConstraintEntry, table: &TableEntry, which: &str, row: &s
     )
 }
 
-/// What a row says that refers by a RESTRICT to one which is to be deleted or to get another key.
+/// Returns what a row says that refers by a RESTRICT to one which is to be deleted or to get
+/// another key.
 pub(super) fn restricted(
     table: &TableEntry,
     constraint: &ConstraintEntry,
@@ -390,23 +393,23 @@ pub(super) fn restricted(
     broken(constraint, table, "", &row, why).with_sqlstate("23001")
 }
 
-/// Whether new rows may break a constraint of their table.
+/// Says whether new rows may break a constraint of their table.
 fn may_break(changed: &Changed, rule: &ConstraintRule) -> bool {
     match rule {
-        // What it says of a row that is otherwise the same may have changed with the time.
+        // The result for an unchanged row may have changed with the time.
         ConstraintRule::Check { .. } => true,
         rule => changed.gives(rule.columns()),
     }
 }
 
-/// Whether rows may refer to a key by a constraint which is no more.
+/// Says whether rows may refer to a key by a constraint which is no more.
 fn may_strand(changed: &Changed, rule: &ConstraintRule) -> bool {
     matches!(rule, ConstraintRule::ForeignKey { referred, .. } if changed.takes(referred))
 }
 
 /// Makes any change of the tables a conflict: all of their rows are checked, not only new ones.
 fn guard(writer: &mut Transaction, id: TableId, constraint: &ConstraintEntry) {
-    // A table of this transaction has no such rows.
+    // A table that this transaction has created has no such rows.
     if writer.base().table_by_id(id).is_none() {
         return;
     }
@@ -442,7 +445,7 @@ impl Session {
                 _ => Vec::new(),
             };
             let in_key = |column: &&ColumnEntry| key.contains(&column.id);
-            // While they may still be NULL.
+            // The values may still be NULL.
             self.with_view_of(writer, |session, writer, _| {
                 let database = session.scope.name_of(writer.database())?;
                 let mut nullable = table.columns.iter().filter(in_key).filter(|column| column.nullable);
@@ -556,8 +559,8 @@ impl Session {
         })
     }
 
-    /// Checks what rows that may find theirs there already must be in any case: their conditions, and no NULLs where there
-    /// are to be none. The last column of `rows` numbers them.
+    /// Checks what rows that may find theirs there already must be in any case: their conditions,
+    /// and no NULLs where there are to be none. The last column of `rows` numbers them.
     ///
     /// # Errors
     /// `Constraint`, as [`Self::check_constraints`].
@@ -589,7 +592,8 @@ impl Session {
         Ok(())
     }
 
-    /// Checks the rows of a table from the position of the first new one on, or all. Those of one statement are counted.
+    /// Checks the rows of a table from the position of the first new one on, or all. Those of one
+    /// statement are counted.
     pub(super) fn check_new(
         &self,
         writer: &Transaction,
@@ -657,7 +661,7 @@ impl Session {
         })
     }
 
-    /// The first row that a query gives.
+    /// Returns the first row that a query gives.
     pub(super) fn first_row(&self, sql: &str) -> Result<Option<RecordBatch>> {
         let (_, batches) = self.collect_rows(self.query(parse(sql)?, &Parameters::None)?)?;
         Ok(batches.into_iter().find(|batch| batch.num_rows() > 0).map(|batch| batch.slice(0, 1)))

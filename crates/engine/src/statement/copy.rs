@@ -148,7 +148,7 @@ impl Session {
             .map(|column| {
                 let data_type = match column.logical_type.arrow_type() {
                     _ if column.logical_type == LogicalType::Uuid => DataType::Utf8View,
-                    // Times that are written without a zone are of the session's.
+                    // Times without a zone are in the session's time zone.
                     DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(unit, Some(zone.clone())),
                     other => other,
                 };

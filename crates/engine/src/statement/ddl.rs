@@ -26,12 +26,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Session {
-    /// The table or view that a name stands for, whether there is one or not.
+    /// Returns the table or view that a name stands for, whether there is one or not.
     pub(super) fn resolve(&self, object: &ObjectName) -> Result<Name> {
         self.scope.resolve(&parts_of(object)?, None)
     }
 
-    /// The full name of what is to be made; the database of temporary tables is made for them.
+    /// Returns the full name of what is to be made; the database of temporary tables is made for
+    /// them.
     pub(super) fn resolve_new(&self, object: &ObjectName, temporary: bool) -> Result<Name> {
         if temporary {
             self.make_temporary()?;
@@ -39,14 +40,14 @@ impl Session {
         self.scope.resolve_new(&parts_of(object)?, temporary)
     }
 
-    /// Schema and name of a table that a definition of a database refers to.
+    /// Returns schema and name of a table that a definition of a database refers to.
     ///
     /// # Errors
     /// `Unsupported` for one of another database.
     pub(super) fn resolve_within(&self, database: &str, object: &ObjectName) -> Result<(String, String)> {
         let parts = parts_of(object)?;
         let (current, schema) = self.scope.current();
-        // A name alone is looked for where other names of the statement are.
+        // A name without a schema is resolved like other names of the statement.
         if let [name] = parts.as_slice()
             && current == database
         {
@@ -158,8 +159,9 @@ impl Session {
         }
         name_columns(&mut create.query);
         let mut sql = create.query.to_string();
-        // Planned now, with the names as the view will have them, so that a view that cannot work is refused now; as a
-        // subquery, because some queries are run as soon as they are planned.
+        // The view is planned now, with the names that it will have, so that a view that cannot
+        // work is refused now. It is planned as a subquery, because some queries run as soon as
+        // they are planned.
         let plan =
             |sql: &str| self.query_from(&database, parse(&format!("SELECT * FROM ({sql}) AS source"))?);
         let outcome = plan(&sql)?;
@@ -226,7 +228,8 @@ impl Session {
         self.write(database, |writer| drop_objects(writer, object_type, if_exists, &resolved, cascade))
     }
 
-    /// The database of a schema that is called by its name, or by its database's and its own.
+    /// Returns the database of a schema that is called by its name, or by its database's and its
+    /// own.
     pub(super) fn scope_of_schema(&self, parts: &[String]) -> Result<Name> {
         let (database, name) = match parts {
             [name] => (self.scope.current().0, name),
@@ -237,7 +240,8 @@ impl Session {
     }
 }
 
-/// Refuses all but columns, constraints, a query, and how full PostgreSQL (its pgbench, too) would make pages.
+/// Refuses all but columns, constraints, a query, and how full PostgreSQL (its pgbench, too) would
+/// make pages.
 fn refuse_table_options(create: &CreateTable) -> Result<()> {
     let mut given = CreateTable { columns: vec![], constraints: vec![], query: None, ..create.clone() };
     if let CreateTableOptions::With(options) = &mut given.table_options {
@@ -283,7 +287,7 @@ pub(super) fn check_schema(catalog: &Catalog, name: &str) -> Result<()> {
     Err(missing("schema", name, catalog.schemas.iter().map(|schema| schema.name.as_str())))
 }
 
-/// That there is a view of this name.
+/// Checks that there is a view of this name.
 pub(super) fn check_view(catalog: &Catalog, schema: &str, name: &str) -> Result<()> {
     if catalog.view(schema, name).is_some() {
         return Ok(());
@@ -301,7 +305,7 @@ fn drop_objects(
     names: &[Name],
     cascade: bool,
 ) -> Result<Outcome> {
-    // Keys between tables that go together hold none of them.
+    // Keys between tables that are dropped together do not keep them.
     let going = |writer: &Transaction| -> Vec<TableId> {
         let table = |name: &Name| Some(writer.catalog().table(&name.schema, &name.name)?.id);
         names.iter().filter_map(table).collect()
@@ -369,7 +373,8 @@ fn drop_objects(
     Ok(DONE)
 }
 
-/// Drops a table, and with CASCADE the foreign keys that refer to it, or those of tables that go, too.
+/// Drops a table, and with CASCADE the foreign keys that refer to it, or those of tables that go,
+/// too.
 fn drop_table(writer: &mut Transaction, table: &TableEntry, going: &[TableId], cascade: bool) -> Result<()> {
     let refers = |constraint: &ConstraintEntry| matches!(constraint.rule, ConstraintRule::ForeignKey { table: other, .. } if other == table.id);
     for other in writer.catalog().tables.clone() {
@@ -413,11 +418,11 @@ fn drop_existing(writer: &mut Transaction, or_replace: bool, schema: &str, name:
     }
 }
 
-/// What a column's definition says.
+/// The definition of a column.
 pub(super) struct DeclaredColumn {
     pub column: NewColumn,
     pub constraints: Vec<Declared>,
-    /// Of the sequence that the column owns.
+    /// The options of the sequence that the column owns.
     pub sequence: Option<Clauses>,
 }
 

@@ -13,12 +13,12 @@ use std::collections::{BTreeMap, HashMap};
 /// The constraint of a table of a database.
 type Key = (String, TableId, String);
 
-/// What a transaction has not checked yet, and what it has said about when it wants to.
+/// The pending checks of a transaction, and when it wants them to be made.
 #[derive(Debug, Default)]
 pub(super) struct Deferrals {
-    /// With the first of the rows that are to be checked, or all.
+    /// The pending checks, each with the first row to check, or for all rows.
     pending: BTreeMap<Key, Option<u64>>,
-    /// Whether constraints are deferred, by SET CONSTRAINTS ALL.
+    /// Says whether SET CONSTRAINTS ALL has deferred constraints.
     all: Option<bool>,
     /// The same by their names.
     named: HashMap<String, bool>,
@@ -57,7 +57,7 @@ impl Deferrals {
     }
 }
 
-/// What SET CONSTRAINTS says: the names, or all, and whether they are deferred.
+/// Returns what SET CONSTRAINTS says: the names, or all, and whether they are deferred.
 fn parse(sql: &str) -> Result<(Option<Vec<String>>, bool)> {
     let wrong = || {
         Error::new(
@@ -102,14 +102,14 @@ fn parse(sql: &str) -> Result<(Option<Vec<String>>, bool)> {
 }
 
 impl Session {
-    /// SET CONSTRAINTS: what is immediate from now on is checked now.
+    /// Runs SET CONSTRAINTS: constraints that become immediate are checked now.
     pub(super) fn set_constraints(&self, sql: &str) -> Result<Outcome> {
         let (names, deferred) = parse(sql)?;
         for name in names.iter().flatten() {
             self.check_deferrable(name)?;
         }
         let Some(mut explicit) = self.transaction.lock().take() else {
-            // It is over with this statement.
+            // The transaction is over with this statement.
             return Ok(DONE);
         };
         match names {
@@ -152,7 +152,7 @@ impl Session {
             let constraint = table
                 .as_ref()
                 .and_then(|table| table.constraints.iter().find(|constraint| constraint.name == name));
-            // It may have been dropped.
+            // The constraint may have been dropped.
             let Some(constraint) = constraint else { continue };
             if !all && explicit.deferrals.is_deferred(constraint) {
                 explicit.deferrals.pending.insert((database, id, name), first);

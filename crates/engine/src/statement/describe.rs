@@ -11,7 +11,7 @@ use hypostyle_storage::{ColumnEntry, Identity};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
-/// Where values of a column come from, as its definition says it.
+/// Returns where values of a column come from, as its definition says it.
 fn described_default(column: &ColumnEntry) -> Option<String> {
     match (&column.generated, column.identity) {
         (Some(sql), _) => Some(format!("GENERATED ALWAYS AS ({sql}) STORED")),
@@ -22,7 +22,8 @@ fn described_default(column: &ColumnEntry) -> Option<String> {
 }
 
 impl Session {
-    /// The columns of what a query gives: name, type, whether NULL may be in it, and the default.
+    /// Returns the columns of what a query gives: name, type, whether NULL may be in it, and the
+    /// default.
     pub(crate) fn describe_query(&self, query: Query, parameters: &Parameters) -> Result<Outcome> {
         let statement = Statement::Query(Box::new(query));
         let plan = self.plan(DfStatement::Statement(Box::new(statement)), parameters)?;

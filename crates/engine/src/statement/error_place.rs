@@ -1,11 +1,11 @@
-//! Where in the text of a statement an error is. What plans a statement tells the word that it is about, and where that stood in
-//! what was parsed, which may be written in other forms than the statement.
+//! Finds the place of an error in the text of a statement. The planner reports the word that an
+//! error is about, and its place in the parsed text, which may differ from the statement.
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use hypostyle_types::{Error, Mark};
 
-/// The error with its place in the text.
+/// Returns the error with its place in the text.
 pub(super) fn located(error: Error, sql: &str) -> Error {
     let Some(mark) = error.mark() else { return error };
     match find(mark, sql) {
@@ -14,7 +14,7 @@ pub(super) fn located(error: Error, sql: &str) -> Error {
     }
 }
 
-/// The error with its place in the whole text, of one statement in it.
+/// Returns the error with its place in the whole text, of one statement in it.
 pub(super) fn located_within(error: Error, statement: &str, sql: &str) -> Error {
     let error = located(error, statement);
     let before = (statement.as_ptr() as usize).checked_sub(sql.as_ptr() as usize);
@@ -52,7 +52,7 @@ fn is_word(token: &Token, word: &str) -> bool {
     }
 }
 
-/// The character at a line and a column, each from 1.
+/// Returns the character at a line and a column, each from 1.
 fn position_of(sql: &str, (line, column): (u64, u64)) -> Option<usize> {
     let (line, column) = (usize::try_from(line).ok()?, usize::try_from(column).ok()?);
     let before: usize = sql.split('\n').take(line.checked_sub(1)?).map(|line| line.chars().count() + 1).sum();

@@ -1,4 +1,5 @@
-//! `EXPLAIN (FORMAT JSON, …)`, as PostgreSQL's programs write it. They read the plan from one column of one row.
+//! `EXPLAIN (FORMAT JSON, …)`, as PostgreSQL's programs write it. They read the plan from one
+//! column of one row.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::DescribedColumn;
@@ -29,7 +30,7 @@ const OPTIONS: [&str; 11] = [
     "FORMAT",
 ];
 
-/// What stands in the parentheses behind EXPLAIN, and the statement behind them.
+/// The options in the parentheses behind EXPLAIN, and the statement behind them.
 #[derive(Debug, PartialEq)]
 pub(super) struct ExplainOptions {
     analyze: bool,
@@ -39,7 +40,7 @@ pub(super) struct ExplainOptions {
 }
 
 impl ExplainOptions {
-    /// `None` for an EXPLAIN without options, whose statement may be in parentheses.
+    /// Returns `None` for an EXPLAIN without options, whose statement may be in parentheses.
     ///
     /// # Errors
     /// `Unsupported` for a format that there is not.
@@ -82,7 +83,7 @@ impl ExplainOptions {
                         return Err(Error::unsupported(message));
                     }
                 },
-                // They say what else is to be told.
+                // These options select further details.
                 [name, ..] if OPTIONS.contains(&name.as_str()) => {}
                 other => {
                     let message =
@@ -95,7 +96,7 @@ impl ExplainOptions {
         Ok(Some(found))
     }
 
-    /// The columns of the result.
+    /// Returns the columns of the result.
     pub fn columns(&self) -> Vec<DescribedColumn> {
         match self.json {
             true => vec![(COLUMN.into(), LogicalType::Json, false)],
@@ -103,7 +104,7 @@ impl ExplainOptions {
         }
     }
 
-    /// The EXPLAIN that gives a plan as text.
+    /// Returns the EXPLAIN that gives a plan as text.
     fn as_text(&self) -> String {
         let analyze = if self.analyze { " ANALYZE" } else { "" };
         let verbose = if self.verbose { " VERBOSE" } else { "" };
@@ -136,7 +137,7 @@ impl Session {
     }
 }
 
-/// The columns of an EXPLAIN without options.
+/// Returns the columns of an EXPLAIN without options.
 pub(super) fn columns_of_plans() -> Vec<DescribedColumn> {
     ["plan_type", "plan"].map(|name| (name.to_string(), LogicalType::Varchar, false)).into()
 }
@@ -145,7 +146,7 @@ fn cannot(why: &dyn std::fmt::Display) -> Error {
     Error::internal(format!("cannot show a plan as JSON: {why}"))
 }
 
-/// The plan of an EXPLAIN's rows, which are its kind and its text.
+/// Returns the plan of an EXPLAIN's rows, which are its kind and its text.
 fn plan_of((_, batches): (Arc<Schema>, Vec<RecordBatch>)) -> Result<serde_json::Value> {
     let batch = batches.iter().find(|batch| batch.num_rows() > 0 && batch.num_columns() == 2);
     let batch = batch.ok_or_else(|| cannot(&"there is none"))?;

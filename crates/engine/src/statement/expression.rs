@@ -1,4 +1,5 @@
-//! What the expressions of a definition may be: defaults, generated columns and the conditions of CHECK.
+//! The rules for expressions of a definition: defaults, generated columns and the conditions of
+//! CHECK.
 
 use crate::session::Session;
 use crate::statement::completion::{Inputs, mentions, visit};
@@ -32,7 +33,8 @@ impl Session {
         Ok(())
     }
 
-    /// Refuses a default that a column could not take; one that is not constant may still fail when it is evaluated.
+    /// Refuses a default that a column could not take; one that is not constant may still fail when
+    /// it is evaluated.
     pub(super) fn check_default(&self, column: &str, logical_type: &LogicalType, sql: &str) -> Result<()> {
         let what = format!("the default of column \"{column}\"");
         let expr =
@@ -55,7 +57,8 @@ impl Session {
         check().map_err(|error| error.context(&what))
     }
 
-    /// Refuses the expression of a generated column that is not of its row alone, or not always the same.
+    /// Refuses the expression of a generated column that is not of its row alone, or not always the
+    /// same.
     fn check_generated(&self, columns: &[NewColumn], column: &NewColumn, sql: &str) -> Result<()> {
         let what = format!("the expression of generated column \"{}\"", column.name);
         let refuse = |why: String| Err(Error::invalid_input(format!("{what} {why}")).with_sqlstate("42P17"));
@@ -85,7 +88,7 @@ impl Session {
             table.columns.iter().map(|column| field(&column.name, &column.logical_type)).collect();
         let schema = Schema::new(fields).to_dfschema().map_err(from_datafusion)?;
         let expr = self.expression_of(&what, sql, &schema)?;
-        // Whatever has no type yet fails when the rows are checked.
+        // An expression without a type fails when the rows are checked.
         match expr.to_field(&schema) {
             Ok((_, field)) if !matches!(field.data_type(), DataType::Boolean | DataType::Null) => {
                 let found = LogicalType::from_arrow(&field)?;
@@ -96,7 +99,7 @@ impl Session {
         }
     }
 
-    /// An expression of a definition over columns of one row.
+    /// Returns an expression of a definition over columns of one row.
     fn expression_of(&self, what: &str, sql: &str, schema: &DFSchema) -> Result<Expr> {
         let wrong = |kind, why: &str, sqlstate| {
             Err(Error::new(kind, format!("{what} has {why}")).with_sqlstate(sqlstate))
@@ -119,7 +122,7 @@ impl Session {
     }
 }
 
-/// An expression's text with another name of a column.
+/// Returns an expression's text with another name of a column.
 ///
 /// # Errors
 /// `Unsupported` when it has variables of its own, which may hide the column.
@@ -147,7 +150,7 @@ pub(super) fn rename_in(sql: &str, old: &str, new: &str) -> Result<String> {
     Ok(expression.to_string())
 }
 
-/// A function in an expression that does not always give the same.
+/// Returns a function in an expression that does not always give the same.
 fn impure_function(expr: &Expr) -> Option<String> {
     let mut name = None;
     let visited = expr.apply(|expr| match expr {

@@ -1,5 +1,5 @@
-//! CREATE INDEX and DROP INDEX, which programs send that were written for other databases. Scans skip blocks by synopses that
-//! each column has, so that an index changes nothing, unless it is one of a key.
+//! CREATE INDEX and DROP INDEX, for programs that were written for other databases. Scans skip
+//! blocks by the synopses of each column, so an index has no effect unless it is that of a key.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::DONE;
@@ -11,7 +11,8 @@ use hypostyle_sql::identifier::last_of;
 use hypostyle_types::{Error, ErrorKind, Result};
 
 impl Session {
-    /// Looks whether there are the table and the columns of an index. A unique one becomes a UNIQUE constraint.
+    /// Looks whether there are the table and the columns of an index. A unique one becomes a UNIQUE
+    /// constraint.
     pub(super) fn create_index(&self, index: &CreateIndex) -> Result<Outcome> {
         let keys: Vec<String> = index.columns.iter().map(|key| key.column.expr.to_string()).collect();
         let condition = index.predicate.as_ref().map_or(String::new(), |test| format!(" WHERE {test}"));
@@ -45,7 +46,7 @@ impl Session {
         Ok(DONE)
     }
 
-    /// The table, in quotes, that has a UNIQUE constraint of a name.
+    /// Returns the table, in quotes, that has a UNIQUE constraint of a name.
     fn constraint_table(&self, name: &ObjectName) -> Result<Option<String>> {
         let found = self.resolve(name)?;
         let snapshot = self.snapshot_of(&found.database)?;

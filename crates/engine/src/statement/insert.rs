@@ -1,5 +1,5 @@
-//! What an INSERT gives of its table's columns: DEFAULT among its values, and columns that make their own; and what it
-//! says of rows that are there already.
+//! The values of an INSERT: DEFAULT among them, and columns that compute their own. Also its clause
+//! for rows whose keys exist already.
 
 use crate::statement::completion::refuse_given;
 use crate::statement::write::{Target, is_default, refuse, refuse_output, value_or_default};
@@ -39,7 +39,7 @@ pub(super) fn refuse_foreign(insert: &Insert) -> Result<()> {
     refuse(insert.multi_table_insert_type.is_some(), "INSERT into several tables")
 }
 
-/// What becomes of the rows whose keys are there already.
+/// Returns what becomes of the rows whose keys are there already.
 ///
 /// # Errors
 /// `Syntax` when both OR and ON CONFLICT say it.
@@ -60,7 +60,8 @@ pub(super) fn take_conflict(target: &Target, insert: &mut Insert) -> Result<Opti
     }
 }
 
-/// ON CONFLICT that gives the row with the same key the new values of the columns that are named.
+/// Returns the ON CONFLICT that gives the row with the same key the new values of the named
+/// columns.
 fn replacement(target: &Target, insert: &Insert) -> Result<OnConflict> {
     let table = target.data.entry();
     let is_primary =
@@ -91,11 +92,12 @@ fn replacement(target: &Target, insert: &Insert) -> Result<OnConflict> {
     })
 }
 
-/// Leaves to the planner only columns that have values, and puts expressions in the place of DEFAULT.
+/// Leaves to the planner only columns that have values, and puts expressions in the place of
+/// DEFAULT.
 ///
 /// # Errors
-/// `UnknownName`; `Constraint` when a column that makes its own values is given another, unless that is an identity and
-/// `overriding`.
+/// `UnknownName`; `Constraint` when a column that makes its own values is given another, unless
+/// that is an identity and `overriding`.
 pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) -> Result<()> {
     let columns = &target.data.entry().columns;
     let refuse_given = |place: &usize| match &columns[*place] {
@@ -124,7 +126,8 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
         }
         return Ok(());
     };
-    // The planner takes a parameter by itself to be of its column's type already; in parentheses it casts the value.
+    // The planner assumes that a parameter by itself has its column's type already; in parentheses
+    // it casts the value.
     for value in values.rows.iter_mut().flat_map(|row| row.iter_mut()) {
         if matches!(value, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) {
             *value = Expr::Nested(Box::new(value.clone()));
@@ -140,7 +143,7 @@ pub(super) fn prepare(target: &Target, insert: &mut Insert, overriding: bool) ->
     let as_wide = given.len() == width && values.rows.iter().all(|row| row.len() == width);
     let some_default = values.rows.iter().any(|row| row.iter().any(is_default));
     if !as_wide || !(some_default || given.iter().any(makes_own) || given.len() < columns.len()) {
-        // As it is; or for the planner to refuse.
+        // The value stays as it is, or the planner refuses it.
         return Ok(());
     }
     for index in (0..given.len()).rev() {

@@ -1,5 +1,5 @@
-//! Statements that PostgreSQL's programs send to look after a database: VACUUM and ANALYZE in all their forms, CREATE EXTENSION,
-//! and views that are renamed as if they were tables.
+//! Maintenance statements of PostgreSQL's programs: VACUUM and ANALYZE in all their forms, CREATE
+//! EXTENSION, and views that are renamed as if they were tables.
 
 use crate::session::{Outcome, Session};
 use crate::statement::{DONE, parse};
@@ -25,7 +25,7 @@ const EXTENSIONS: [&str; 8] = [
 /// Options of VACUUM and ANALYZE that are words.
 const OPTIONS: [&str; 5] = ["FULL", "FREEZE", "VERBOSE", "ANALYZE", "ANALYSE"];
 
-/// What VACUUM or ANALYZE is about.
+/// The operands of VACUUM or ANALYZE.
 struct Maintenance {
     full: bool,
     tables: Vec<String>,
@@ -58,7 +58,7 @@ impl Maintenance {
                 name = format!("{name}.{part}");
             }
             tables.push(name);
-            // Its columns.
+            // These are its columns.
             if tokens.next_if_eq(&&Token::LParen).is_some() {
                 tokens.by_ref().take_while(|token| **token != Token::RParen).for_each(drop);
             }
@@ -96,7 +96,8 @@ impl Session {
         Ok(outcome)
     }
 
-    /// ANALYZE: statistics are part of the columns' files, and are never old.
+    /// Runs ANALYZE, which has nothing to do: statistics are part of the columns' files, and are
+    /// never out of date.
     pub(super) fn analyze_tables(&self, sql: &str) -> Result<Outcome> {
         for table in Maintenance::of(sql)?.tables {
             let found = self.scope.resolve(&hypostyle_sql::identifier::split_name(&table), None)?;
@@ -111,7 +112,7 @@ impl Session {
         Ok(DONE)
     }
 
-    /// CREATE EXTENSION and DROP EXTENSION of what there is anyway.
+    /// Runs CREATE EXTENSION and DROP EXTENSION for built-in extensions.
     pub(super) fn extension(&self, sql: &str) -> Result<Outcome> {
         let tokens = tokens_of(sql);
         let words: Vec<&str> = tokens

@@ -1,4 +1,5 @@
-//! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to delete.
+//! INSERT … ON CONFLICT and MERGE: queries that sort rows into those to insert, to update and to
+//! delete.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::referential::Modification;
@@ -33,10 +34,10 @@ const NUMBER: &str = "__number";
 /// The rows of a MERGE's source.
 const SOURCE: &str = "__source";
 
-/// One of these rows, in queries: no column is called so.
+/// The name of one of these rows in queries; no column has it.
 const ROW: &str = "__row";
 
-/// What one clause of MERGE does.
+/// The action of one clause of MERGE.
 enum Clause {
     Inserts(Vec<RecordBatch>),
     Deletes(ChangedRows),
@@ -48,7 +49,7 @@ enum Clause {
     },
 }
 
-/// What becomes of a table's rows, and how many of them.
+/// The changes of a table's rows, and their number.
 #[derive(Default)]
 pub(super) struct Changes {
     pub modification: Modification,
@@ -80,7 +81,7 @@ impl Session {
         result
     }
 
-    /// The first row of each key that is new.
+    /// Returns the first row of each key that is new.
     fn new_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
         if keys.len() > 1 {
             return self.new_of_several_keys(target, keys);
@@ -115,7 +116,8 @@ impl Session {
         Ok(Changes { modification: Modification { inserted: rows, ..Modification::default() }, count })
     }
 
-    /// The same of several keys, row by row: one that is not taken stands in the way of none.
+    /// Returns the same of several keys, row by row: one that is not taken stands in the way of
+    /// none.
     fn new_of_several_keys(&self, target: &Target, keys: &[Vec<String>]) -> Result<Changes> {
         let columns: Vec<String> = target.names().map(|name| format!("{ROW}.{name}")).collect();
         let free = keys.iter().map(|key| {
@@ -176,7 +178,8 @@ impl Session {
         Ok(changes)
     }
 
-    /// RETURNING gives the target's columns: of the rows that were inserted, updated, or, as they were, deleted.
+    /// Runs MERGE. RETURNING gives the target's columns of the inserted and updated rows, and of
+    /// the deleted rows as they were.
     pub(super) fn merge(&self, mut merge: Merge, parameters: &Parameters) -> Result<Outcome> {
         let returning = match merge.output.take() {
             Some(OutputClause::Returning { select_items, .. }) => Some(Returning::of_target(select_items)),
@@ -194,7 +197,8 @@ impl Session {
         })
     }
 
-    /// A source that has the same rows for every clause: those of anything but stored columns are computed once.
+    /// Returns a source that has the same rows for every clause: those of anything but stored
+    /// columns are computed once.
     fn given_source(
         &self,
         source: TableFactor,
@@ -230,7 +234,7 @@ impl Session {
         }
     }
 
-    /// What becomes of the target's rows, and, if they are kept, those that are deleted.
+    /// Returns what becomes of the target's rows, and, if they are kept, those that are deleted.
     fn sort_source(
         &self,
         merge: &Merge,
@@ -289,8 +293,8 @@ impl Session {
         Ok((changes, deleted))
     }
 
-    /// The rows that one clause inserts, or those that it changes, with their new values; of those that it deletes the old
-    /// ones, if they are kept.
+    /// Returns the rows that one clause inserts, or those that it changes, with their new values;
+    /// of those that it deletes the old ones, if they are kept.
     fn merge_clause(
         &self,
         merge: &Merge,
@@ -357,14 +361,14 @@ impl Session {
         }
     }
 
-    /// The rows that a query gives, as rows of a table.
+    /// Returns the rows that a query gives, as rows of a table.
     fn rows_for(&self, target: &Target, sql: &str, parameters: &Parameters) -> Result<Vec<RecordBatch>> {
         let (_, batches) = self.collect_rows(self.query(parse(sql)?, parameters)?)?;
         self.as_rows_of(target, batches)
     }
 }
 
-/// Of some rows those that have no key, without NULLs, of one before them that is taken.
+/// Returns the rows whose key, without NULLs, no earlier row that was taken has.
 fn first_of_keys(
     names: &[String],
     keys: &[Vec<String>],
@@ -412,7 +416,7 @@ fn changed_twice(why: &str) -> Error {
     Error::invalid_input(format!("a row would be changed twice: {why}")).with_sqlstate("21000")
 }
 
-/// The quoted columns of the keys that a conflict is about.
+/// Returns the quoted columns of the keys that a conflict is about.
 fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
     let entry = target.data.entry();
     let names = |columns: &[hypostyle_types::ColumnId]| -> Vec<String> {
@@ -455,7 +459,7 @@ fn keys(target: &Target, conflict: &OnConflict) -> Result<Vec<Vec<String>>> {
     Ok(chosen.iter().map(|key| key.iter().map(|column| quoted(column)).collect()).collect())
 }
 
-/// That the target's row has the key of another.
+/// Returns the condition that the target's row has the key of another.
 fn matches(target: &Target, key: &[String], other: &str) -> String {
     let alias = quoted(&target.alias);
     let pairs = key.iter().map(|column| format!("{alias}.{column} = {other}.{column}"));
@@ -506,7 +510,7 @@ fn inserted_values(target: &Target, columns: &[ObjectName], row: &[Expr]) -> Res
     given_values(target, &places, row)
 }
 
-/// A row with values at some places, and defaults at the others.
+/// Returns a row with values at some places, and defaults at the others.
 fn given_values(target: &Target, places: &[usize], row: &[Expr]) -> Result<String> {
     let values = (0..target.names().count()).map(|column| {
         let given = places.iter().position(|place| *place == column).map(|place| &row[place]);

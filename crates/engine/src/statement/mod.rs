@@ -1,4 +1,4 @@
-//! The statement layer: what is not a query, and how a query becomes an outcome.
+//! The statement layer: statements that are no queries, and how a query becomes an outcome.
 
 mod alter;
 mod attach;
@@ -78,7 +78,7 @@ use std::sync::atomic::Ordering;
 use values::ValuesInsert;
 use write::refuse;
 
-/// What the dialect of statements has besides SQL: the names of PostgreSQL's catalogs.
+/// The additions to SQL in the dialect of statements: the names of PostgreSQL's catalogs.
 const DIALECT: Extension =
     Extension { as_written: |_| {}, system_names: hypostyle_catalog::pg_catalog::rewrite };
 
@@ -182,7 +182,8 @@ impl Session {
         name_columns(query);
     }
 
-    /// A query that is written for a statement of the caller's, parsed once for all times that it runs.
+    /// Returns a query that is written for a statement of the caller's, parsed once for all times
+    /// that it runs.
     fn parse_again(&self, sql: &str, parameters: &Parameters) -> Result<DfStatement> {
         let remembered = self.remembered.lock().get(sql);
         if let Some(Parsed::Other(statement, given)) = remembered
@@ -206,7 +207,7 @@ impl Session {
         }
     }
 
-    /// The outcome with all its rows.
+    /// Returns the outcome with all its rows.
     fn computed(&self, outcome: Outcome) -> Result<Outcome> {
         match outcome {
             stream @ Outcome::Stream { .. } => {
@@ -399,7 +400,8 @@ impl Session {
         }
     }
 
-    /// EXPLAIN; of a statement that writes, that of the query which finds its rows. Nothing else has a plan that may run.
+    /// Runs EXPLAIN. For a statement that writes, it explains the query that finds its rows. Other
+    /// statements have no plan that may run.
     fn explain(&self, mut explain: ExplainStatement, parameters: &Parameters) -> Result<Outcome> {
         let DfStatement::Statement(statement) = explain.statement.as_ref() else {
             return Err(Error::unsupported(
@@ -426,7 +428,8 @@ impl Session {
     /// Appends rows that are already in the shape of the caller: by name or by position.
     ///
     /// # Errors
-    /// `UnknownName`, `InvalidInput` or `Constraint`, naming column, row and value; nothing is then appended.
+    /// `UnknownName`, `InvalidInput` or `Constraint`, naming column, row and value; nothing is then
+    /// appended.
     pub fn append(
         &self,
         table: &str,
@@ -436,7 +439,7 @@ impl Session {
     ) -> Result<u64> {
         let _running = self.enter();
         self.note_statement(&format!("append to {table}"));
-        // Its rows are gone once they were read.
+        // The rows are gone once they are read.
         let appended = self.in_transaction_once("INSERT", || self.append_rows(table, data, create, by_name));
         appended.map_err(|error| match error.kind() {
             ErrorKind::Conflict => {
@@ -491,7 +494,7 @@ impl Session {
         })
     }
 
-    /// All rows of an outcome.
+    /// Returns all rows of an outcome.
     pub(crate) fn collect_rows(&self, outcome: Outcome) -> Result<(Arc<Schema>, Vec<RecordBatch>)> {
         match outcome {
             Outcome::Stream { schema, stream } => Ok((schema, self.collect(stream)?)),
@@ -514,7 +517,7 @@ impl Session {
         }
     }
 
-    /// The tables and views of the current database, as the session sees them.
+    /// Returns the tables and views of the current database, as the session sees them.
     pub fn snapshot(&self) -> Result<Arc<Snapshot>> {
         self.refresh()?;
         Ok(self.scope.current_database()?.snapshot)
@@ -554,7 +557,7 @@ impl Session {
         Ok(Outcome::batch(batch))
     }
 
-    /// `CALL tpch_generate(sf => 1)`: the eight TPC-H tables, in one transaction.
+    /// Returns `CALL tpch_generate(sf => 1)`: the eight TPC-H tables, in one transaction.
     fn call(&self, function: &datafusion::sql::sqlparser::ast::Function) -> Result<Outcome> {
         let name = function.name.to_string();
         if !name.eq_ignore_ascii_case("tpch_generate") {
@@ -618,7 +621,7 @@ impl Session {
     }
 }
 
-/// The columns of a table made from data of this schema.
+/// Returns the columns of a table made from data of this schema.
 pub(crate) fn new_columns(schema: &Schema) -> Result<Vec<NewColumn>> {
     schema
         .fields()
@@ -627,7 +630,7 @@ pub(crate) fn new_columns(schema: &Schema) -> Result<Vec<NewColumn>> {
         .collect()
 }
 
-/// For each column of a table, its place in the data; `None` takes the default.
+/// Returns for each column of a table its place in the data; `None` takes the default.
 fn places_by_name(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usize>>> {
     for (index, field) in schema.fields().iter().enumerate() {
         let column = table.column(field.name()).ok_or_else(|| unknown_column(table, field.name()))?;
@@ -639,7 +642,8 @@ fn places_by_name(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usiz
     Ok(table.columns.iter().map(|column| schema.index_of(&column.name).ok()).collect())
 }
 
-/// The same for data whose columns are those of the table, but for the ones that make their own values.
+/// Returns the same for data whose columns are those of the table, but for the ones that make their
+/// own values.
 fn places_in_order(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usize>>> {
     let (mut next, width) = (0, schema.fields().len());
     let places: Vec<Option<usize>> = table
@@ -662,7 +666,7 @@ fn places_in_order(schema: &Schema, table: &TableEntry) -> Result<Vec<Option<usi
     Ok(places)
 }
 
-/// Whether a statement is about rows; what is not may change the session's state.
+/// Says whether a statement is about rows; what is not may change the session's state.
 fn keeps_state(sql: &str) -> bool {
     let word = sql.trim_start().split(|character: char| !character.is_ascii_alphabetic()).next();
     const OF_ROWS: [&str; 7] = ["SELECT", "WITH", "VALUES", "INSERT", "UPDATE", "DELETE", "MERGE"];
@@ -674,7 +678,7 @@ fn number_placeholders(sql: &str, parameters: &Parameters) -> Result<String> {
     let prepares = leading_words(sql).first().is_some_and(|word| word == "PREPARE");
     let given = match parameters {
         Parameters::Positional(values) => Some(values.len()),
-        // Their values come with EXECUTE.
+        // EXECUTE gives their values.
         _ if prepares => None,
         _ => return Ok(sql.to_string()),
     };

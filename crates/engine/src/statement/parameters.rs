@@ -1,4 +1,5 @@
-//! What can be told of a statement before it runs: the types of its parameters, and the columns of its result.
+//! Describes a statement before it runs: the types of its parameters, and the columns of its
+//! result.
 
 use crate::session::{Parameters, Session};
 use crate::statement::error_place::located;
@@ -32,12 +33,12 @@ use std::ops::ControlFlow;
 /// A column of a result: its name, its type, and whether NULL may be in it.
 pub type DescribedColumn = (String, LogicalType, bool);
 
-/// What a statement gives.
+/// The result of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Gives {
     Rows(Vec<DescribedColumn>),
     Nothing,
-    /// Only running it tells.
+    /// Only running the statement tells.
     Unknown,
 }
 
@@ -47,11 +48,12 @@ pub struct Described {
     /// `None` where nothing in the statement tells the type.
     pub parameters: Vec<Option<LogicalType>>,
     pub gives: Gives,
-    /// Of the columns that it gives, for a client of PostgreSQL's protocol.
+    /// The origins of its columns, for a client of PostgreSQL's protocol.
     pub origins: Vec<Option<Origin>>,
 }
 
-/// Numbers the parameters of a statement that have names, and gives their values in that order; `None` where they have none.
+/// Numbers the parameters of a statement that have names, and gives their values in that order;
+/// `None` where they have none.
 ///
 /// # Errors
 /// `InvalidInput` (07001) for a parameter without a value.
@@ -88,7 +90,8 @@ pub(super) fn numbered(statement: &mut DfStatement, parameters: &Parameters) -> 
 type Known = HashMap<usize, LogicalType>;
 
 impl Session {
-    /// Describes one statement, with `$1` for its parameters, of which the first ones may have types that the caller gives.
+    /// Describes one statement, with `$1` for its parameters, of which the first ones may have
+    /// types that the caller gives.
     ///
     /// # Errors
     /// Those of parsing it, and of planning it if it is a query.
@@ -190,7 +193,8 @@ impl Session {
         })
     }
 
-    /// Plans a query for the types of its parameters only. What is wrong with it is told when it runs.
+    /// Plans a query for the types of its parameters only. What is wrong with it is told when it
+    /// runs.
     fn learn(&self, sql: &str, known: &mut Known) {
         if let Ok(query) = parse_query(sql)
             && let Ok(plan) = self.plan_with_placeholders(Statement::Query(Box::new(query)))
@@ -305,7 +309,7 @@ impl Session {
         self.returned(&tables.join(", "), delete.returning.as_deref(), &Types { given, known })
     }
 
-    /// The columns of RETURNING.
+    /// Returns the columns of RETURNING.
     fn returned(&self, table: &str, items: Option<&[SelectItem]>, types: &Types<'_>) -> Result<Gives> {
         let Some(items) = items else { return Ok(Gives::Nothing) };
         let items: Vec<String> = items.iter().map(SelectItem::to_string).collect();
@@ -315,8 +319,9 @@ impl Session {
         Ok(Gives::Rows(self.columns_given(plan, types)?))
     }
 
-    /// The columns that a query gives when it runs, whose types follow from those of its parameters: those of the plan as it is
-    /// with values of these types. What cannot be planned without the values themselves is described as it is written.
+    /// Returns the columns that a query gives when it runs, whose types follow from those of its
+    /// parameters: those of the plan as it is with values of these types. What cannot be planned
+    /// without the values themselves is described as it is written.
     fn columns_given(&self, plan: LogicalPlan, types: &Types<'_>) -> Result<Vec<DescribedColumn>> {
         let state = self.context.state();
         let written = columns(plan.schema().as_arrow())?;
@@ -325,7 +330,7 @@ impl Session {
             state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})
         });
         let Ok(coerced) = coerced else { return Ok(written) };
-        // Whether NULL may be in a column is not known from parameters that are all NULL.
+        // Parameters that are all NULL do not say whether a column may be NULL.
         let coerced = columns(coerced.schema().as_arrow())?.into_iter().zip(written);
         Ok(coerced
             .map(|((name, logical_type, _), (_, _, nullable))| (name, logical_type, nullable))
@@ -344,14 +349,15 @@ impl Session {
     }
 }
 
-/// What there is to know of parameters' types: what the caller says, which is what its values will be, and what the statement says.
+/// The known types of parameters: those of the caller, which are the types of its values, and those
+/// that follow from the statement.
 struct Types<'a> {
     given: &'a [Option<DataType>],
     known: &'a Known,
 }
 
 impl Types<'_> {
-    /// A NULL of the right type for each parameter of a plan.
+    /// Returns a NULL of the right type for each parameter of a plan.
     fn nulls_for(&self, plan: &LogicalPlan) -> datafusion::error::Result<ParamValues> {
         let names = plan.get_parameter_names()?;
         let highest = names.iter().filter_map(|name| name.strip_prefix('$')?.parse::<usize>().ok()).max();
@@ -359,7 +365,7 @@ impl Types<'_> {
             Some(given) => ScalarValue::try_from(&given),
             None => match self.known.get(&number) {
                 Some(known) => ScalarValue::try_from(&known.arrow_type()),
-                // As which it will be told, and given.
+                // The parameter is described and given as text.
                 None => Ok(ScalarValue::Utf8(None)),
             },
         };
@@ -368,7 +374,7 @@ impl Types<'_> {
     }
 }
 
-/// The types of parameters that are cast, and of those that count rows.
+/// Returns the types of parameters that are cast, and of those that count rows.
 fn told_by_syntax(statement: &Statement) -> Known {
     let mut known = Known::new();
     let _done: ControlFlow<()> = expressions(statement, &mut |expr| {
@@ -389,7 +395,7 @@ fn told_by_syntax(statement: &Statement) -> Known {
     known
 }
 
-/// The list and the value of an `x = ANY (list)`, as parsing has written it.
+/// Returns the list and the value of an `x = ANY (list)`, as parsing has written it.
 fn any_equal(expr: &mut Expr) -> Option<(&mut Expr, &mut Expr)> {
     let Expr::Function(function) = expr else { return None };
     if function.name.to_string() != hypostyle_sql::forms::ANY_EQUAL {
@@ -405,7 +411,8 @@ fn any_equal(expr: &mut Expr) -> Option<(&mut Expr, &mut Expr)> {
     }
 }
 
-/// Writes `x = $1` for `x = ANY ($1)`: the types are told of elements only. The numbers of the lists.
+/// Writes `x = $1` for `x = ANY ($1)`: the types are told of elements only. The numbers of the
+/// lists.
 fn without_lists(statement: &mut Statement) -> Vec<usize> {
     let mut lists = Vec::new();
     let _done: ControlFlow<()> = expressions_mut(statement, &mut |expr| {
@@ -436,7 +443,7 @@ fn columns(schema: &Schema) -> Result<Vec<DescribedColumn>> {
         .collect()
 }
 
-/// The number of a placeholder, from 1.
+/// Returns the number of a placeholder, from 1.
 fn placeholder(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Value(value) => match &value.value {
@@ -465,7 +472,7 @@ fn types_of(plan: &LogicalPlan) -> Known {
         Some((number, LogicalType::from_arrow(field?.as_ref()).ok()?))
     });
     let mut known = known.collect();
-    // Only what can be told is learnt.
+    // Only known types are recorded.
     let _done = plan.apply_with_subqueries(|node| {
         learn_from_siblings(node, &mut known);
         Ok(TreeNodeRecursion::Continue)
@@ -476,7 +483,8 @@ fn types_of(plan: &LogicalPlan) -> Known {
 /// Functions whose arguments are of one type.
 const OF_ONE_TYPE: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "ifnull"];
 
-/// Parameters that are results of a CASE, arguments of COALESCE or columns of a UNION have the type of what stands beside them.
+/// Parameters that are results of a CASE, arguments of COALESCE or columns of a UNION have the type
+/// of what stands beside them.
 fn learn_from_siblings(node: &LogicalPlan, known: &mut Known) {
     if let LogicalPlan::Union(union) = node {
         for (place, field) in union.schema.fields().iter().enumerate() {
@@ -527,7 +535,7 @@ fn learn_alike(exprs: &[&PlanExpr], logical_type: &LogicalType, known: &mut Know
     }
 }
 
-/// The expression of a query's column, without its name.
+/// Returns the expression of a query's column, without its name.
 fn item(plan: &LogicalPlan, place: usize) -> Option<&PlanExpr> {
     let LogicalPlan::Projection(projection) = plan else { return None };
     let mut expr = projection.expr.get(place)?;

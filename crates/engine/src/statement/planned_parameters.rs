@@ -1,5 +1,6 @@
-//! Parameters whose values decide what a query gives, so that planning needs them: among the arguments of table functions, as in
-//! `read_csv(?)` and `generate_series(1, ?)`, and of `unnest(?)`. They become literals first.
+//! Parameters whose values determine the columns of a query, so that planning needs them: among the
+//! arguments of table functions, as in `read_csv(?)` and `generate_series(1, ?)`, and of
+//! `unnest(?)`. They become literals first.
 
 use crate::session::Parameters;
 use arrow::array::{Array, ArrayRef};
@@ -22,7 +23,7 @@ pub(super) fn write_values(statement: &mut Statement, parameters: &Parameters) {
     }
 }
 
-/// Whether a statement has such parameters.
+/// Says whether a statement has such parameters.
 pub(super) fn needs_values(statement: &Statement) -> bool {
     walk(statement, &mut Needs).is_break()
 }

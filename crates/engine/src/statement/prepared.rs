@@ -1,5 +1,5 @@
-//! PREPARE, EXECUTE and DEALLOCATE. What is kept is the statement and not its plan, which would go on reading the
-//! tables as they were.
+//! PREPARE, EXECUTE and DEALLOCATE. The statement is kept and not its plan, which would go on
+//! reading the tables as they were.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::DONE;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
     statement: Box<Statement>,
-    /// Of the first parameters, where they are declared.
+    /// The declared types of the first parameters.
     types: Vec<LogicalType>,
     _memory: Arc<Held>,
 }
@@ -44,7 +44,7 @@ impl Session {
         let memory = Arc::new(for_kept("a prepared statement", &statement.to_string(), &pool)?);
         let types = types.iter().map(logical_type).collect::<Result<_>>()?;
         if let Statement::Query(_) = statement.as_ref() {
-            // For its errors.
+            // The text is kept for errors.
             let prepare = Statement::Prepare {
                 name: Ident::with_quote('"', name.as_str()),
                 data_types: Vec::new(),
@@ -97,7 +97,7 @@ impl Session {
         })
     }
 
-    /// The values of expressions without columns.
+    /// Returns the values of expressions without columns.
     fn constants(&self, expressions: &[Expr]) -> Result<Vec<ScalarValue>> {
         if expressions.is_empty() {
             return Ok(Vec::new());

@@ -1,4 +1,5 @@
-//! Queries: from a parsed statement to stored columns or to a stream; and INSERT, which reads one.
+//! Runs queries, from a parsed statement to stored columns or to a stream; and INSERT, which reads
+//! one.
 
 use crate::session::{Outcome, Parameters, Session, StoredResult};
 use crate::statement::insert::{prepare, refuse_foreign, take_conflict};
@@ -57,12 +58,13 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// A query for so many expressions of one table, or of none, is planned in less time than it takes to wake another thread.
+/// A query for so many expressions of one table, or of none, is planned in less time than it takes
+/// to wake another thread.
 const ITEMS_MAX: usize = 16;
 const EXPRESSIONS_MAX: usize = 100;
 
-/// Functions that make much of little, or take long for what they are given: they are not computed by a caller's thread, which
-/// could not be interrupted.
+/// Functions that make much of little, or take long for what they are given: they are not computed
+/// by a caller's thread, which could not be interrupted.
 const LONG_FUNCTIONS: [&str; 15] = [
     "repeat",
     "lpad",
@@ -87,7 +89,8 @@ impl Session {
         self.query_for(Purpose::Work, statement, parameters)
     }
 
-    /// [`Self::query`] for whoever asked the session: columns that are only picked keep their stored types.
+    /// Returns [`Self::query`] for whoever asked the session: columns that are only picked keep
+    /// their stored types.
     pub(crate) fn query_for_result(
         &self,
         statement: DfStatement,
@@ -107,14 +110,15 @@ impl Session {
         Ok(outcome)
     }
 
-    /// The state for a statement: that of an earlier one, whose copy costs more than a small query.
+    /// Returns the state for a statement: that of an earlier one, whose copy costs more than a
+    /// small query.
     fn take_state(&self) -> SessionState {
         let Some(mut state) = self.spare_state.lock().take() else { return self.context.state() };
         state.mark_start_execution();
         state
     }
 
-    /// The whole of a table or view.
+    /// Returns the whole of a table or view.
     pub fn table(&self, name: &str) -> Result<Outcome> {
         let _running = self.enter();
         self.note_statement(&format!("table {name}"));
@@ -135,7 +139,8 @@ impl Session {
         self.query_for_result(super::parse(&sql)?, &Parameters::None).and_then(for_caller)
     }
 
-    /// `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of columns planning takes longer than all else.
+    /// Returns `SELECT * FROM table` and nothing else, which need not be planned: for hundreds of
+    /// columns planning takes longer than all else.
     pub(crate) fn whole_table(&self, query: &Query) -> Result<Option<Outcome>> {
         let Some(name) = only_table(query) else { return Ok(None) };
         let Some((table, snapshot)) = self.table_of(name, "") else { return Ok(None) };
@@ -177,8 +182,9 @@ impl Session {
         self.plan_and_start(state, Purpose::Work, statement, &Parameters::None).map(|(outcome, _)| outcome)
     }
 
-    /// In one go: a thread that waits for another one more often costs more than a small query. One that may be small is
-    /// begun on this thread, and goes to the engine's when it is not.
+    /// Plans and starts a query in one step, because a thread that waits for another one more often
+    /// costs more than a small query. A query that may be small is begun on this thread, and moves
+    /// to the engine's threads when it is not.
     fn plan_and_start(
         &self,
         state: SessionState,
@@ -232,7 +238,7 @@ impl Session {
         started
     }
 
-    /// Whether a query is for a few short expressions of one stored table, or of none.
+    /// Says whether a query is for a few short expressions of one stored table, or of none.
     fn may_be_small(&self, statement: &DfStatement) -> bool {
         let DfStatement::Statement(statement) = statement else { return false };
         let Statement::Query(query) = statement.as_ref() else { return false };
@@ -251,7 +257,7 @@ impl Session {
             && !asked::is_needed(statement)
     }
 
-    /// A stored table by its name, whose schema may have a prefix.
+    /// Returns a stored table by its name, whose schema may have a prefix.
     pub(super) fn table_of(
         &self,
         name: &ObjectName,
@@ -270,7 +276,8 @@ impl Session {
         self.wait_apart(async move { start(&state, plan, purpose, threads).await })
     }
 
-    /// INSERT INTO … VALUES / SELECT: the rows that DataFusion plans, appended in one transaction.
+    /// Runs INSERT INTO … VALUES / SELECT: appends the rows that DataFusion plans, in one
+    /// transaction.
     pub(crate) fn insert(&self, statement: DfStatement, parameters: &Parameters) -> Result<Outcome> {
         let mut statement = statement;
         let mut named: Vec<String> = Vec::new();
@@ -281,7 +288,7 @@ impl Session {
         {
             let overriding = take_overriding(&mut insert.partitioned);
             refuse_foreign(insert)?;
-            // The planner does not know the alias, and what it is for is not planned by it.
+            // The planner does not know the alias, and does not plan the clauses that use it.
             let alias = insert.table_alias.take().map(|alias| fold(&alias.alias));
             let found = self.target(name, alias)?;
             conflict = take_conflict(&found, insert)?;
@@ -290,7 +297,7 @@ impl Session {
             target = Some(found);
             returning = insert.returning.take().map(Returning::of_target);
         }
-        // The planner finds the types of numbered ones only.
+        // The planner finds the types of numbered parameters only.
         let numbered = numbered(&mut statement, parameters)?;
         let dml = self.plan_insert(statement, numbered.as_ref().unwrap_or(parameters), target.as_ref())?;
         if !matches!(dml.op, WriteOp::Insert(_)) {
@@ -351,8 +358,9 @@ impl Session {
         })
     }
 
-    /// A query with VALUES within it is planned by itself, because DataFusion takes all VALUES of an INSERT for rows of its table; so
-    /// is one that gives text for UUIDs within other values, which DataFusion does not cast.
+    /// Plans an INSERT. A query that contains VALUES is planned by itself, because DataFusion takes
+    /// all VALUES of an INSERT for rows of its table. So is a query that gives text for UUIDs
+    /// within other values, which DataFusion does not cast.
     fn plan_insert(
         &self,
         mut statement: DfStatement,
@@ -432,7 +440,7 @@ impl Session {
         }
     }
 
-    /// The settings of a session, one or all.
+    /// Returns the settings of a session, one or all.
     pub(crate) fn name_value(&self, rows: Vec<(String, String)>) -> Result<Outcome> {
         let (names, values): (Vec<String>, Vec<String>) = rows.into_iter().unzip();
         let columns: [(&str, ArrayRef); 2] =
@@ -452,7 +460,8 @@ impl Session {
     }
 }
 
-/// Breaks at a query within a query, at functions that may take long, and when there are too many expressions.
+/// Breaks at a query within a query, at functions that may take long, and when there are too many
+/// expressions.
 #[derive(Default)]
 struct Short {
     queries: usize,
@@ -486,7 +495,8 @@ impl Visitor for Short {
     }
 }
 
-/// DataFusion would run what writes within EXPLAIN ANALYZE or a query, past transactions and what the session may do.
+/// Refuses statements that write within EXPLAIN ANALYZE or a query. DataFusion would run them past
+/// transactions and the rights of the session.
 fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
     let writes = |node: &LogicalPlan| {
         !std::ptr::eq(node, plan)
@@ -501,7 +511,7 @@ fn refuse_inner_writes(plan: &LogicalPlan) -> Result<()> {
     }
 }
 
-/// What a query of INSERT gives, in the plan of the INSERT.
+/// The name of an INSERT's query in the plan of the INSERT.
 const SELECTED: &str = "__selected";
 
 fn dml(plan: LogicalPlan) -> Result<DmlStatement> {
@@ -520,7 +530,7 @@ fn contains_uuids(of: &LogicalType) -> bool {
     }
 }
 
-/// A query with some of its columns cast.
+/// Returns a query with some of its columns cast.
 fn in_types(query: LogicalPlan, wanted: &[(usize, FieldRef)]) -> datafusion::error::Result<LogicalPlan> {
     if wanted.is_empty() {
         return Ok(query);
@@ -541,19 +551,19 @@ fn in_types(query: LogicalPlan, wanted: &[(usize, FieldRef)]) -> datafusion::err
     LogicalPlanBuilder::from(query).project(columns)?.build()
 }
 
-/// Whether VALUES may be within the query, besides those that it is.
+/// Says whether VALUES may be within the query, besides those that it is.
 fn has_inner_values(query: &Query) -> bool {
     let count = query.to_string().matches("VALUES").count();
     count > usize::from(matches!(query.body.as_ref(), SetExpr::Values(_)) && query.with.is_none())
 }
 
-/// The table of a statement that asks for all of it and for nothing else.
+/// Returns the table of a statement that asks for all of it and for nothing else.
 fn only_table(query: &Query) -> Option<&ObjectName> {
     let SetExpr::Select(select) = query.body.as_ref() else { return None };
     let [table] = select.from.as_slice() else { return None };
     let TableFactor::Table { name, .. } = &table.relation else { return None };
     let is_short = select.projection.len() == 1 && table.joins.is_empty() && select.selection.is_none();
-    // Whatever else a query may have, it would show.
+    // Any other clause of the query would show in its text.
     (is_short && query.to_string() == format!("SELECT * FROM {name}")).then_some(name)
 }
 
@@ -562,7 +572,7 @@ struct Planning {
     state: SessionState,
     statement: DfStatement,
     values: Option<ParamValues>,
-    /// For suggestions.
+    /// The snapshot, for suggestions of names.
     snapshot: Arc<Snapshot>,
 }
 
@@ -586,7 +596,7 @@ impl Planning {
     }
 }
 
-/// A plan in the forms that the engine's own rules give it before it is optimized.
+/// Returns a plan in the forms that the engine's own rules give it before it is optimized.
 pub(super) fn in_own_forms(plan: LogicalPlan) -> datafusion::error::Result<LogicalPlan> {
     let plan = without_quantifiers(plan).and_then(with_nullable_scalars)?;
     project_subqueries(plan).and_then(project_conditions)
@@ -601,7 +611,7 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
     }
     let direct = direct_plan(state, &plan)?;
     if !direct.as_ref().is_some_and(|direct| direct.is_short) {
-        // Whoever began this without the engine's threads leaves it to them.
+        // A caller that began this without the engine's threads leaves the rest to them.
         tokio::task::yield_now().await;
     }
     if let Some(direct) = direct {
@@ -621,7 +631,8 @@ async fn start(state: &SessionState, plan: LogicalPlan, purpose: Purpose, thread
     }
 }
 
-/// What running a plan needs that was made here; the state's own would have copies of all functions.
+/// Returns what running a plan needs that was made here; the state's own would have copies of all
+/// functions.
 fn task_context(state: &SessionState) -> Arc<TaskContext> {
     let (config, runtime) = (state.config().clone(), state.runtime_env().clone());
     let id = state.session_id().to_string();
@@ -637,7 +648,7 @@ fn task_context(state: &SessionState) -> Arc<TaskContext> {
     ))
 }
 
-/// The query with its subqueries unnested, if it can be planned in no other way.
+/// Returns the query with its subqueries unnested, if it can be planned in no other way.
 pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) -> LogicalPlan {
     if !has_subqueries(&plan) {
         return plan;
@@ -646,8 +657,8 @@ pub(super) async fn unnest_if_needed(state: &SessionState, plan: LogicalPlan) ->
     plan_some_form(state, plan.clone(), &schema).await.map_or(plan, |(form, _)| form)
 }
 
-/// The query in the first of its forms that can be planned: as it is, with those subqueries unnested that DataFusion makes no
-/// joins of, and with all of them.
+/// Returns the query in the first of its forms that can be planned: as it is, with those subqueries
+/// unnested that DataFusion makes no joins of, and with all of them.
 async fn plan_some_form(
     state: &SessionState,
     plan: LogicalPlan,
@@ -674,7 +685,7 @@ async fn plan_some_form(
         };
         match planned {
             Ok(found) => return Ok(found),
-            // Why it cannot be done, if that is what was wrong.
+            // This is the reason why it cannot be done, if that was the error.
             Err(why) if refused.as_ref().is_none_or(|error| error.message().contains("ubquery")) => {
                 refused = Some(why);
             }
@@ -707,7 +718,7 @@ async fn plan_query(
     })
 }
 
-/// Whether it is an EXPLAIN ANALYZE of nothing but stored columns.
+/// Says whether it is an EXPLAIN ANALYZE of nothing but stored columns.
 fn analyzes_stored(plan: &LogicalPlan) -> bool {
     let LogicalPlan::Analyze(analyze) = plan else { return false };
     stored_result(&analyze.input, analyze.input.schema().as_arrow()).is_some()
@@ -740,7 +751,8 @@ impl StoredPlan {
         }
     }
 
-    /// The columns as they lie, or gathered in memory where they are not what the files have.
+    /// Returns the columns as they lie, or gathered in memory where they are not what the files
+    /// have.
     pub fn open(self, threads: usize) -> Result<StoredResult> {
         let Self { table, snapshot, columns, offset, rows } = self;
         if table.is_in_files() {
@@ -758,7 +770,8 @@ impl StoredPlan {
     }
 }
 
-/// The stored columns that an optimized plan amounts to, if it only picks, renames and cuts.
+/// Returns the stored columns that an optimized plan amounts to, if it only picks, renames and
+/// cuts.
 pub(crate) fn stored_result(plan: &LogicalPlan, schema: &Schema) -> Option<StoredPlan> {
     let mut found = stored(plan)?;
     // The optimizer may drop an outermost rename; the names are those of the plan as written.
@@ -829,7 +842,7 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
         let columns = projection.iter().map(|index| found.columns.get(*index).cloned());
         found.columns = columns.collect::<Option<_>>()?;
     } else if scan.source.schema().fields().len() != found.columns.len() {
-        // With positions.
+        // The scan includes positions.
         return None;
     }
     if let Some(fetch) = scan.fetch {
@@ -838,7 +851,7 @@ fn stored_scan(scan: &TableScan) -> Option<StoredPlan> {
     Some(found)
 }
 
-/// The position, from 0, of the VALUES column that DataFusion found a NULL in.
+/// Returns the position, from 0, of the VALUES column that DataFusion found a NULL in.
 fn null_in_values(message: &str) -> Option<usize> {
     let (_, rest) = message.split_once("Column 'column")?;
     let (number, rest) = rest.split_once('\'')?;

@@ -1,5 +1,5 @@
-//! ON DELETE and ON UPDATE of foreign keys: what becomes of rows that refer to rows which a statement deletes or
-//! gives another key.
+//! ON DELETE and ON UPDATE of foreign keys, which change the rows that refer to deleted rows or
+//! changed keys.
 
 use crate::session::{Parameters, Session};
 use crate::statement::constraint::{referring, restricted};
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const CHANGED: &str = "__changed";
 const KEYS: &str = "__keys";
 
-/// What a statement does to the rows of a table.
+/// The changes that a statement makes to the rows of a table.
 #[derive(Default)]
 pub(super) struct Modification {
     pub deleted: RoaringTreemap,
@@ -35,12 +35,12 @@ pub(super) struct Modification {
 }
 
 impl Modification {
-    /// The rows that the statement leaves.
+    /// Returns the rows that the statement leaves.
     pub fn rows(&self) -> Vec<RecordBatch> {
         self.inserted.iter().chain(self.updated.iter().map(|(_, rows)| rows)).cloned().collect()
     }
 
-    /// `proceed` may end the work with its error.
+    /// Runs the work; `proceed` may end it with its error.
     fn stage(&self, writer: &mut Transaction, id: TableId, proceed: impl Fn() -> Result<()>) -> Result<()> {
         let updated = self.updated.iter().flat_map(|(positions, _)| positions.values().iter().copied());
         writer.delete(id, &self.deleted)?;
@@ -80,7 +80,7 @@ impl Reference {
     }
 }
 
-/// What is to be done with rows that have some keys.
+/// The action for rows that have some keys.
 struct Following {
     reference: Arc<Reference>,
     action: ReferentialAction,
@@ -88,12 +88,13 @@ struct Following {
     keys: Vec<RecordBatch>,
 }
 
-/// NO ACTION is all that the check at the end of a statement is enough for.
+/// Says whether an action changes rows. For NO ACTION the check at the end of a statement is
+/// enough.
 fn acts(action: ReferentialAction) -> bool {
     action != ReferentialAction::NoAction
 }
 
-/// The foreign keys that refer to a table and do something.
+/// Returns the foreign keys that refer to a table and do something.
 fn references(catalog: &Catalog, id: TableId) -> Vec<Arc<Reference>> {
     let reference = |(table, constraint): (&TableEntry, &ConstraintEntry)| match &constraint.rule {
         ConstraintRule::ForeignKey { columns, referred, on_delete, on_update, .. }
@@ -135,7 +136,7 @@ impl Session {
         modification: &Modification,
     ) -> Result<()> {
         let mut following = VecDeque::from(self.stage(writer, id, modification)?);
-        // What rows are found depends on all that was done before: each step is staged before the next.
+        // The rows that are found depend on all earlier steps: each step is staged before the next.
         while let Some(next) = following.pop_front() {
             self.check_interrupt()?;
             let modification = self.follow(writer, &next)?;
@@ -169,12 +170,13 @@ impl Session {
             })?);
         }
         modification.stage(writer, id, || self.check_interrupt())?;
-        // Before another action takes away the rows that restrict this one.
+        // This runs before another action removes the rows that restrict this one.
         following.sort_by_key(|following: &Following| following.action != ReferentialAction::Restrict);
         Ok(following)
     }
 
-    /// The keys that are deleted or updated, as far as the reference does something about it.
+    /// Returns the keys that are deleted or updated, as far as the reference does something about
+    /// it.
     fn keys_that_change(
         &self,
         target: &Target,
@@ -229,7 +231,7 @@ impl Session {
         Ok(found)
     }
 
-    /// What becomes of the rows that refer to keys which are no more.
+    /// Returns what becomes of the rows that refer to keys which are no more.
     fn follow(&self, writer: &mut Transaction, following: &Following) -> Result<Modification> {
         self.with_view_of(writer, |session, writer, snapshot| {
             let database = session.scope.name_of(writer.database())?;
@@ -305,7 +307,7 @@ impl Session {
     }
 }
 
-/// Rows of positions and other values.
+/// Returns rows of positions and other values.
 fn positions_and(positions: UInt64Array, values: Vec<(String, ArrayRef)>) -> Result<RecordBatch> {
     let positions = (POSITION.to_string(), Arc::new(positions) as ArrayRef, false);
     let values = values.into_iter().map(|(name, values)| (name, values, true));

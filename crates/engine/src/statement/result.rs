@@ -1,4 +1,5 @@
-//! What becomes of a query's rows on their way out: types that only the engine's operators need do not leave it.
+//! Converts a query's rows to their final types: types that only the engine's operators need do not
+//! leave it.
 
 use crate::session::Outcome;
 use arrow::array::ArrayRef;
@@ -14,7 +15,7 @@ use hypostyle_expr::cast::cast;
 use hypostyle_types::{LogicalType, Result};
 use std::sync::Arc;
 
-/// What the rows of a query are for.
+/// The purpose of a query's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// More work, in the types of plans.
@@ -24,7 +25,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// The plan that gives rows of the right types.
+    /// Returns the plan that gives rows of the right types.
     pub fn plan(self, plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         match self {
             Self::Work => Ok(plan),
@@ -33,8 +34,9 @@ impl Purpose {
     }
 }
 
-/// The outcome in the types that stored columns have in results, and that a server's clients get, whatever the operators
-/// computed in: text, bytes and lists with offsets of 64 bits, UUIDs as bytes.
+/// Returns the outcome in the types that stored columns have in results, and that a server's
+/// clients get, whatever the operators computed in: text, bytes and lists with offsets of 64 bits,
+/// UUIDs as bytes.
 ///
 /// # Errors
 /// `InvalidInput` for a UUID's text that is none, which may come from the other side of a UNION.
@@ -79,7 +81,7 @@ fn result_field(field: &FieldRef) -> FieldRef {
     }
 }
 
-/// Whether a field is of UUIDs in the form of text.
+/// Says whether a field is of UUIDs in the form of text.
 fn is_of_uuids(field: &Field) -> bool {
     field.data_type().is_string()
         && LogicalType::from_arrow(field).is_ok_and(|logical_type| logical_type == LogicalType::Uuid)

@@ -1,4 +1,5 @@
-//! RETURNING: a query over the rows that a statement leaves or removes, and over what FROM or USING joined them with.
+//! RETURNING: a query over the rows that a statement leaves or removes, and over the rows of FROM
+//! or USING that were joined with them.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::result::Purpose;
@@ -24,7 +25,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// What RETURNING reads.
+/// The name of the rows that RETURNING reads.
 const RETURNED: &str = "__returned";
 
 pub(super) struct Returning {
@@ -38,7 +39,7 @@ struct Joined {
     from: String,
     /// Their plan, which names the columns: the target's first.
     plan: Arc<LogicalPlan>,
-    /// Of the target.
+    /// The number of the target's columns.
     columns: usize,
 }
 
@@ -52,7 +53,7 @@ impl Returning {
         items.join(", ")
     }
 
-    /// The columns of the other tables, behind other items of a SELECT.
+    /// Returns the columns of the other tables, behind other items of a SELECT.
     pub fn others(&self) -> String {
         let Some(joined) = &self.joined else { return String::new() };
         let columns = joined.plan.schema().iter().enumerate().skip(joined.columns);
@@ -67,7 +68,7 @@ impl Returning {
 /// Finds aggregates and window functions outside of subqueries.
 struct OverRows<'a> {
     aggregates: &'a HashMap<String, Arc<AggregateUDF>>,
-    /// Of subqueries.
+    /// The depth of subqueries.
     depth: usize,
 }
 
@@ -94,7 +95,7 @@ impl Visitor for OverRows<'_> {
     }
 }
 
-/// What a column of [`Joined`] is called where all of them are of one table.
+/// Returns what a column of [`Joined`] is called where all of them are of one table.
 fn name_of(column: usize) -> String {
     format!("__column{column}")
 }
@@ -104,7 +105,7 @@ fn cannot_return(error: &arrow::error::ArrowError) -> Error {
 }
 
 impl Joined {
-    /// The plan of the tables with rows in their place.
+    /// Returns the plan of the tables with rows in their place.
     fn rows(&self, rows: &[RecordBatch]) -> Result<LogicalPlan> {
         let schema = self.plan.schema();
         let field = |(number, field): (usize, &Arc<Field>)| {
@@ -135,7 +136,8 @@ impl Joined {
 }
 
 impl Session {
-    /// RETURNING of a statement that reads other tables, each with a comma before it, beside its target.
+    /// Runs the RETURNING of a statement that reads other tables beside its target. Each of them
+    /// has a comma before it.
     pub(super) fn returning(
         &self,
         target: &Target,
@@ -171,8 +173,9 @@ impl Session {
         }
     }
 
-    /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails there undoes it. `change`
-    /// gives the rows, in the engine's types and the table's order, with the others' columns behind, and their number.
+    /// Writes to a table, and computes what RETURNING asks for before that is committed: what fails
+    /// there undoes it. `change` gives the rows, in the engine's types and the table's order, with
+    /// the others' columns behind, and their number.
     pub(super) fn write_returning(
         &self,
         target: &Target,
@@ -217,7 +220,8 @@ impl Session {
         outcome
     }
 
-    /// The query is planned over the tables themselves, whose names it knows, and reads the rows in their place.
+    /// Runs a query that is planned over the tables themselves, whose names it knows, and reads the
+    /// rows in their place.
     fn joined_rows(
         &self,
         joined: &Joined,

@@ -1,4 +1,5 @@
-//! CREATE, ALTER and DROP SEQUENCE. The parser knows some of it, in one order of the clauses; PostgreSQL takes any.
+//! CREATE, ALTER and DROP SEQUENCE. The parser knows some of the clauses, in one order; PostgreSQL
+//! accepts any order.
 
 use crate::session::{Outcome, Session};
 use crate::statement::DONE;
@@ -47,7 +48,7 @@ fn number(parser: &mut Parser<'_>) -> Result<i64, ParserError> {
     value.map_or_else(|| parser.expected("a whole number of at most 64 bits", token), Ok)
 }
 
-/// What stands behind RESTART; `None` for the start.
+/// Returns what stands behind RESTART; `None` for the start.
 fn restart_value(parser: &mut Parser<'_>) -> Result<Option<i64>, ParserError> {
     let with = parser.parse_keyword(Keyword::WITH);
     let is_number = matches!(parser.peek_token().token, Token::Number(..) | Token::Minus);
@@ -88,7 +89,7 @@ impl Clauses {
         } else if parser.parse_keyword(Keyword::RESTART) {
             self.restart = Some(restart_value(parser)?);
         } else if parser.parse_keyword(Keyword::CACHE) {
-            // Values are taken for many rows at a time in any case.
+            // Values are taken for many rows at a time anyway.
             number(parser)?;
         } else if parser.parse_keywords(&[Keyword::NO, Keyword::CYCLE]) {
             self.cycle = Some(false);
@@ -103,20 +104,20 @@ impl Clauses {
         Ok(true)
     }
 
-    /// The options of an identity column.
+    /// Returns the options of an identity column.
     pub fn of_identity(options: Option<&[SequenceOptions]>) -> Result<Self> {
         let text: String = options.unwrap_or_default().iter().map(ToString::to_string).collect();
         let mut parser = Parser::new(&GenericDialect {}).try_with_sql(&text).map_err(syntax)?;
         Self::parse(&mut parser).map_err(syntax)
     }
 
-    /// With the type of the column that the sequence is for, if the clauses name none.
+    /// Returns the clauses with the type of the sequence's column, if they name none.
     pub fn of_type(mut self, logical_type: &LogicalType) -> Self {
         self.logical_type.get_or_insert_with(|| logical_type.clone());
         self
     }
 
-    /// A new sequence.
+    /// Returns a new sequence.
     pub fn define(&self, schema: &str, name: &str) -> Result<SequenceEntry> {
         let increment = self.increment.unwrap_or(1);
         let entry = SequenceEntry {
@@ -141,7 +142,7 @@ impl Clauses {
         Ok(entry)
     }
 
-    /// A sequence with these clauses in the place of its own.
+    /// Returns a sequence with these clauses in the place of its own.
     fn change(&self, old: &SequenceEntry) -> Result<SequenceEntry> {
         let (least, greatest) = match &self.logical_type {
             Some(LogicalType::SmallInt) => (i64::from(i16::MIN), i64::from(i16::MAX)),
@@ -262,7 +263,7 @@ impl Session {
         writer.alter_sequence(new, restart)
     }
 
-    /// The column that OWNED BY names.
+    /// Returns the column that OWNED BY names.
     fn owner_of(&self, database: &str, catalog: &Catalog, name: &ObjectName) -> Result<SequenceOwner> {
         let mut table = name.clone();
         let column = table.0.pop().and_then(|part| part.as_ident().map(fold));
@@ -276,7 +277,8 @@ impl Session {
     }
 }
 
-/// A column that takes values from a sequence of its own: an identity column, or one of a SERIAL type.
+/// Returns a column that takes values from a sequence of its own: an identity column, or one of a
+/// SERIAL type.
 pub(super) fn serial_type(sql: &SqlType) -> Option<LogicalType> {
     let SqlType::Custom(name, arguments) = sql else { return None };
     match name.to_string().to_ascii_uppercase().as_str() {
@@ -288,7 +290,8 @@ pub(super) fn serial_type(sql: &SqlType) -> Option<LogicalType> {
     }
 }
 
-/// The sequence that a new column will own; the default of one that is no identity takes its values.
+/// Returns the sequence that a new column will own; the default of one that is no identity takes
+/// its values.
 pub(super) fn sequence_of_column(
     catalog: &Catalog,
     (schema, table): (&str, &str),
@@ -336,7 +339,7 @@ pub(super) fn create_table_of(
     Ok(id)
 }
 
-/// Whether an expression has a call of nextval, currval or setval for a sequence.
+/// Says whether an expression has a call of nextval, currval or setval for a sequence.
 fn uses(sql: &str, schema: &str, name: &str) -> bool {
     visit(sql, |expr| {
         named_sequence(&mut expr.clone())
@@ -344,7 +347,7 @@ fn uses(sql: &str, schema: &str, name: &str) -> bool {
     })
 }
 
-/// The columns that take values of a sequence: by their defaults, or as its identity.
+/// Returns the columns that take values of a sequence: by their defaults, or as its identity.
 fn users(catalog: &Catalog, sequence: &SequenceEntry) -> Vec<(TableId, ColumnId)> {
     let uses = |table: &TableEntry, column: &ColumnEntry| {
         let own = || catalog.sequence_of(table.id, column.id);

@@ -1,4 +1,4 @@
-//! SHOW SESSIONS and KILL: who uses the engine, and an end to it.
+//! SHOW SESSIONS and KILL, which list and end the sessions of the engine.
 
 use crate::session::{Activity, Outcome, Session};
 use arrow::array::{ArrayRef, Float64Array, StringArray, UInt64Array};
@@ -7,7 +7,8 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::Arc;
 
 impl Session {
-    /// A row for each session of the engine; only one's own without the right to see the others'.
+    /// Returns a row for each session of the engine; only one's own without the right to see the
+    /// others'.
     pub(super) fn show_sessions(&self) -> Result<Outcome> {
         let all = self.identity.privileges.machine;
         let sessions: Vec<Activity> = self
@@ -46,7 +47,8 @@ impl Session {
         Ok(Outcome::batch(batch))
     }
 
-    /// `KILL session` ends a session, `KILL QUERY session` only what it runs.
+    /// Runs `KILL session`, which ends a session, or `KILL QUERY session`, which ends only its
+    /// statement.
     pub(super) fn kill_session(&self, sql: &str) -> Result<Outcome> {
         let usage = || {
             Error::new(

@@ -29,14 +29,14 @@ const BATCH_SIZE: &str = "8192";
 /// Operators take memory for so many rows at once.
 const BATCH_SIZE_MAX: usize = 1 << 20;
 
-/// What a commit waits for (docs/transactions.md).
+/// The levels of durability of a commit (docs/transactions.md).
 const SYNCHRONOUS: [(&str, Synchronous); 3] =
     [("full", Synchronous::Full), ("normal", Synchronous::Normal), ("off", Synchronous::Off)];
 
 /// Bytes of RAM when the system does not tell.
 const MEMORY_UNKNOWN: u64 = 4 << 30;
 
-/// RAM of this machine in bytes.
+/// Returns the RAM of this machine in bytes.
 pub fn system_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
@@ -44,7 +44,7 @@ pub fn system_memory() -> u64 {
     kibibytes.map_or(MEMORY_UNKNOWN, |kibibytes| kibibytes * 1024)
 }
 
-/// A number of bytes: `4GB`, `512MiB`, `80%` of RAM, `1000000`.
+/// Returns a number of bytes: `4GB`, `512MiB`, `80%` of RAM, `1000000`.
 ///
 /// # Errors
 /// `InvalidInput` when it is not one.
@@ -104,10 +104,12 @@ impl Session {
         self.query(DfStatement::Reset(reset), &Parameters::None)
     }
 
-    /// Of DataFusion's settings some can take all memory of the machine.
+    /// Checks that a setting of DataFusion may be set, because some can take all memory of the
+    /// machine.
     ///
     /// # Errors
-    /// `UnknownName` of what is none of them; `Denied` without the right to change what is everybody's.
+    /// `UnknownName` for other settings; `Denied` without the right to change settings of
+    /// everybody.
     fn check_engine_setting(&self, name: &str) -> Result<()> {
         let name = name.replace('"', "");
         if !name.contains('.') {
@@ -121,7 +123,7 @@ impl Session {
         self.identity.privileges.check_machine(&format!("set {name}"))
     }
 
-    /// `PRAGMA name` and `PRAGMA name = value`, whose values may be bare words.
+    /// Runs `PRAGMA name` and `PRAGMA name = value`, whose values may be bare words.
     pub(crate) fn pragma(&self, sql: &str) -> Result<Outcome> {
         let text = sql.trim_start()["PRAGMA".len()..].trim().trim_end_matches(';');
         match text.split_once('=') {
@@ -183,7 +185,7 @@ impl Session {
         self.query(parse(&format!("SET {name} = '{}'", value.replace('\'', "''")))?, &Parameters::None)
     }
 
-    /// SHOW TABLES, with or without LIKE 'pattern'.
+    /// Runs SHOW TABLES, with or without LIKE 'pattern'.
     pub(crate) fn show_tables(&self, options: ShowStatementOptions) -> Result<Outcome> {
         let ShowStatementOptions { show_in, starts_with, limit, limit_from, filter_position } = options;
         let filter = match filter_position {
@@ -258,7 +260,7 @@ impl Session {
     }
 }
 
-/// A number of bytes that need not be bounded.
+/// Returns a number of bytes that need not be bounded.
 fn unless_none(value: &str) -> Result<Option<u64>> {
     match value.eq_ignore_ascii_case("none") {
         true => Ok(None),
@@ -278,7 +280,7 @@ fn unknown(name: &str) -> Error {
     .with_sqlstate("42704")
 }
 
-/// The text of a literal, or of a bare word.
+/// Returns the text of a literal, or of a bare word.
 pub(super) fn text_of(value: &Expr) -> String {
     match value {
         Expr::Value(value) => match &value.value {

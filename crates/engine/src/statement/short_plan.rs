@@ -1,8 +1,9 @@
-//! Queries for some rows of one stored table, or of none, which need no optimizer: their plan takes longer than they do.
+//! Queries for some rows of one stored table, or of none, which need no optimizer: planning them
+//! takes longer than running them.
 //!
-//! A projection over a filter over a scan is analysed like every plan, and then put together here: the filter goes into
-//! the scan, which reads the columns that are asked for. Anything else, and scans of many rows, are DataFusion's to plan.
-//! Such a query is run to its end at once.
+//! A projection over a filter over a scan is analysed like every plan, and then built here. The
+//! filter goes into the scan, which reads the requested columns. DataFusion plans all other
+//! queries, and scans of many rows. A query that is planned here is run to its end at once.
 
 use arrow::datatypes::Schema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -31,7 +32,8 @@ const SHORT_ROWS_MAX: u64 = 2 * BLOCK_ROWS;
 /// A plan put together here.
 pub(super) struct DirectPlan {
     pub plan: Arc<dyn ExecutionPlan>,
-    /// Whether it takes less time than to wake another thread, so that nobody would interrupt it.
+    /// Says whether it takes less time than waking another thread, so that nobody would interrupt
+    /// it.
     pub is_short: bool,
 }
 
@@ -39,7 +41,7 @@ pub(super) struct DirectPlan {
 struct Parts<'a> {
     items: &'a [Expr],
     filter: Option<&'a Expr>,
-    /// Of the whole table, as the expressions name it.
+    /// The schema of the whole table, as the expressions name it.
     input: &'a DFSchemaRef,
     scan: &'a LogicalPlan,
 }
@@ -66,7 +68,7 @@ fn stored_table(scan: &LogicalPlan) -> Option<Arc<dyn datafusion::catalog::Table
     (provider.as_ref() as &dyn std::any::Any).is::<StoredTable>().then_some(provider)
 }
 
-/// Whether a query has no FROM.
+/// Says whether a query has no FROM.
 fn is_one_row(parts: &Parts<'_>) -> bool {
     parts.filter.is_none() && matches!(parts.scan, LogicalPlan::EmptyRelation(empty) if empty.produce_one_row)
 }
@@ -75,16 +77,16 @@ fn one_row() -> Arc<dyn ExecutionPlan> {
     Arc::new(PlaceholderRowExec::new(Arc::new(Schema::empty())))
 }
 
-/// Whether an expression is of one row alone.
+/// Says whether an expression is of one row alone.
 fn is_of_a_row(expr: &Expr) -> bool {
     let mut simple = true;
     let context = SimplifyContext::default();
-    // Some functions are others once they are simplified, and cannot be called before.
+    // Some functions become others when they are simplified, and cannot be called before.
     let is_rewritten = |call: &ScalarFunction| {
         !matches!(call.func.simplify(call.args.clone(), &context), Ok(ExprSimplifyResult::Original(_)))
     };
     let visited = expr.apply(|expr| {
-        // What is the same within a statement, such as now(), is computed by the optimizer and by nobody else.
+        // Only the optimizer computes values that are the same within a statement, such as now().
         let is_stable = matches!(expr, Expr::ScalarFunction(call)
             if call.func.signature().volatility == Volatility::Stable);
         simple &= !is_stable;
@@ -111,7 +113,8 @@ fn calls_functions(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(matches!(expr, Expr::ScalarFunction(_)))).is_ok_and(|calls| calls)
 }
 
-/// Whether an expression has a part that each row would have a copy of: the optimizer knows what to do.
+/// Says whether an expression has a part that each row would have a copy of: the optimizer knows
+/// what to do.
 fn repeats(expr: &Expr) -> bool {
     let is_repeated = |expr: &Expr| match expr {
         Expr::ScalarFunction(_) => expr.column_refs().is_empty(),
@@ -121,7 +124,7 @@ fn repeats(expr: &Expr) -> bool {
     expr.exists(|expr| Ok(is_repeated(expr))).is_ok_and(|repeats| repeats)
 }
 
-/// The physical plan of such a query; `None` for any other.
+/// Returns the physical plan of such a query; `None` for any other.
 ///
 /// # Errors
 /// Those of the analyzer: expressions whose types do not fit.
@@ -146,8 +149,8 @@ pub(super) fn direct_plan(state: &SessionState, plan: &LogicalPlan) -> Result<Op
     plan_scan(state, &parts, table, analyzed.schema().as_arrow()).map_err(from_datafusion)
 }
 
-/// A conjunct as the optimizer would simplify it: a column of integers that is compared with a larger kind of integer
-/// is so without a cast, and the constant is on the right.
+/// Returns a conjunct as the optimizer would simplify it: a column of integers that is compared
+/// with a larger kind of integer is so without a cast, and the constant is on the right.
 fn simplified(state: &SessionState, filter: Expr, input: &DFSchemaRef) -> datafusion::error::Result<Expr> {
     if let Expr::BinaryExpr(binary) = &filter
         && matches!((binary.left.as_ref(), binary.right.as_ref()), (Expr::Column(_), Expr::Literal(..)))
@@ -173,7 +176,8 @@ fn plan_scan(
             filters.push(state.create_physical_expr(filter, parts.input)?);
         }
     }
-    // What has no column and constant to compare may become simpler, even nothing, once it is optimized.
+    // A condition without a column and a constant to compare may become simpler, or vanish, when it
+    // is optimized.
     if !filters.iter().any(is_comparison) {
         return Ok(None);
     }
@@ -201,7 +205,7 @@ fn plan_scan(
     project(state, parts, &read, names, scan).map(|plan| Some(DirectPlan { plan, is_short }))
 }
 
-/// The items of a query over the columns that they read.
+/// Returns the items of a query over the columns that they read.
 fn project(
     state: &SessionState,
     parts: &Parts<'_>,

@@ -1,5 +1,5 @@
-//! What the last texts of a session were parsed to: programs run the same few again and again, and to parse a small query
-//! takes about as long as to run it.
+//! The parsed forms of a session's last texts. Programs run the same few texts repeatedly, and
+//! parsing a small query takes about as long as running it.
 
 use crate::session::{Outcome, Parameters};
 use crate::statement::values::ValuesInsert;
@@ -21,21 +21,23 @@ const RESULT_BYTES_MAX: usize = 4096;
 #[derive(Clone, Debug)]
 pub(crate) enum Parsed {
     Insert(Arc<ValuesInsert>),
-    /// Any other that reads or writes rows, and the number of values for its `?`, which are numbered.
+    /// Any other that reads or writes rows, and the number of values for its `?`, which are
+    /// numbered.
     Other(Arc<Statement>, Option<usize>),
-    /// A query of literals alone, as by which programs ask whether a connection is alive: its result.
+    /// A query of literals alone, as by which programs ask whether a connection is alive: its
+    /// result.
     Literals(RecordBatch),
 }
 
 impl Parsed {
-    /// `None` for a statement that is not worth it.
+    /// Returns `None` for a statement that is not worth it.
     pub fn of(statement: &Statement, parameters: &Parameters) -> Option<Self> {
         let is_of_rows =
             matches!(statement, Statement::Query(_) | Statement::Update(_) | Statement::Delete(_));
         is_of_rows.then(|| Self::Other(Arc::new(statement.clone()), positional(parameters)))
     }
 
-    /// The result of a query of literals.
+    /// Returns the result of a query of literals.
     pub fn of_literals(outcome: &Outcome) -> Option<Self> {
         let Outcome::Batches { batches, .. } = outcome else { return None };
         let [batch] = batches.as_slice() else { return None };
@@ -43,7 +45,8 @@ impl Parsed {
     }
 }
 
-/// Whether a query is of literals and operators alone: nothing but a setting can change its result.
+/// Says whether a query is of literals and operators alone: nothing but a setting can change its
+/// result.
 pub(super) fn is_of_literals(query: &Query) -> bool {
     let SetExpr::Select(select) = query.body.as_ref() else { return false };
     let literal = |item: &SelectItem| match item {
@@ -53,7 +56,7 @@ pub(super) fn is_of_literals(query: &Query) -> bool {
     if !select.projection.iter().all(literal) {
         return false;
     }
-    // Whatever else a query may have, it would show.
+    // Any other clause of the query would show in its text.
     let items: Vec<String> = select.projection.iter().map(SelectItem::to_string).collect();
     query.to_string() == format!("SELECT {}", items.join(", "))
 }
@@ -67,7 +70,7 @@ fn is_literal(expr: &Expr) -> bool {
     }
 }
 
-/// How many values go by position, if they do.
+/// Returns how many values go by position, if they do.
 pub(super) fn positional(parameters: &Parameters) -> Option<usize> {
     match parameters {
         Parameters::Positional(values) => Some(values.len()),
@@ -94,7 +97,7 @@ impl Remembered {
         self.0.insert(sql.to_string(), parsed);
     }
 
-    /// For when settings change.
+    /// Forgets the results, because settings change.
     pub fn forget_results(&mut self) {
         self.0.retain(|_, parsed| !matches!(parsed, Parsed::Literals(_)));
     }

@@ -1,7 +1,8 @@
 //! SUMMARIZE: one row of statistics for each column.
 //!
 //! One aggregate query reads the table once and gives one wide row, in which every column has the
-//! same slots; [`unpivot`] turns that row into a table. A slot that a type has no value for is NULL.
+//! same number of fields. [`unpivot`] turns that row into a table. A field that a type has no value
+//! for is NULL.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::{parse, parse_query};
@@ -33,7 +34,7 @@ const NON_NULL: usize = 8;
 const NULL: &str = "CAST(NULL AS VARCHAR)";
 
 impl Session {
-    /// One row for each column of a table, a view or a query.
+    /// Returns one row for each column of a table, a view or a query.
     pub(super) fn summarize(&self, sql: &str) -> Result<Outcome> {
         let source = sql.trim()["SUMMARIZE".len()..].trim();
         let is_query = matches!(
@@ -63,14 +64,14 @@ impl Session {
     }
 }
 
-/// What can be computed over a type.
+/// The statistics that can be computed over a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Number,
     /// Quantiles are taken of the ticks and turned back.
     Moment,
     Text,
-    /// Only NULLs can be counted.
+    /// Only NULLs are counted.
     Opaque,
 }
 
@@ -85,8 +86,8 @@ fn class(data_type: &DataType) -> Class {
     }
 }
 
-/// The aggregate query over `source`, a table name or a query in parentheses, whose columns it names
-/// by their places: their own names may be alike.
+/// Returns the aggregate query over `source`, a table name or a query in parentheses, whose columns
+/// it names by their places: their own names may be alike.
 fn summarize_sql(source: &str, columns: &[Column]) -> String {
     let mut slots = vec!["count(*) AS rows".to_string()];
     for (index, (_, data_type, _)) in columns.iter().enumerate() {
@@ -125,7 +126,7 @@ fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
         slots[AVERAGE] = format!("avg({ticks})");
         slots[DEVIATION] = format!("stddev({ticks})");
     }
-    // An estimate is made of means, which infinite values have not.
+    // An estimate is computed from means, which infinite values do not have.
     let finite = match data_type.is_floating() {
         true => format!(" FILTER (WHERE abs({ticks}) < CAST('inf' AS DOUBLE))"),
         false => String::new(),
@@ -136,7 +137,7 @@ fn expressions(column: &str, data_type: &DataType) -> [String; SLOTS] {
     slots
 }
 
-/// The wide row as a table with one row for each column.
+/// Returns the wide row as a table with one row for each column.
 ///
 /// # Errors
 /// `Internal` when the row is not that of [`summarize_sql`] for these columns.
@@ -206,7 +207,7 @@ fn text(value: &ArrayRef) -> Result<Option<String>> {
     Ok(value.is_valid(0).then(|| formatter.value(0).to_string()))
 }
 
-/// A quantile as a value of the column's type.
+/// Returns a quantile as a value of the column's type.
 fn quantile_text(value: &ArrayRef, data_type: &DataType) -> Result<Option<String>> {
     let whole = data_type.is_integer() || class(data_type) == Class::Moment;
     let Some(quantile) = value.as_primitive_opt::<Float64Type>().filter(|_| whole && value.is_valid(0))
@@ -215,7 +216,7 @@ fn quantile_text(value: &ArrayRef, data_type: &DataType) -> Result<Option<String
     };
     let ticks: ArrayRef = Arc::new(Int64Array::from(vec![quantile.value(0).round() as i64]));
     let back = match data_type {
-        // Days have 32 bits, which Arrow does not make from 64 at once.
+        // Days have 32 bits; Arrow does not convert 64 bits to them directly.
         DataType::Date32 | DataType::Time32(_) => {
             cast(&ticks, &DataType::Int32).and_then(|ticks| cast(&ticks, data_type))
         }

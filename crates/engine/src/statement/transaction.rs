@@ -14,8 +14,8 @@ use hypostyle_types::{Error, ErrorKind, Result};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Times that a statement outside a transaction is tried again after a conflict: for about two seconds, if another one writes the table
-/// all that time.
+/// Times that a statement outside a transaction is tried again after a conflict: for about two
+/// seconds, if another one writes the table all that time.
 pub(super) const ATTEMPTS: usize = 60;
 
 /// The first ones are tried again at once: most conflicts are over by then.
@@ -23,14 +23,14 @@ const ATTEMPTS_AT_ONCE: usize = 3;
 
 /// The transaction that BEGIN began.
 pub(crate) struct Explicit {
-    /// Among those of its session.
+    /// The number among the transactions of its session.
     pub number: u64,
-    /// One for each database, by its name.
+    /// The transactions of each database, by its name.
     transactions: Vec<(String, Transaction)>,
     pub read_only: bool,
-    /// In microseconds since 1970.
+    /// The time in microseconds since 1970.
     pub begun: i64,
-    /// With a savepoint for each database.
+    /// The savepoints by name, each with one for each database.
     savepoints: Vec<(String, Vec<Savepoint>)>,
     /// The message of the error that aborted it.
     aborted: Option<String>,
@@ -38,15 +38,16 @@ pub(crate) struct Explicit {
 }
 
 impl Explicit {
-    /// The part of it in one database.
+    /// Returns the part of it in one database.
     pub fn of(&mut self, database: &str) -> Option<&mut Transaction> {
         self.transactions.iter_mut().find(|(name, _)| name == database).map(|(_, transaction)| transaction)
     }
 
-    /// The part of it in a database that is to be written.
+    /// Returns the part of it in a database that is to be written.
     ///
     /// # Errors
-    /// `ReadOnly`; `Unsupported` when another database has been written: nothing could commit to both at once.
+    /// `ReadOnly`; `Unsupported` when another database has been written: nothing could commit to
+    /// both at once.
     fn of_written(&mut self, database: &str) -> Result<&mut Transaction> {
         if self.read_only && database != TEMPORARY {
             return Err(Error::new(ErrorKind::ReadOnly, "the transaction is read-only; it cannot write"));
@@ -66,7 +67,7 @@ impl Explicit {
         self.of(database).ok_or_else(|| Error::internal("a transaction without one of its databases"))
     }
 
-    /// A database that has come to be after BEGIN.
+    /// Adds a database that was attached after BEGIN.
     fn add(&mut self, database: &str, mut transaction: Transaction) -> Result<()> {
         for (_, savepoints) in &mut self.savepoints {
             savepoints.push(transaction.savepoint()?);
@@ -89,7 +90,8 @@ impl Explicit {
         }
     }
 
-    /// Commits what was written: the session's own tables last, which nobody else can be in conflict about.
+    /// Commits what was written: the session's own tables last, which nobody else can be in
+    /// conflict about.
     fn commit(mut self) -> Result<()> {
         self.transactions.retain(|(_, transaction)| !transaction.is_empty());
         self.transactions.sort_by_key(|(name, _)| name == TEMPORARY);
@@ -97,7 +99,7 @@ impl Explicit {
     }
 }
 
-/// Whether a transaction is to be read-only, if its modes say so.
+/// Says whether a transaction is to be read-only, if its modes say so.
 fn read_only(modes: &[TransactionMode]) -> Result<Option<bool>> {
     let mut read_only = None;
     for mode in modes {
@@ -109,7 +111,7 @@ fn read_only(modes: &[TransactionMode]) -> Result<Option<bool>> {
                      REPEATABLE READ and lets only write skew happen; leave the level out",
                 ));
             }
-            // Each of them is what snapshot isolation promises, or less.
+            // Snapshot isolation satisfies each of them.
             TransactionMode::IsolationLevel(_) => {}
         }
     }
@@ -122,23 +124,23 @@ fn no_transaction(what: &str) -> Error {
 }
 
 impl Session {
-    /// Whether BEGIN has opened a transaction that is not over.
+    /// Says whether BEGIN has opened a transaction that is not over.
     pub fn is_in_transaction(&self) -> bool {
         self.transaction.lock().is_some()
     }
 
-    /// Whether an error has aborted the open transaction.
+    /// Says whether an error has aborted the open transaction.
     pub fn is_transaction_failed(&self) -> bool {
         self.transaction.lock().as_ref().is_some_and(|explicit| explicit.aborted.is_some())
     }
 
-    /// Runs one statement with the newest snapshot: in the open transaction, which an error aborts, or by
-    /// itself, again after a conflict.
+    /// Runs one statement with the newest snapshot: in the open transaction, which an error aborts,
+    /// or by itself, again after a conflict.
     pub(crate) fn in_transaction<T>(&self, sql: &str, run: impl FnMut() -> Result<T>) -> Result<T> {
         self.in_transaction_from(|| self.start().map(drop), sql, ATTEMPTS, run)
     }
 
-    /// [`Self::in_transaction`] of what cannot be tried again.
+    /// Runs [`Self::in_transaction`] of what cannot be tried again.
     pub(super) fn in_transaction_once<T>(&self, sql: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut run = Some(run);
         let mut once = || match run.take() {
@@ -148,7 +150,7 @@ impl Session {
         self.in_transaction_from(|| self.start().map(drop), sql, 1, &mut once)
     }
 
-    /// [`Self::in_transaction`] with a snapshot of the caller's choice.
+    /// Runs [`Self::in_transaction`] with a snapshot of the caller's choice.
     pub(super) fn in_transaction_from<T>(
         &self,
         start: impl Fn() -> Result<()>,
@@ -200,7 +202,8 @@ impl Session {
         Ok(())
     }
 
-    /// Changes a database: in the open transaction, or in one of its own that reads what the statement reads.
+    /// Changes a database: in the open transaction, or in one of its own that reads what the
+    /// statement reads.
     pub(crate) fn write<T>(
         &self,
         database: &str,
@@ -276,7 +279,7 @@ impl Session {
         Ok(DONE)
     }
 
-    /// SET TRANSACTION: the open one may be made read-only, for its statements to come.
+    /// Runs SET TRANSACTION, which may make the open transaction read-only for its next statements.
     pub(super) fn set_transaction(&self, modes: &[TransactionMode]) -> Result<Outcome> {
         let wanted = read_only(modes)?;
         let mut transaction = self.transaction.lock();
@@ -334,7 +337,7 @@ impl Session {
         })
     }
 
-    /// AND CHAIN: the next transaction begins at once.
+    /// Begins the next transaction at once, for AND CHAIN.
     fn chain(&self, chain: bool, read_only: bool) -> Result<Outcome> {
         if !chain {
             return Ok(DONE);

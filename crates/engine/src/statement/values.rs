@@ -1,5 +1,5 @@
-//! INSERT … VALUES of literals and parameters, which is not worth planning: a row is stored in less time than
-//! a plan takes. Whatever is not that simple, or does not fit, is the planner's.
+//! INSERT … VALUES of literals and parameters, which needs no plan: storing a row takes less time
+//! than planning. Statements that are not that simple, or do not fit, are left to the planner.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::completion::refuse_given;
@@ -34,12 +34,12 @@ pub(crate) struct ValuesInsert {
 #[derive(Debug)]
 enum Given {
     Literal(ScalarValue),
-    /// From 0.
+    /// The parameter, from 0.
     Parameter(usize),
 }
 
 impl ValuesInsert {
-    /// `None` for any other statement.
+    /// Returns `None` for any other statement.
     pub fn of(statement: &DfStatement) -> Option<Self> {
         let DfStatement::Statement(statement) = statement else { return None };
         let Statement::Insert(insert) = statement.as_ref() else { return None };
@@ -66,8 +66,8 @@ impl ValuesInsert {
         Some(Self { table, columns, rows, parameters })
     }
 
-    /// The values in the engine's types, and for each column of the table where they are; `None` when the planner must
-    /// look at them.
+    /// Returns the values in the engine's types, and for each column of the table where they are;
+    /// `None` when the planner must look at them.
     fn rows(
         &self,
         table: &TableData,
@@ -89,7 +89,7 @@ impl ValuesInsert {
                 let place = |name: &str| self.columns.iter().position(|column| column == name);
                 let places: Vec<_> = columns.iter().map(|column| place(&column.name)).collect();
                 let given = places.iter().flatten().count();
-                // A column that is not there, or is named twice.
+                // The column does not exist, or is named twice.
                 if given < self.columns.len() {
                     return None;
                 }
@@ -99,7 +99,7 @@ impl ValuesInsert {
         let width = if self.columns.is_empty() { places.len() } else { self.columns.len() };
         let simple = |(column, place): (&ColumnEntry, &Option<usize>)| match place {
             Some(_) => refuse_given("", column).is_ok(),
-            // Expressions are the planner's.
+            // The planner handles expressions.
             None => {
                 column.generated.is_none()
                     && column.default.as_deref().is_none_or(|sql| sequence_of_default(sql).is_some())
@@ -135,7 +135,7 @@ impl ValuesInsert {
     }
 }
 
-/// The usual casts need no arrays.
+/// Casts a value without arrays, if it is one of the usual casts.
 fn cast_to(value: &ScalarValue, field: &Field) -> Option<ScalarValue> {
     match (value, field.data_type()) {
         (ScalarValue::Int64(Some(number)), DataType::Int32) => {
@@ -199,7 +199,7 @@ fn given(value: &Expr, parameters: &mut usize) -> Option<Given> {
     }
 }
 
-/// The types that the planner gives to numbers.
+/// Returns the types that the planner gives to numbers.
 fn number_of(number: &str) -> Option<ScalarValue> {
     match number.parse::<i64>() {
         Ok(number) => Some(ScalarValue::Int64(Some(number))),
@@ -219,7 +219,7 @@ impl Session {
         let name = self.scope.resolve(&insert.table, None)?;
         let mut table = self.table_data(&name);
         if table.as_ref().is_some_and(|table| !table.entry().constraints.is_empty()) {
-            // Their checks read files.
+            // The checks of these types read files.
             self.start()?;
             table = self.table_data(&name);
         }

@@ -1,5 +1,5 @@
-//! DELETE, UPDATE and TRUNCATE: planned as queries for the positions and the new values of rows, which
-//! are then applied. DataFusion's own hooks lose filters.
+//! DELETE, UPDATE and TRUNCATE. They are planned as queries for the positions and the new values of
+//! rows, which are then applied. DataFusion's own hooks lose filters.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::completion::refuse_given;
@@ -48,7 +48,7 @@ pub(super) struct Target {
     pub database: String,
     pub schema: String,
     pub name: String,
-    /// What the statement calls it.
+    /// The name in the statement.
     pub alias: String,
     pub data: Arc<TableData>,
     /// SQL text of what rows get that have no value for a column.
@@ -70,12 +70,12 @@ impl Target {
         }
     }
 
-    /// As an item of FROM, with the positions of its rows.
+    /// Returns the table as an item of FROM, with the positions of its rows.
     pub fn source(&self) -> String {
         self.source_in(&format!("{WITH_POSITIONS}{}", self.schema))
     }
 
-    /// The same without them.
+    /// Returns the same without them.
     pub fn without_positions(&self) -> String {
         self.source_in(&self.schema)
     }
@@ -93,24 +93,24 @@ impl Target {
         format!("{}.{}", quoted(&self.alias), quoted(POSITION))
     }
 
-    /// Quoted names of the columns.
+    /// Returns the quoted names of the columns.
     pub fn names(&self) -> impl Iterator<Item = String> {
         self.columns().iter().map(|column| quoted(&column.name))
     }
 
-    /// All columns behind another item of a SELECT.
+    /// Returns all columns behind another item of a SELECT.
     pub fn own_columns(&self) -> String {
         self.names().map(|name| format!(", {}.{name}", quoted(&self.alias))).collect()
     }
 
-    /// The columns at some places, and those that are computed from others.
+    /// Returns the columns at some places, and those that are computed from others.
     pub fn assigned_with_generated(&self, places: impl Iterator<Item = usize>) -> BTreeSet<ColumnId> {
         let columns = self.columns();
         let generated = columns.iter().filter(|column| column.generated.is_some());
         places.map(|place| columns[place].id).chain(generated.map(|column| column.id)).collect()
     }
 
-    /// The place of a column.
+    /// Returns the place of a column.
     pub fn column(&self, name: &str) -> Result<usize> {
         let table = self.data.entry();
         let meant = table.column_meant(name).ok_or_else(|| unknown_column(table, name))?;
@@ -120,7 +120,7 @@ impl Target {
             .ok_or_else(|| Error::internal("a column is found but not there"))
     }
 
-    /// The places of columns that an INSERT gives values.
+    /// Returns the places of columns that an INSERT gives values.
     ///
     /// # Errors
     /// `UnknownName`; `Syntax` for a column that is named twice.
@@ -143,7 +143,7 @@ impl Target {
 pub(super) struct Assigned {
     /// SQL text of the values under the names of their columns, behind other items of a SELECT.
     pub values: String,
-    /// For each column of the table, the place of its value, if it is given one.
+    /// The place of the value of each column of the table, if it has one.
     places: Vec<Option<usize>>,
 }
 
@@ -169,20 +169,21 @@ impl Assigned {
         Ok(assigned)
     }
 
-    /// The columns in which rows may get other values.
+    /// Returns the columns in which rows may get other values.
     pub fn columns(&self, target: &Target) -> BTreeSet<ColumnId> {
         let given = self.places.iter().enumerate().filter(|(_, place)| place.is_some());
         target.assigned_with_generated(given.map(|(column, _)| column))
     }
 
-    /// What a query gave behind the values.
+    /// Returns what a query gave behind the values.
     fn others(&self, given: &RecordBatch) -> Result<RecordBatch> {
         let values = self.places.iter().flatten().count();
         let others: Vec<usize> = (values..given.num_columns()).collect();
         given.project(&others).map_err(|error| from_datafusion(error.into()))
     }
 
-    /// Whole rows: the given values, and in the other columns those that are stored at the rows' positions.
+    /// Returns whole rows: the given values, and in the other columns those that are stored at the
+    /// rows' positions.
     fn complete(
         &self,
         table: &TableData,
@@ -224,12 +225,12 @@ impl Session {
         Ok(Target::new(&database, &snapshot, data, &alias))
     }
 
-    /// The table of a name, as the statement sees it.
+    /// Returns the table of a name, as the statement sees it.
     pub(super) fn table_data(&self, name: &Name) -> Option<Arc<TableData>> {
         self.scope.snapshot_of(&name.database)?.table(&name.schema, &name.name).cloned()
     }
 
-    /// The table that a statement writes to, as it names it.
+    /// Returns the table that a statement writes to, as it names it.
     pub(super) fn target_of(&self, table: &TableFactor) -> Result<Target> {
         let TableFactor::Table { name, alias, .. } = table else {
             return Err(Error::new(ErrorKind::Syntax, "only a table can be written to"));
@@ -239,7 +240,7 @@ impl Session {
             || name.to_string(),
             |alias| format!("{name}{}{}", if alias.explicit { " AS " } else { " " }, alias.name),
         );
-        // Whatever else a table may have, it would show.
+        // Any other property of the table would show in its text.
         refuse(table.to_string() != written, &format!("writing to {table}: more than a name and an alias"))?;
         self.target(name, alias.map(|alias| fold(&alias.name)))
     }
@@ -265,7 +266,7 @@ impl Session {
         self.only_target_of(table)
     }
 
-    /// The query that a statement runs before it writes.
+    /// Returns the query that a statement runs before it writes.
     ///
     /// # Errors
     /// `Unsupported` for a statement that runs none, or several.
@@ -376,7 +377,8 @@ impl Session {
         Ok(Outcome::Done { rows_affected: Some(count) })
     }
 
-    /// The positions in the first column of a query, and, if wanted, the other columns, each position once.
+    /// Returns the positions in the first column of a query, and, if wanted, the other columns,
+    /// each position once.
     pub(super) fn changed_rows(
         &self,
         sql: &str,
@@ -387,7 +389,7 @@ impl Session {
             if !error.message().contains(POSITION) {
                 return error;
             }
-            // What it says of the position, it would say of every column.
+            // An error about the position would be an error about every column.
             let message = "an aggregate is not a value of each row; write it as a subquery: (SELECT …)";
             Error::new(ErrorKind::Syntax, message).with_sqlstate("42803")
         })?;
@@ -395,7 +397,7 @@ impl Session {
         self.each_batch(outcome, |batch| {
             let found = batch.column(0).as_primitive::<UInt64Type>().values();
             changed.found += found.len() as u64;
-            // A row that several rows of others match is changed once.
+            // A row that several rows of other tables match is changed once.
             let first: BooleanArray =
                 found.iter().map(|position| Some(changed.positions.insert(*position))).collect();
             if rows_wanted {
@@ -413,8 +415,8 @@ impl Session {
         Ok(changed)
     }
 
-    /// The positions of changed rows, and what they become: what a query gave, and for all other columns what is
-    /// stored, which is read only now, at those positions.
+    /// Returns the positions of changed rows, and what they become: what a query gave, and for all
+    /// other columns what is stored, which is read only now, at those positions.
     pub(super) fn updated_rows(
         &self,
         target: &Target,
@@ -429,7 +431,8 @@ impl Session {
         Ok(changed.places.into_iter().zip(self.as_rows_of(target, rows)?).collect())
     }
 
-    /// Values as a table's rows, in the engine's types, with the generated columns computed.
+    /// Returns values as a table's rows, in the engine's types, with the generated columns
+    /// computed.
     pub(super) fn as_rows_of(&self, target: &Target, values: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
         let mut generation = self.generation(target)?;
         let whole = |values: &RecordBatch| {
@@ -442,7 +445,7 @@ impl Session {
         values.iter().map(whole).collect()
     }
 
-    /// Values in the engine's types of a table's columns.
+    /// Returns values in the engine's types of a table's columns.
     pub(super) fn in_types_of(&self, target: &Target, values: &RecordBatch) -> Result<RecordBatch> {
         let zone = self.time_zone();
         let mut fields = Vec::new();
@@ -462,7 +465,7 @@ impl Session {
     }
 }
 
-/// The tables of FROM or USING behind another.
+/// Returns the tables of FROM or USING behind another.
 fn joined(tables: Option<&[TableWithJoins]>) -> String {
     tables.unwrap_or_default().iter().map(|other| format!(", {other}")).collect()
 }
@@ -480,7 +483,8 @@ fn condition_of(selection: Option<&Expr>) -> String {
     selection.map(|condition| format!(" WHERE {condition}")).unwrap_or_default()
 }
 
-/// A query for the positions of the rows that DELETE removes, with their values where it returns them.
+/// Returns a query for the positions of the rows that DELETE removes, with their values where it
+/// returns them.
 fn deleted_rows(target: &Target, delete: &Delete, returning: Option<&Returning>) -> String {
     let columns = returning.map(|returning| target.own_columns() + &returning.others());
     let (position, columns, source) = (target.position(), columns.unwrap_or_default(), target.source());
@@ -488,7 +492,7 @@ fn deleted_rows(target: &Target, delete: &Delete, returning: Option<&Returning>)
     format!("SELECT {position}{columns} FROM {source}{others}{condition}")
 }
 
-/// A query for the positions of the rows that UPDATE changes, with their new values.
+/// Returns a query for the positions of the rows that UPDATE changes, with their new values.
 fn updated_values(
     target: &Target,
     assigned: &Assigned,
@@ -513,7 +517,7 @@ pub(super) fn refuse_output(output: Option<&OutputClause>) -> Result<()> {
     }
 }
 
-/// Rows with the columns of others behind their own.
+/// Returns rows with the columns of others behind their own.
 fn beside(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
     let (schema, more) = (rows.schema(), others.schema());
     let fields: Vec<_> = schema.fields().iter().chain(more.fields()).cloned().collect();
@@ -522,7 +526,7 @@ fn beside(rows: &RecordBatch, others: &RecordBatch) -> Result<RecordBatch> {
         .map_err(|error| Error::internal(format!("cannot arrange the changed rows: {error}")))
 }
 
-/// The values of a row, or of a subquery, of so many columns.
+/// Returns the values of a row, or of a subquery, of so many columns.
 fn row_values(value: &Expr, columns: usize) -> Result<Option<Vec<Expr>>> {
     match value {
         Expr::Subquery(subquery) => columns_of(subquery, columns).map(Some),
@@ -530,7 +534,7 @@ fn row_values(value: &Expr, columns: usize) -> Result<Option<Vec<Expr>>> {
     }
 }
 
-/// Names and values of one item of SET.
+/// Returns names and values of one item of SET.
 pub(super) fn assigned_columns(assignment: &Assignment) -> Result<Vec<(String, Expr)>> {
     match (&assignment.target, &assignment.value) {
         (AssignmentTarget::ColumnName(column), value) => Ok(vec![(last_of(column)?, value.clone())]),
@@ -548,7 +552,8 @@ pub(super) fn is_default(value: &Expr) -> bool {
     matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
 }
 
-/// SQL text of the value of a column: the given one, or the column's default. A generated column is computed later.
+/// Returns the SQL text of the value of a column: the given one, or the column's default. A
+/// generated column is computed later.
 pub(super) fn value_or_default(target: &Target, column: usize, value: Option<&Expr>) -> Result<String> {
     match value.filter(|value| !is_default(value)) {
         Some(value) => {

@@ -71,8 +71,8 @@ pub struct ScanExec {
     opened: Arc<OnceLock<Arc<Opened>>>,
 }
 
-/// A plan whose columns keep their stored types where it does nothing but pick rows and columns of a table. What it gives
-/// is for a result: no operator may be put on top of it.
+/// Returns a plan whose columns keep their stored types where it does nothing but pick rows and
+/// columns of a table. What it gives is for a result: no operator may be put on top of it.
 ///
 /// # Errors
 /// Those of a projection that does not fit its input.
@@ -103,10 +103,10 @@ pub fn for_result(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>
     }
 }
 
-/// What the partitions of a scan share while they run.
+/// The state that the partitions of a scan share while they run.
 #[derive(Debug)]
 struct Opened {
-    /// By place in the table; those that the scan needs.
+    /// The columns that the scan needs, by their places in the table.
     columns: Vec<Option<OpenColumn>>,
     filter: Filter,
 }
@@ -162,7 +162,7 @@ impl ScanExec {
         Self::over(table, self.snapshot.clone(), schema, projection, conjuncts, self.partitions.clone())
     }
 
-    /// The scan with conditions, over columns of the table, that its rows must pass.
+    /// Returns the scan with conditions, over columns of the table, that its rows must pass.
     pub fn filtered(&self, filters: &[Arc<dyn PhysicalExpr>]) -> Result<Self> {
         let mut conjuncts = self.conjuncts.clone();
         for filter in filters {
@@ -171,7 +171,7 @@ impl ScanExec {
         Ok(self.with(self.projection.clone(), conjuncts))
     }
 
-    /// The scan in partitions of so many rows.
+    /// Returns the scan in partitions of so many rows.
     pub fn in_pieces(&self, rows: u64) -> Self {
         let mut scan = self.with(self.projection.clone(), self.conjuncts.clone());
         let ranges: Vec<Range<u64>> = self.partitions.iter().flatten().cloned().collect();
@@ -182,7 +182,7 @@ impl ScanExec {
         scan
     }
 
-    /// The scan whose columns keep their stored types.
+    /// Returns the scan whose columns keep their stored types.
     fn for_result(&self) -> Self {
         let mut scan = self.with(self.projection.clone(), self.conjuncts.clone());
         let fields = self.projection.iter().map(|index| match self.table.columns().get(*index) {
@@ -219,7 +219,7 @@ impl ScanExec {
         let mut columns: Vec<Option<OpenColumn>> = vec![None; self.table.columns().len()];
         let needed = self.projection.iter().chain(self.conjuncts.iter().flat_map(Conjunct::columns));
         for index in needed {
-            // The one behind the columns is the position.
+            // The column behind the table's columns is the position.
             if columns.get(*index).is_some_and(Option::is_none) {
                 columns[*index] = Some(OpenColumn::open(&self.table, *index)?);
             }
@@ -229,7 +229,7 @@ impl ScanExec {
     }
 }
 
-/// One partition on its way through its windows.
+/// The state of one partition, which goes through its windows.
 struct Partition {
     opened: Arc<Opened>,
     /// Keeps the files, which the plan, that may be gone, has pinned till then.
@@ -248,7 +248,7 @@ struct Partition {
 }
 
 impl Partition {
-    /// The next batch; `None` at the end.
+    /// Returns the next batch; `None` at the end.
     async fn next(mut self) -> Result<Option<(RecordBatch, Self)>> {
         if let Some(meter) = &self.meter {
             meter.check().map_err(external)?;
@@ -322,7 +322,7 @@ impl Partition {
     }
 }
 
-/// An array that shares nothing with the one it is made of.
+/// Returns an array that shares nothing with the one it is made of.
 fn copied(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
         DataType::Utf8View => Arc::new(array.as_string_view().gc()),
@@ -340,7 +340,7 @@ fn copied(array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-/// Rows of some ranges that are not deleted.
+/// Returns rows of some ranges that are not deleted.
 fn live_rows(table: &TableData, ranges: &[Range<u64>]) -> u64 {
     let deleted = table.deleted();
     ranges.iter().map(|range| range.end - range.start - deleted.range_cardinality(range.clone())).sum()

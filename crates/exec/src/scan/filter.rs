@@ -1,11 +1,11 @@
 //! Filters that a scan applies itself, before it materialises rows.
 //!
-//! A window of rows goes through the conjuncts of a filter one after the other, as a [`Selection`] of
-//! the rows that are still in. A conjunct over one dictionary column is decided once for each of its
-//! values and then looked up by code; a comparison of a column with a constant is made over the whole
-//! window, and so is a dynamic filter; any other conjunct is evaluated at the rows that are left, and so never sees a
-//! row that an earlier one has refused. Only what is selected in the end is gathered into batches (PosDB: position
-//! pipelines, late materialisation).
+//! A window of rows goes through the conjuncts of a filter one after the other, as a [`Selection`]
+//! of the rows that remain. A conjunct over one dictionary column is decided once for each of its
+//! values and then looked up by code. A comparison of a column with a constant is made over the
+//! whole window, and so is a dynamic filter. Any other conjunct is evaluated for the remaining
+//! rows, and so never sees a row that an earlier one has refused. Only the rows that are selected
+//! in the end are gathered into batches (PosDB: position pipelines, late materialisation).
 //!
 //! A dynamic filter, which a join or a TopK above the scan tightens while it runs, is optional: its
 //! owner checks the rows again. It is dropped when it lets too many rows pass to be worth its time.
@@ -34,7 +34,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// With fewer rows left than one in this many, they are picked by position instead of by mask.
+/// The share of rows below which they are picked by position instead of by mask: one in this many.
 const SPARSE: usize = 8;
 
 /// Rows after which a dynamic filter is judged, and the share of them it must refuse to be kept.
@@ -49,7 +49,7 @@ pub struct OpenColumn {
     /// Rows that only the log has, by the position of the first of each array.
     tail: Arc<[(u64, ArrayRef)]>,
     data_type: DataType,
-    /// Of a result that only picks its rows.
+    /// The type in a result that only picks the column's rows.
     result_type: DataType,
 }
 
@@ -69,12 +69,12 @@ impl OpenColumn {
         Ok(Self { stored, view, tail: tail.into(), data_type, result_type })
     }
 
-    /// Whether a window is of rows that only the log has.
+    /// Says whether a window is of rows that only the log has.
     fn in_tail(&self, rows: &Range<u64>) -> bool {
         self.tail.first().is_some_and(|(position, _)| rows.start >= *position)
     }
 
-    /// The rows of a window as they are stored, their checksums verified.
+    /// Returns the rows of a window as they are stored, their checksums verified.
     fn window(&self, rows: &Range<u64>) -> Result<ArrayRef> {
         self.verify(rows)?;
         Ok(self.view.at_rest().slice(rows.start as usize, (rows.end - rows.start) as usize))
@@ -85,7 +85,7 @@ impl OpenColumn {
         verified.map_err(|error| DataFusionError::External(Box::new(error)))
     }
 
-    /// The picked rows of a window, as the engine sees them.
+    /// Returns the picked rows of a window, as the engine sees them.
     ///
     /// A window lies in the files or in one array of the tail.
     pub fn read(&self, rows: &Range<u64>, pick: &Pick) -> Result<ArrayRef> {
@@ -95,7 +95,7 @@ impl OpenColumn {
         engine_array(&pick.of(self.tail_window(rows))?, &self.data_type)
     }
 
-    /// The picked rows of a window, in the type that they have in a result.
+    /// Returns the picked rows of a window, in the type that they have in a result.
     pub fn read_for_result(&self, rows: &Range<u64>, pick: &Pick) -> Result<ArrayRef> {
         if self.in_tail(rows) {
             return Ok(cast(&pick.of(self.tail_window(rows))?, &self.result_type)?);
@@ -125,7 +125,7 @@ impl Pick {
         })
     }
 
-    /// [`view_rows`] of the picked ones.
+    /// Returns [`view_rows`] of the picked ones.
     pub fn views(&self, window: &ArrayRef) -> Option<ArrayRef> {
         match self {
             Self::All => view_rows(window, || 0..window.len(), window.len()),
@@ -141,7 +141,7 @@ impl Pick {
     }
 }
 
-/// How rows are picked from a window.
+/// The way in which rows are picked from a window.
 pub enum Pick {
     All,
     Mask { mask: BooleanBuffer, predicate: FilterPredicate },
@@ -157,7 +157,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// The rows of a selection of a window that are not deleted.
+    /// Returns the rows of a selection of a window that are not deleted.
     fn without(self, deleted: &RoaringTreemap, rows: &Range<u64>) -> Result<Self> {
         if let Self::Positions(positions) = &self {
             let is_kept = |row| !deleted.contains(rows.start + u64::from(positions.value(row)));
@@ -185,7 +185,7 @@ impl Selection {
         }
     }
 
-    /// For reading `columns` columns.
+    /// Returns how to pick the rows when `columns` columns are read.
     pub fn pick(self, columns: usize) -> Pick {
         match self {
             Self::All(_) => Pick::All,
@@ -198,7 +198,7 @@ impl Selection {
         }
     }
 
-    /// By position, so that what is evaluated next sees no other rows.
+    /// Returns the selection by position, so that the next condition sees no other rows.
     fn narrowed(self) -> Self {
         match self {
             Self::Mask(mask) => Self::Positions(mask.set_indices_u32().collect::<Vec<_>>().into()),
@@ -206,7 +206,8 @@ impl Selection {
         }
     }
 
-    /// The rows of a selection that verdicts, one for each of its rows or for the whole window, let pass.
+    /// Returns the rows of a selection that verdicts, one for each of its rows or for the whole
+    /// window, let pass.
     fn keep(self, verdicts: BooleanBuffer) -> Result<Self> {
         let mask = match self {
             Self::Positions(positions) => {
@@ -228,7 +229,7 @@ impl Selection {
 /// One condition of a filter.
 #[derive(Clone, Debug)]
 pub struct Conjunct {
-    /// Over a batch of just its columns.
+    /// The expression, over a batch of just its columns.
     expression: Arc<dyn PhysicalExpr>,
     /// Their places in the table, and the batch's schema.
     columns: Vec<usize>,
@@ -240,7 +241,8 @@ pub struct Conjunct {
 }
 
 impl Conjunct {
-    /// `table` is the schema of the whole table; the expression's columns are found by name.
+    /// Creates a filter. `table` is the schema of the whole table; the expression's columns are
+    /// found by name.
     pub fn new(expression: Arc<dyn PhysicalExpr>, table: &Schema) -> Result<Self> {
         let mut columns = collect_columns(&expression)
             .into_iter()
@@ -248,7 +250,8 @@ impl Conjunct {
             .collect::<Result<Vec<_>>>()?;
         columns.sort_unstable();
         columns.dedup();
-        // Nullable, because a dictionary's verdict on NULL is asked for even where there is none.
+        // The field is nullable, because a dictionary's verdict on NULL is computed even if there
+        // is no NULL.
         let fields = columns.iter().map(|column| table.field(*column).clone().with_nullable(true));
         let schema = Schema::new(fields.collect::<Vec<Field>>());
         let dynamic = DynamicFilterTracking::classify(&expression).contains_dynamic_filter();
@@ -288,7 +291,8 @@ impl Conjunct {
     /// Evaluates over columns of the batch's own kind; `None` when all rows pass.
     fn evaluate(&self, arrays: Vec<ArrayRef>, rows: usize) -> Result<Option<BooleanBuffer>> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        // A dynamic filter of a join is a set of bits, which tells 0.0 from −0.0; the join does not.
+        // A dynamic filter of a join is a set of bits, which tells 0.0 from −0.0; the join does
+        // not.
         let zeros = if self.dynamic { zeros(&arrays) } else { None };
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
         let verdicts = match self.expression.evaluate(&batch)? {
@@ -309,7 +313,7 @@ impl Conjunct {
     }
 }
 
-/// The rows with a 0.0 or −0.0 in any column; `None` without columns of floats.
+/// Returns the rows with a 0.0 or −0.0 in any column; `None` without columns of floats.
 fn zeros(columns: &[ArrayRef]) -> Option<BooleanBuffer> {
     let zeros = |column: &ArrayRef| match column.data_type() {
         DataType::Float32 => {
@@ -331,7 +335,7 @@ impl fmt::Display for Conjunct {
     }
 }
 
-/// Whether an expression is a comparison of a column with a constant.
+/// Says whether an expression is a comparison of a column with a constant.
 pub fn is_comparison(expression: &Arc<dyn PhysicalExpr>) -> bool {
     expression.downcast_ref::<BinaryExpr>().is_some_and(|binary| {
         binary.op().supports_propagation()
@@ -346,7 +350,7 @@ pub fn is_comparison(expression: &Arc<dyn PhysicalExpr>) -> bool {
 struct ByCode(Vec<bool>);
 
 impl ByCode {
-    /// `None` where a conjunct cannot be decided by value.
+    /// Returns `None` where a conjunct cannot be decided by value.
     fn decide(conjunct: &Conjunct, values: &ArrayRef) -> Option<Self> {
         if conjunct.volatile || conjunct.dynamic {
             return None;
@@ -399,7 +403,7 @@ struct Step {
     by_code: Option<ByCode>,
 }
 
-/// What one partition has seen of the steps: rows that came, and rows that passed.
+/// The counts of one partition for the steps: rows that came, and rows that passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Trial {
     came: usize,
@@ -425,7 +429,8 @@ impl Filter {
             };
             steps.push(Step { conjunct: conjunct.clone(), by_code });
         }
-        // Stable: conditions that may fail stay in the order they were written in.
+        // The sort is stable: conditions that may fail stay in the order in which they were
+        // written.
         steps.sort_by_key(|step| match step {
             Step { by_code: Some(_), .. } => 0,
             Step { conjunct: Conjunct { total: true, .. }, .. } => 1,
@@ -438,7 +443,7 @@ impl Filter {
         vec![Trial::default(); self.steps.len()]
     }
 
-    /// The rows of a window that pass every conjunct.
+    /// Returns the rows of a window that pass every conjunct.
     pub fn select(
         &self,
         columns: &[Option<OpenColumn>],
@@ -450,7 +455,8 @@ impl Filter {
         let mut deleted = Some(deleted);
         for (step, trial) in self.steps.iter().zip(trials) {
             let conjunct = &step.conjunct;
-            // What cannot fail may see deleted rows: of the few that pass, it is soon told which they are.
+            // Conditions that cannot fail may see deleted rows: few rows pass, so the deleted ones
+            // are found quickly among them.
             if !conjunct.total
                 && let Some(deleted) = deleted.take()
             {
@@ -473,7 +479,7 @@ impl Filter {
                     selection = selection.narrowed();
                 }
                 match conjunct.verdicts(columns, rows, &selection) {
-                    // It may have failed on a row that others have refused.
+                    // It may have failed on a row that other conjuncts have refused.
                     Err(_) if matches!(selection, Selection::Mask(_)) => {
                         selection = selection.narrowed();
                         conjunct.verdicts(columns, rows, &selection)?
@@ -494,7 +500,7 @@ impl Filter {
     }
 }
 
-/// The picked rows of a column; the one behind the table's columns is the position.
+/// Returns the picked rows of a column; the one behind the table's columns is the position.
 pub fn read(
     columns: &[Option<OpenColumn>],
     index: usize,

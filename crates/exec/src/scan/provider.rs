@@ -37,7 +37,7 @@ impl StoredTable {
         Self { data, snapshot, schema: Arc::new(Schema::new(fields)), defaults, first: 0 }
     }
 
-    /// The rows from a position on, with the position of each as the last column.
+    /// Returns the rows from a position on, with the position of each as the last column.
     pub fn with_positions(data: Arc<TableData>, snapshot: Arc<Snapshot>, first: u64) -> Self {
         let mut fields: Vec<_> = data.columns().iter().map(|column| engine_field(&data, column)).collect();
         fields.push(Field::new(POSITION, DataType::UInt64, false));
@@ -49,8 +49,8 @@ impl StoredTable {
         &self.snapshot
     }
 
-    /// A scan of the rows that pass all filters, with some of the columns; `None` when more rows than `rows_max`
-    /// would have to be looked at.
+    /// Returns a scan of the rows that pass all filters, with some of the columns; `None` when more
+    /// rows than `rows_max` would have to be looked at.
     pub fn filtered_scan(
         &self,
         projection: Vec<usize>,
@@ -68,7 +68,7 @@ impl StoredTable {
         Ok(Some((Arc::new(scan.filtered(&filters)?), rows)))
     }
 
-    /// The positions that may have rows that pass.
+    /// Returns the positions that may have rows that pass.
     fn ranges(&self, predicate: Option<&Arc<dyn PhysicalExpr>>) -> Vec<std::ops::Range<u64>> {
         let mut ranges = prune(&self.data, &self.schema, predicate);
         ranges.retain_mut(|range| {

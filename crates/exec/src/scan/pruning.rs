@@ -1,4 +1,4 @@
-//! Which blocks a scan can leave out, by their synopses.
+//! Decides by their synopses which blocks a scan can skip.
 
 use crate::scan::statistics::{End, scalar};
 use arrow::array::{ArrayRef, BooleanArray, UInt64Array};
@@ -43,8 +43,9 @@ impl Synopses<'_> {
         ScalarValue::iter_to_array(values).ok()
     }
 
-    /// Which blocks may have rows that pass a comparison of a column with a constant; `None` for other predicates, for blocks
-    /// without bounds, and for floats, whose zeros are equal and in no order of scalars.
+    /// Returns which blocks may have rows that pass a comparison of a column with a constant;
+    /// `None` for other predicates, for blocks without bounds, and for floats, whose zeros are
+    /// equal and in no order of scalars.
     fn compare(&self, predicate: &Arc<dyn PhysicalExpr>) -> Option<Vec<bool>> {
         let comparison = predicate.downcast_ref::<BinaryExpr>()?;
         let column = comparison.left().downcast_ref::<physical::Column>()?;
@@ -70,7 +71,7 @@ impl Synopses<'_> {
         synopses.iter().map(may_pass).collect()
     }
 
-    /// The same for any predicate: one that cannot be judged by bounds keeps every block.
+    /// Returns the same for any predicate: one that cannot be judged by bounds keeps every block.
     fn keep(&self, predicate: Option<&Arc<dyn PhysicalExpr>>) -> Vec<bool> {
         let all = vec![true; self.blocks];
         let Some(predicate) = predicate else { return all };
@@ -114,7 +115,8 @@ impl PruningStatistics for Synopses<'_> {
     }
 }
 
-/// The row ranges that may hold rows the predicate accepts; `schema` is the table's, unprojected.
+/// Returns the row ranges that may hold rows the predicate accepts; `schema` is the table's,
+/// unprojected.
 pub fn prune(
     table: &TableData,
     schema: &SchemaRef,

@@ -5,14 +5,15 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use hypostyle_storage::{BlockSynopsis, Bound, ColumnData, TableData};
 
-/// Which end of a range a bound is.
+/// The end of a range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum End {
     Minimum,
     Maximum,
 }
 
-/// A bound as a scalar of the column's type; `None` when it has no scalar that surely bounds.
+/// Returns a bound as a scalar of the column's type; `None` when it has no scalar that surely
+/// bounds.
 pub fn scalar(bound: &Bound, data_type: &DataType, end: End) -> Option<ScalarValue> {
     match bound {
         Bound::Integer(value) => integer(*value, data_type),
@@ -39,7 +40,7 @@ pub fn scalar(bound: &Bound, data_type: &DataType, end: End) -> Option<ScalarVal
     }
 }
 
-/// A string above every string that starts with `prefix`.
+/// Returns a string above every string that starts with `prefix`.
 fn successor(prefix: &str) -> Option<String> {
     let mut characters: Vec<char> = prefix.chars().collect();
     while let Some(last) = characters.pop() {
@@ -82,7 +83,8 @@ fn integer(value: i128, data_type: &DataType) -> Option<ScalarValue> {
     })
 }
 
-/// Statistics of the projected columns of a whole table, exact where its column files are all of it.
+/// Statistics of the projected columns of a whole table, exact where its column files are all of
+/// it.
 pub fn table_statistics(table: &TableData, projection: &[usize], fields: &[Field]) -> Statistics {
     let columns = projection
         .iter()
@@ -90,7 +92,8 @@ pub fn table_statistics(table: &TableData, projection: &[usize], fields: &[Field
         .map(|(index, field)| match table.columns().get(*index) {
             Some(column) => {
                 let statistics = column_statistics(column, field.data_type());
-                // Of what only the log has, and of what is deleted, the synopses know nothing: they are a guess then.
+                // The synopses know nothing of rows that only the log has, or that are deleted:
+                // they are then an estimate.
                 match table.is_in_files() {
                     true => statistics,
                     false => statistics.to_inexact(),
@@ -112,7 +115,7 @@ fn column_statistics(column: &ColumnData, data_type: &DataType) -> ColumnStatist
     if let Some(distinct) = column.distinct_count() {
         statistics.distinct_count = Precision::Inexact(distinct as usize);
     }
-    // Damage to the synopses is CHECK DATABASE's to report; a plan does without them.
+    // CHECK DATABASE reports damaged synopses; a plan works without them.
     let synopses = column.synopses().unwrap_or_default();
     statistics.min_value = fold(synopses, data_type, End::Minimum);
     statistics.max_value = fold(synopses, data_type, End::Maximum);

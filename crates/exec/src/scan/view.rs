@@ -1,12 +1,17 @@
 //! The engine's own view of stored columns.
 //!
-//! Most arrays are handed over as they lie. Some are not: narrow decimals become Decimal128, because
-//! DataFusion 55 rounds `1 - 0.04` to 1 when a Decimal32 or Decimal64 meets an integer; dictionary
-//! codes, whose −1 under a NULL some kernels would look up, become string views (a gather of 16 bytes
-//! a row); UUIDs become text, so that they compare with literals; and strings and bytes of a table with deleted rows
-//! become views, so that leaving rows out moves no bytes.
+//! Most arrays are passed on unchanged. These are not:
 //!
-//! What no operator looks at, because it is only picked for a result, keeps its stored type.
+//! * Narrow decimals become Decimal128, because DataFusion 55 rounds `1 - 0.04` to 1 when a
+//!   Decimal32 or Decimal64 meets an integer.
+//! * Dictionary codes become string views (a gather of 16 bytes a row), because some kernels would
+//!   look up the −1 under a NULL.
+//! * UUIDs become text, so that they compare with literals.
+//! * Strings and bytes of a table with deleted rows become views, so that leaving out rows moves no
+//!   bytes.
+//!
+//! Columns that no operator reads, because they are only selected for a result, keep their stored
+//! type.
 
 use crate::scan::filter::Pick;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, StringViewArray, StringViewBuilder};
@@ -19,7 +24,7 @@ use hypostyle_types::LogicalType;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The field of a table's column in a result that only picks rows of it.
+/// Returns the field of a table's column in a result that only picks rows of it.
 pub(super) fn result_field(table: &TableData, column: &ColumnData) -> Field {
     let field = column.field();
     let data_type = match field.data_type() {
@@ -32,7 +37,7 @@ pub(super) fn result_field(table: &TableData, column: &ColumnData) -> Field {
     field.with_data_type(data_type)
 }
 
-/// The field of a table's column in plans.
+/// Returns the field of a table's column in plans.
 pub fn engine_field(table: &TableData, column: &ColumnData) -> Field {
     let field = column.field();
     let leaves_out = !table.deleted().is_empty();
@@ -45,7 +50,7 @@ pub fn engine_field(table: &TableData, column: &ColumnData) -> Field {
     field.with_data_type(data_type)
 }
 
-/// The type of plain values in plans.
+/// Returns the type of plain values in plans.
 pub fn engine_type(logical_type: &LogicalType) -> DataType {
     match logical_type.arrow_type() {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
@@ -93,7 +98,7 @@ impl EngineColumn {
         }
     }
 
-    /// The whole column as it is stored; a dictionary column's codes.
+    /// Returns the whole column as it is stored; a dictionary column's codes.
     pub fn at_rest(&self) -> &ArrayRef {
         match self {
             Self::AsStored(array) | Self::AsViews(array) | Self::Uuid(array) => array,
@@ -102,7 +107,7 @@ impl EngineColumn {
         }
     }
 
-    /// Rows of a window of [`Self::at_rest`] in the engine's own type.
+    /// Returns rows of a window of [`Self::at_rest`] in the engine's own type.
     pub fn read(&self, window: ArrayRef, pick: &Pick) -> Result<ArrayRef> {
         let in_one_pass = match self {
             Self::AsViews(_) => pick.views(&window),
@@ -126,16 +131,16 @@ impl EngineColumn {
     }
 }
 
-/// Plain values, such as rows that only the log has, in the engine's own type.
+/// Returns plain values, such as rows that only the log has, in the engine's own type.
 pub fn engine_array(rows: &ArrayRef, data_type: &DataType) -> Result<ArrayRef> {
     match rows.data_type() {
-        // A UUID: no other type becomes text.
+        // This is a UUID: no other type becomes text.
         DataType::FixedSizeBinary(_) if *data_type == DataType::Utf8View => Ok(Arc::new(uuid_text(rows))),
         _ => Ok(cast(rows, data_type)?),
     }
 }
 
-/// The rows of a mask, widened while they are picked; `None` where that is not to be done.
+/// Returns the rows of a mask, widened while they are picked; `None` where that is not to be done.
 fn widened(window: &ArrayRef, wide: &DataType, pick: &Pick) -> Option<ArrayRef> {
     fn values<T: DecimalType>(window: &ArrayRef, mask: &BooleanBuffer, count: usize) -> Vec<i128>
     where

@@ -26,7 +26,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
     ),
 ];
 
-/// What clocks show, in microseconds; points in time as clocks in UTC.
+/// Returns what clocks show, in microseconds; points in time as clocks in UTC.
 fn clocks(values: &ArrayRef) -> Result<ArrayRef> {
     let without_zone = DataType::Timestamp(TimeUnit::Microsecond, None);
     Ok(match values.data_type() {
@@ -51,7 +51,7 @@ fn parts(microseconds: i64) -> Result<(i64, i64, i64)> {
     Ok((months, i64::from(time.day()), microseconds.rem_euclid(DAY_MICROSECONDS)))
 }
 
-/// The days of a month.
+/// Returns the days of a month.
 fn days_of(months: i64) -> i64 {
     let (year, month) = (months.div_euclid(12), months.rem_euclid(12));
     match month {
@@ -62,7 +62,7 @@ fn days_of(months: i64) -> i64 {
     }
 }
 
-/// From the second point in time to the first, as PostgreSQL's `age`.
+/// Returns the interval from the second point in time to the first, as PostgreSQL's `age` does.
 fn age(to: i64, from: i64) -> Result<IntervalMonthDayNano> {
     let (early, late, sign) = if to < from { (to, from, -1) } else { (from, to, 1) };
     let ((months, day, time), (late_months, late_day, late_time)) = (parts(early)?, parts(late)?);
@@ -71,7 +71,7 @@ fn age(to: i64, from: i64) -> Result<IntervalMonthDayNano> {
         (days, time) = (days - 1, time + DAY_MICROSECONDS);
     }
     if days < 0 {
-        // The days of the month that the earlier one is in.
+        // This is the number of days of the earlier month.
         let month = parts(early)?.0;
         (months, days) = (months - 1, days + days_of(month));
     }
@@ -127,18 +127,18 @@ pub(super) fn unit_of(name: &str) -> Result<Unit> {
 }
 
 impl Unit {
-    /// The number of the unit that a time is in.
+    /// Returns the number of the unit that a time is in.
     fn number(self, time: i64) -> Result<i64> {
         Ok(match self {
             Self::Microseconds(length) => time.div_euclid(length),
-            // As in DuckDB, they begin with the day of the week that 1970 began with.
+            // As in DuckDB, weeks begin with the day of the week on which 1970 began.
             Self::Weeks => time.div_euclid(7 * DAY_MICROSECONDS),
             Self::Months(months) => parts(time)?.0.div_euclid(months),
             Self::IsoYears => i64::from(at(time)?.iso_week().year()),
         })
     }
 
-    /// How many whole units there are from one time to another.
+    /// Returns how many whole units there are from one time to another.
     fn whole(self, from: i64, to: i64) -> Result<i64> {
         let between = |length: i64| {
             let distance = to.checked_sub(from).ok_or_else(|| refused("a difference is out of range"))?;
@@ -180,12 +180,12 @@ fn in_units(args: &[ArrayRef], count: impl Fn(Unit, i64, i64) -> Result<i64>) ->
     Ok(Arc::new(counts.collect::<Result<Int64Array>>()?))
 }
 
-/// How many times a unit begins between two points in time.
+/// Returns how many times a unit begins between two points in time.
 fn boundaries(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     in_units(args, |unit, from, to| Ok(unit.number(to)? - unit.number(from)?))
 }
 
-/// How many whole units lie between two points in time.
+/// Returns how many whole units lie between two points in time.
 fn whole_units(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     in_units(args, Unit::whole)
 }

@@ -1,4 +1,5 @@
-//! Functions of DataFusion that are others for arguments of some types: `length` of a list, `to_char` of a number.
+//! Functions of DataFusion with another meaning for arguments of some types: `length` of a list,
+//! `to_char` of a number.
 
 use crate::wrapped::{as_within, equal_by};
 use arrow::datatypes::{DataType, FieldRef};
@@ -79,7 +80,7 @@ struct Chosen {
     signature: Signature,
 }
 
-// When the other is meant is known by the function.
+// The function decides when the other one is meant.
 equal_by!(Chosen: inner);
 
 impl Chosen {

@@ -78,7 +78,7 @@ pub(super) const FUNCTIONS: &[Described] = &[
     ),
 ];
 
-/// What a JSON text is, as PostgreSQL calls it.
+/// Returns what a JSON text is, as PostgreSQL calls it.
 fn kind(text: &str) -> Option<&'static str> {
     Some(match text.trim_start().chars().next()? {
         '{' => "object",
@@ -129,7 +129,7 @@ fn quote(text: &str, out: &mut String) {
     out.push_str(&serde_json::Value::String(text.to_string()).to_string());
 }
 
-/// One value.
+/// Writes one value.
 fn write(values: &ArrayRef, field: &Field, row: usize, out: &mut String) -> Result<()> {
     if values.is_null(row) || values.data_type().is_null() {
         out.push_str("null");
@@ -191,7 +191,7 @@ fn write(values: &ArrayRef, field: &Field, row: usize, out: &mut String) -> Resu
                 DataType::Boolean => out.push_str(text),
                 of if of.is_numeric() && is_finite => out.push_str(text),
                 _ if is_json => out.push_str(text),
-                // As ISO 8601 has them.
+                // The format is ISO 8601.
                 DataType::Timestamp(..) => quote(&text.replacen(' ', "T", 1), out),
                 _ => quote(text, out),
             }

@@ -21,7 +21,7 @@ fn element(of: &DataType) -> Option<&DataType> {
     }
 }
 
-/// BIGINT for integers, and the widest DECIMAL of their scale for DECIMALs.
+/// Returns BIGINT for integers, and the widest DECIMAL of their scale for DECIMALs.
 fn sum_type(types: &[DataType]) -> Result<DataType> {
     Ok(match types.first().and_then(element) {
         Some(

@@ -1,5 +1,6 @@
-//! Functions of lists that DataFusion has for some kinds of them only: those of numbers take lists of lists, and fail within; those of
-//! several lists take a stored one, whose offsets are wide, beside one that is written, and fail, too, as one of several texts does.
+//! Functions of lists that DataFusion supports for some kinds of lists only. Functions of lists of
+//! numbers accept lists of lists, and fail inside. Functions of several lists accept a stored one,
+//! whose offsets are wide, beside a literal, and fail, too. So does one of several texts.
 
 use crate::builtin::refused;
 use crate::wrapped::as_within;
@@ -58,7 +59,7 @@ fn has_wide(of: &DataType) -> bool {
     matches!(of, DataType::LargeList(_)) || element(of).is_some_and(|field| has_wide(field.data_type()))
 }
 
-/// A list whose offsets are wide, and those within it.
+/// Returns a list whose offsets are wide, and those within it.
 fn wide(of: &DataType) -> DataType {
     match element(of) {
         Some(field) => {
@@ -97,7 +98,7 @@ impl ScalarUDFImpl for Alike {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        // map() takes a constant beside a column for the only row.
+        // map() reads a constant beside a column as the only row.
         if args.args.iter().any(|value| matches!(value, ColumnarValue::Array(_))) {
             for value in &mut args.args {
                 *value = ColumnarValue::Array(value.to_array(args.number_rows)?);

@@ -1,4 +1,5 @@
-//! Functions of PostgreSQL and DuckDB that DataFusion has none for, each computed from whole columns of arguments.
+//! Functions of PostgreSQL and DuckDB that DataFusion lacks. Each is computed from whole columns of
+//! arguments.
 
 mod age;
 mod choice;
@@ -32,7 +33,7 @@ use hypostyle_error::type_name::type_name;
 use hypostyle_types::{Error, LogicalType};
 use std::sync::Arc;
 
-/// What an argument is taken as.
+/// The type that an argument is converted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// Whatever it is.
@@ -47,7 +48,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// The type that a value of a type becomes.
+    /// Returns the type that a value of a type becomes.
     fn coerced(self, of: &DataType) -> Option<DataType> {
         let is_list = matches!(of, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
         match self {
@@ -91,12 +92,13 @@ type Gives = fn(&[DataType]) -> Result<DataType>;
 /// A function as it is written down.
 struct Described {
     names: &'static [&'static str],
-    /// Of its arguments; the last one is that of all that follow, if there may be `more`.
+    /// The kinds of its arguments. The last one is that of all further arguments, if there may be
+    /// `more`.
     kinds: &'static [Kind],
-    /// So many of the last arguments may be left out.
+    /// The number of last arguments that may be left out.
     optional: usize,
     more: bool,
-    /// Whether the text that it gives is JSON.
+    /// Says whether the resulting text is JSON.
     json: bool,
     gives: Gives,
     body: Body,
@@ -190,7 +192,7 @@ impl ScalarUDFImpl for Builtin {
     }
 }
 
-/// An error of who called a function.
+/// Returns an error of who called a function.
 fn refused(message: impl Into<String>) -> DataFusionError {
     external(Error::invalid_input(message.into()).with_sqlstate("22023"))
 }

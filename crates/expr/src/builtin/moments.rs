@@ -1,4 +1,5 @@
-//! Aggregates of the moments of numbers: how skewed they are and how heavy their tails, as in DuckDB, and how well a line explains them.
+//! Aggregates of the moments of numbers: their skewness and kurtosis, as in DuckDB, and linear
+//! regression.
 
 use crate::builtin::refused;
 use arrow::array::{ArrayRef, AsArray};
@@ -113,7 +114,7 @@ impl Sums {
     fn result(&self) -> Option<f64> {
         let [n, sum, squares, cubes, fourths, products] = self.sums;
         let mean = sum / n;
-        // Of the population, around the mean.
+        // These are the moments of the population, around the mean.
         let second = squares / n - mean * mean;
         match self.what {
             What::Determination => {
@@ -123,7 +124,7 @@ impl Sums {
                 let of_both = products - x * sum / n;
                 match n > 0.0 && of_x > 0.0 {
                     true if of_y > 0.0 => Some(of_both * of_both / (of_x * of_y)),
-                    // A line through values that are all the same explains them.
+                    // A line through equal values explains them completely.
                     true => Some(1.0),
                     false => None,
                 }

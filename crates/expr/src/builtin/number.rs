@@ -1,4 +1,5 @@
-//! Numbers: rounding to places that a DOUBLE does not have, and numbers as text by PostgreSQL's patterns.
+//! Numbers: rounding to more digits than a DOUBLE has, and numbers as text by PostgreSQL's
+//! patterns.
 
 use crate::builtin::{Described, Kind, refused};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, StringArray};
@@ -14,7 +15,8 @@ pub(super) const FUNCTIONS: &[Described] = &[
     Described::new(&["number_to_char"], &[Kind::Any, Kind::Text], |_| Ok(DataType::Utf8), shown),
 ];
 
-/// Rounded to places behind the point, or before it: a number without so many is as it is.
+/// Rounds a number to places behind the point, or before it. A number without so many places is
+/// unchanged.
 fn rounded(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     let places = args[1].as_primitive::<Int64Type>().iter();
     let values = args[0].as_primitive::<Float64Type>().iter().zip(places);
@@ -55,7 +57,7 @@ enum Place {
     Literal(char),
 }
 
-/// Where the sign of a number is shown.
+/// The place of a number's sign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     /// `-` before the number.
@@ -115,13 +117,13 @@ impl Pattern {
         Ok(Self { places, bare, sign })
     }
 
-    /// The digits behind the point.
+    /// Returns the digits behind the point.
     fn scale(&self) -> usize {
         let behind = self.places.iter().skip_while(|place| **place != Place::Point);
         behind.filter(|place| matches!(place, Place::Nine | Place::Zero)).count()
     }
 
-    /// A number by its digits, which are rounded to the pattern's.
+    /// Returns a number by its digits, which are rounded to the pattern's.
     fn shown(&self, is_negative: bool, digits: &str) -> String {
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
         let whole = whole.trim_start_matches('0');
@@ -131,7 +133,7 @@ impl Pattern {
             self.places.iter().copied().take_while(|place| *place != Place::Point).filter(is_digit).collect();
         let places = before.len();
         let fits = whole.len() <= places;
-        // The first place that is shown.
+        // This is the first digit that is shown.
         let zero = before.iter().position(|place| *place == Place::Zero).unwrap_or(places);
         let least = if self.scale() == 0 { places.saturating_sub(1) } else { places };
         let first = (places - whole.len().min(places)).min(zero).min(least);
@@ -140,7 +142,7 @@ impl Pattern {
             let digit = whole.len().checked_sub(from_end).and_then(|at| whole[at..].chars().next());
             digit.unwrap_or('0')
         };
-        // Behind the point, the last place that is shown.
+        // This is the last digit behind the point that is shown.
         let needed = fraction.trim_end_matches('0').len();
         let behind =
             self.places.iter().skip_while(|place| **place != Place::Point).filter(|place| is_digit(place));

@@ -1,4 +1,5 @@
-//! Aggregates of values in their order: a quantile that is one of them, the most frequent one, and how often each is there.
+//! Aggregates of ordered values: a quantile that is one of them, the most frequent one, and the
+//! number of each.
 
 use crate::builtin::refused;
 use crate::interval::INTERVAL;
@@ -119,7 +120,7 @@ impl AggregateUDFImpl for Ordered {
     }
 }
 
-/// The fractions that are written in a call.
+/// Returns the fractions that are written in a call.
 fn fractions(given: Option<&ScalarValue>) -> Result<Vec<Option<f64>>> {
     let values = match given {
         Some(ScalarValue::List(list)) if list.is_valid(0) => list.value(0),
@@ -143,7 +144,7 @@ struct Values {
     of: DataType,
     gives: DataType,
     fractions: Option<Vec<Option<f64>>>,
-    /// Whether a list of fractions gives a list.
+    /// Says whether a list of fractions gives a list.
     in_list: bool,
     values: Vec<ArrayRef>,
 }
@@ -192,7 +193,7 @@ impl Values {
         }
     }
 
-    /// The values in their order, and where equal ones begin and end.
+    /// Returns the values in their order, and where equal ones begin and end.
     fn sorted(&mut self) -> Result<(ArrayRef, Vec<std::ops::Range<usize>>)> {
         let all = self.all()?;
         let sorted = take(&all, &sort_to_indices(&all, None, None)?, None)?;
@@ -202,7 +203,7 @@ impl Values {
     }
 }
 
-/// The value at a place in the order of all.
+/// Returns the value at a place in the order of all.
 fn nth(all: &ArrayRef, place: usize) -> Result<ScalarValue> {
     if *all.data_type() != INTERVAL {
         let all = all.as_ref();
@@ -232,7 +233,7 @@ impl Accumulator for Values {
             What::Quantile => self.quantiles(),
             What::Mode => {
                 let (sorted, ranges) = self.sorted()?;
-                // Of those that are as frequent, the least.
+                // Of several most frequent values, the least is taken.
                 let longest = ranges.iter().rev().max_by_key(|range| range.len());
                 match longest {
                     Some(range) => ScalarValue::try_from_array(&sorted, range.start),

@@ -1,4 +1,4 @@
-//! Waiting, which an interrupt ends.
+//! `pg_sleep`, which an interrupt ends.
 
 use crate::meter::Meter;
 use crate::wrapped::equal_by;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 pub const NAME: &str = "pg_sleep";
 
-/// How soon an interrupt is seen.
+/// The time within which an interrupt is noticed.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A century: nobody waits for longer.
@@ -35,7 +35,7 @@ struct Sleep {
     signature: Signature,
 }
 
-// The meter is the session's.
+// The meter belongs to the session.
 equal_by!(Sleep: signature);
 
 impl Sleep {
@@ -69,7 +69,7 @@ impl ScalarUDFImpl for Sleep {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let seconds = args.args.first().ok_or_else(|| exec_datafusion_err!("{NAME}(seconds)"))?;
         let seconds: ArrayRef = cast(&seconds.to_array(args.number_rows)?, &DataType::Float64)?;
-        // Other queries go on with the thread's work.
+        // Other queries use the thread meanwhile.
         let wait = || {
             let mut known = seconds.as_primitive::<Float64Type>().iter().flatten();
             known.try_for_each(|seconds| self.wait(if seconds.is_nan() { 0.0 } else { seconds }))

@@ -1,4 +1,4 @@
-//! Texts: those that are put together by a pattern.
+//! Functions that build a text by a pattern.
 
 use crate::builtin::{Described, Kind, refused};
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int64Type};
 use datafusion::error::Result;
 use std::sync::Arc;
 
-/// What a width or a precision in a pattern may be at most.
+/// The largest width or precision in a pattern.
 pub const WIDTH_MAX: usize = 1 << 20;
 
 pub(super) const FUNCTIONS: &[Described] =
@@ -28,7 +28,7 @@ struct Specifier {
 }
 
 impl Specifier {
-    /// Of the text behind `%`; with what is behind the specifier.
+    /// Reads the text behind `%`. Also returns the text behind the specifier.
     fn read(text: &str) -> Result<(Self, &str)> {
         let flags = text.find(|c: char| !"-+ 0#".contains(c)).unwrap_or(text.len());
         let (flags, rest) = text.split_at(flags);
@@ -131,7 +131,7 @@ impl Specifier {
         format!("{sign}{shown}")
     }
 
-    /// A number without its sign.
+    /// Returns a number without its sign.
     fn float(&self, number: f64) -> String {
         if !number.is_finite() {
             return if number.is_nan() { "nan".into() } else { "inf".into() };
@@ -160,7 +160,7 @@ impl Specifier {
     }
 }
 
-/// As C writes it: the exponent has a sign and two digits at least.
+/// Formats a number as C does: the exponent has a sign and at least two digits.
 fn exponential(number: f64, precision: usize) -> String {
     let shown = format!("{number:.precision$e}");
     let (mantissa, exponent) = shown.split_once('e').unwrap_or((&shown, "0"));
@@ -175,7 +175,7 @@ fn exponent_of(shown: &str) -> i32 {
     shown.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
 }
 
-/// Without the zeros that end a fraction.
+/// Removes the zeros at the end of a fraction.
 fn without_zeros(shown: &str) -> String {
     let (mantissa, exponent) = match shown.find('e') {
         Some(at) => shown.split_at(at),
@@ -192,7 +192,7 @@ fn text_at(values: &ArrayRef, row: usize) -> Result<String> {
     Ok(text.as_string::<i32>().value(0).to_string())
 }
 
-/// What C's printf writes; NULL where an argument is.
+/// Returns what C's printf writes; NULL where an argument is.
 fn printed(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     let patterns = args[0].as_string::<i32>();
     let print = |row: usize| -> Result<Option<String>> {
@@ -218,7 +218,8 @@ fn printed(args: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
     Ok(Arc::new((0..rows).map(print).collect::<Result<StringArray>>()?))
 }
 
-/// `format` of DuckDB, with `{}`, places (`{1}`) and, of numbers, `{:.2f}`, `{:,}` and `{:05d}`; the first argument is the pattern.
+/// Returns `format` of DuckDB, with `{}`, places (`{1}`) and, of numbers, `{:.2f}`, `{:,}` and
+/// `{:05d}`; the first argument is the pattern.
 ///
 /// # Errors
 /// 22023 for a pattern that has something else, or places that are not given.

@@ -1,4 +1,4 @@
-//! Points in time: of texts by a pattern, and in buckets.
+//! Points in time: read from text by a pattern, and divided into buckets.
 
 use crate::builtin::{Described, Kind, refused};
 use crate::pattern::in_percents;
@@ -43,7 +43,7 @@ fn moment() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-/// The points in time so many seconds after 1970 began.
+/// Returns the points in time so many seconds after 1970 began.
 fn moments(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     let moments = args[0].as_primitive::<Float64Type>().iter().map(|seconds| {
         let Some(seconds) = seconds else { return Ok(None) };
@@ -61,7 +61,8 @@ fn moments(args: &[ArrayRef], _: usize) -> Result<ArrayRef> {
     Ok(Arc::new(moments.with_data_type(moment())))
 }
 
-/// Texts as what clocks show, by patterns of strftime or PostgreSQL; NULLs for others, if that is wanted.
+/// Texts as what clocks show, by patterns of strftime or PostgreSQL; NULLs for others, if that is
+/// wanted.
 fn read(args: &[ArrayRef], rows: usize, safe: bool) -> Result<ArrayRef> {
     let (texts, patterns) = (args[0].as_string::<i32>(), args[1].as_string::<i32>());
     let read = |row: usize| {
@@ -108,11 +109,11 @@ fn by_pattern(text: &str, pattern: &str) -> Option<i64> {
     Some(day.and_time(time.unwrap_or(NaiveTime::MIN)).and_utc().timestamp_micros())
 }
 
-/// Where buckets of months and years begin, and the others: Monday, 3 January 2000.
+/// The origin of buckets of months and years, and of the others: Monday, 3 January 2000.
 const MONTHS_ORIGIN: i64 = 946_684_800_000_000;
 const ORIGIN: i64 = MONTHS_ORIGIN + 2 * DAY_MICROSECONDS;
 
-/// The beginning of the bucket that a point in time is in.
+/// Returns the beginning of the bucket that a point in time is in.
 fn bucket(width: IntervalMonthDayNano, time: i64, origin: Option<i64>) -> Result<i64> {
     let IntervalMonthDayNano { months, days, nanoseconds } = width;
     let out_of_range = || refused("time_bucket(): a point in time is out of range");

@@ -1,4 +1,4 @@
-//! What a CSV file says about itself: its delimiter, its header, its columns and their types.
+//! Detects the properties of a CSV file: its delimiter, its header, its columns and their types.
 
 use crate::chunk::{Chunks, TextFormat};
 use crate::csv::{CsvFormat, Dialect, Guess};
@@ -75,8 +75,8 @@ pub fn detect(path: &Path, options: &ReadOptions, known_names: &[&str]) -> Resul
     Ok(Detected { dialect, header, header_names: header.then_some(first), columns })
 }
 
-/// The same file read with quotes as text, if all its records then have as many values, and its first
-/// one no quoted value: that of a file which quotes would have.
+/// Returns the same file read with quotes as text, if all its records then have as many values, and
+/// its first one no quoted value: that of a file which quotes would have.
 fn without_quotes(
     path: &Path,
     options: &ReadOptions,
@@ -123,7 +123,7 @@ fn detect_dialect(path: &Path, options: &ReadOptions, head: &[u8], quote: Option
     Dialect { delimiter: best.1, ..dialect }
 }
 
-/// What the first record and those after it can be.
+/// The types that fit the first record, and those that fit the later ones.
 struct Sample {
     first: Vec<Guess>,
     rest: Vec<Guess>,
@@ -143,7 +143,7 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
         columns: Arc::new(Schema::empty()),
         projection: Vec::new(),
     });
-    // What is wrong with the file is for reading it to say.
+    // The reader reports what is wrong with the file.
     let lenient = ReadOptions { ignore_errors: true, ..ReadOptions::default() };
     let rejects = Arc::new(Rejects::new(&lenient, ""));
     let files: Vec<PathBuf> = vec![path.to_path_buf()];
@@ -172,12 +172,13 @@ fn sample(path: &Path, options: &ReadOptions, dialect: Dialect, columns: usize) 
             }
         }
     }
-    // What was left out is a quote that nothing closes.
+    // A rejected row means a quote that nothing closes.
     sample.is_misquoted |= rejects.has_any();
     Ok(sample)
 }
 
-/// Whether the first record names columns: it has a known name, or a text where values are not.
+/// Says whether the first record names columns: it has a known name, or a text where values are
+/// not.
 fn is_header(first: &[String], sample: &Sample, options: &ReadOptions, known_names: &[&str]) -> bool {
     let known = |name: &String| known_names.iter().any(|known| known.eq_ignore_ascii_case(name));
     if !options.names.is_empty() {
@@ -191,12 +192,13 @@ fn is_header(first: &[String], sample: &Sample, options: &ReadOptions, known_nam
         both &= *first;
         !rest.is_text() && both.is_text()
     });
-    // In a file of texts only, nothing tells; most files have a header.
+    // A file of only texts gives no hint; most files have a header.
     let texts_only = sample.first.iter().chain(&sample.rest).all(|guess| guess.is_text());
     names_a_column || (texts_only && known_names.is_empty() && first.iter().all(|name| !name.is_empty()))
 }
 
-/// Names for all columns: `column0`, … where there is none, and a number after those that come again.
+/// Returns names for all columns: `column0`, … where there is none, and a number after those that
+/// come again.
 fn unique_names(given: &[String], columns: usize) -> Vec<String> {
     let mut taken = HashSet::new();
     (0..columns)

@@ -1,8 +1,8 @@
-//! What separates and quotes values in a CSV file.
+//! The delimiters and quotes of a CSV file.
 //!
-//! Follows the rules of the `csv-core` parser that Arrow reads with, so that records end here where
-//! they end there: a quote counts only at the start of a value, a doubled quote stands for itself,
-//! and `\r`, `\n` and `\r\n` end a record; empty lines are none.
+//! It follows the rules of the `csv-core` parser that Arrow uses, so that records end here where
+//! they end there. A quote counts only at the start of a value, a doubled quote stands for itself,
+//! and `\r`, `\n` and `\r\n` end a record. Empty lines are no records.
 
 use std::io::BufRead;
 use std::ops::Range;
@@ -26,15 +26,16 @@ enum State {
     Plain,
     Quoted,
     Escaped,
-    /// After a quote inside a quoted value: the end of it, or the first half of a doubled quote.
+    /// A quote inside a quoted value was seen: the value's end, or the first half of a doubled
+    /// quote.
     QuoteSeen,
     Comment,
 }
 
-/// What a look at the quotes and line ends of some bytes tells.
+/// The result of scanning the quotes and line ends of some bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// After the last whole record; 0 when there is none.
+    /// The offset after the last whole record; 0 if there is none.
     pub end: usize,
     /// A quoted value goes on at the end of the bytes.
     pub is_open: bool,
@@ -70,9 +71,10 @@ impl Dialect {
         }
     }
 
-    /// Where whole records end, and what their quotes tell.
+    /// Returns where whole records end, and what their quotes tell.
     ///
-    /// Every byte of every file passes here on one thread at a time, so this jumps from quote to quote.
+    /// Every byte of every file passes here on one thread at a time, so this jumps from quote to
+    /// quote.
     pub fn ends(&self, bytes: &[u8]) -> Ends {
         let Some(quote) = self.quote.filter(|_| self.escape.or(self.comment).is_none()) else {
             return self.ends_stepwise(bytes);
@@ -91,7 +93,7 @@ impl Dialect {
             if !opens {
                 continue;
             }
-            // Inside quotes, up to a quote that is not the first half of a doubled one.
+            // The text inside quotes ends at a quote that is not the first half of a doubled one.
             loop {
                 let Some(found) = find(quote, bytes, at) else { return Ends { is_open: true, ..ends } };
                 at = found + 1;
@@ -108,7 +110,7 @@ impl Dialect {
         matches!(byte, b'\n' | b'\r') || byte == self.delimiter
     }
 
-    /// The definition of [`Self::ends`].
+    /// Returns the definition of [`Self::ends`].
     fn ends_stepwise(&self, bytes: &[u8]) -> Ends {
         let (mut state, mut ends) = (State::RecordStart, Ends::default());
         for (index, byte) in bytes.iter().enumerate() {
@@ -122,14 +124,14 @@ impl Dialect {
         Ends { is_open: matches!(state, State::Quoted | State::Escaped), ..ends }
     }
 
-    /// Whether a quoted value goes on after the quote that ends it, or never ends: then its quotes
-    /// are not what they seem, and it may hold records that are others'.
+    /// Says whether a quoted value goes on after the quote that ends it, or never ends: then its
+    /// quotes are not what they seem, and it may hold records that are others'.
     pub fn is_misquoted(&self, bytes: &[u8]) -> bool {
         let ends = self.ends(bytes);
         ends.is_misquoted || ends.is_open
     }
 
-    /// The place of each record, without empty lines before it.
+    /// Returns the place of each record, without empty lines before it.
     pub fn records(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let (mut state, mut start, mut records) = (State::RecordStart, 0, Vec::new());
         for (index, byte) in bytes.iter().enumerate() {
@@ -148,7 +150,7 @@ impl Dialect {
         records
     }
 
-    /// The first record and the bytes up to its end.
+    /// Returns the first record and the bytes up to its end.
     pub fn first_record(&self, bytes: &[u8]) -> Option<(Vec<String>, usize)> {
         let mut state = State::RecordStart;
         let end = bytes.iter().position(|byte| {
@@ -164,7 +166,7 @@ impl Dialect {
         (!values.is_empty()).then(|| (texts(&values), end))
     }
 
-    /// The values of one record.
+    /// Returns the values of one record.
     pub fn values(&self, record: &[u8]) -> Vec<Vec<u8>> {
         let (mut state, mut value, mut values) = (State::RecordStart, Vec::new(), Vec::new());
         for byte in record {
@@ -183,7 +185,8 @@ impl Dialect {
     }
 }
 
-/// The next place of a byte; `skip_until` is the standard library's way to the platform's `memchr`.
+/// Returns the next place of a byte; `skip_until` is the standard library's way to the platform's
+/// `memchr`.
 fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
     let mut rest = &bytes[from..];
     let skipped = rest.skip_until(byte).unwrap_or(0);
@@ -191,7 +194,7 @@ fn find(byte: u8, bytes: &[u8], from: usize) -> Option<usize> {
     (skipped > 0 && bytes[last] == byte).then_some(last)
 }
 
-/// Values as text; what is not UTF-8 is replaced.
+/// Returns values as text; what is not UTF-8 is replaced.
 pub fn texts(values: &[Vec<u8>]) -> Vec<String> {
     values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
 }

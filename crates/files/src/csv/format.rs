@@ -1,4 +1,4 @@
-//! Rows of CSV files, read by Arrow's parser and then converted where the type asks for it.
+//! Rows of CSV files, which Arrow's parser reads and which are then converted if the type needs it.
 
 use crate::chunk::{BATCH_ROWS, Fault, Scan, TextFormat};
 use crate::convert::{csv_reads, from_text, type_name};
@@ -19,7 +19,7 @@ const NEVER_CLOSED: &str =
     "has a quoted value that is never closed; where quotes are text, set the option quote to ''";
 const GOES_ON: &str = "has a quoted value that goes on after its closing quote; where quotes are text, set the option quote to ''";
 
-/// How to read the files of one table.
+/// The options for reading the files of one table.
 #[derive(Clone, Debug)]
 pub struct CsvFormat {
     pub dialect: Dialect,
@@ -45,7 +45,7 @@ impl CsvFormat {
         Arc::clone(&self.columns.fields()[index])
     }
 
-    /// The first bytes without a byte order mark and skipped lines: how many those are.
+    /// Returns the first bytes without a byte order mark and skipped lines: how many those are.
     pub fn preamble(start: &[u8], skip: usize) -> usize {
         let mut offset = if start.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         for _ in 0..skip {
@@ -65,7 +65,7 @@ impl CsvFormat {
         });
         let mut builder = ReaderBuilder::new(Arc::new(Schema::new(carriers.collect::<Vec<_>>())))
             .with_delimiter(self.dialect.delimiter)
-            // A byte that no UTF-8 text has quotes nothing.
+            // A byte that occurs in no UTF-8 text quotes nothing.
             .with_quote(self.dialect.quote.unwrap_or(0xFF))
             .with_truncated_rows(self.dialect.is_padded)
             .with_batch_size(BATCH_ROWS)
@@ -76,7 +76,7 @@ impl CsvFormat {
         if let Some(comment) = self.dialect.comment {
             builder = builder.with_comment(comment);
         }
-        // An empty text is what Arrow takes for NULL without the cost of a pattern.
+        // Arrow reads an empty text as NULL without the cost of a pattern.
         if self.null_texts != [""] {
             let alternatives: Vec<String> =
                 self.null_texts.iter().map(|text| literal_pattern(text)).collect();
@@ -99,7 +99,7 @@ impl CsvFormat {
     }
 }
 
-/// A pattern that matches this text and nothing else.
+/// Returns a pattern that matches this text and nothing else.
 fn literal_pattern(text: &str) -> String {
     text.chars().map(|character| format!("\\x{{{:x}}}", u32::from(character))).collect()
 }
@@ -136,7 +136,7 @@ impl TextFormat for CsvFormat {
     }
 
     fn parse(&self, mut records: &[u8]) -> Result<Vec<RecordBatch>, ArrowError> {
-        // Arrow's parser goes on as if nothing were wrong, with whole records in one value.
+        // Arrow's parser would continue without an error, with whole records in one value.
         if self.dialect.is_misquoted(records) {
             return Err(ArrowError::CsvError(GOES_ON.into()));
         }
@@ -146,7 +146,7 @@ impl TextFormat for CsvFormat {
         loop {
             let used = decoder.decode(records)?;
             records = &records[used..];
-            // Nothing used: the batch is full, or everything is read.
+            // No bytes were used: the batch is full, or everything is read.
             if used == 0 {
                 match decoder.flush()? {
                     Some(batch) => batches.push(self.convert(&batch, &schema)?),

@@ -36,7 +36,7 @@ impl BitAndAssign for Guess {
 }
 
 impl Guess {
-    /// The types that one text can be read as.
+    /// Returns the types that one text can be read as.
     pub fn of(text: &str) -> Self {
         Self { types: types_of(text), seen: true }
     }
