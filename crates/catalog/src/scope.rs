@@ -48,7 +48,7 @@ impl Name {
 pub struct Scope {
     /// The engine's own first.
     pub databases: RwLock<Vec<Named>>,
-    /// The database and the schema of names that have none.
+    /// Returns the database and the schema of names that have none.
     current: RwLock<(String, String)>,
     pub resolver: RwLock<Option<crate::databases::TableResolver>>,
     /// Tables of the running statement, such as the rows that it has written.

@@ -413,7 +413,7 @@ impl Session {
         share_work(config.options_mut(), engine.options().threads);
         config.options_mut().sql_parser.map_string_types_to_utf8view = true;
         config.options_mut().sql_parser.parse_float_as_decimal = true;
-        // What TIMESTAMP WITH TIME ZONE means where no zone is given.
+        // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
         config.options_mut().execution.time_zone = Some("UTC".into());
         config.options_mut().execution.parquet.pushdown_filters = false;
         // This optimization takes memory for as many groups as LIMIT says, before there is one.

@@ -139,7 +139,7 @@ fn says_of_groups(message: &str) -> bool {
     ["must be in GROUP BY", "must appear in the GROUP BY"].iter().any(|words| message.contains(words))
 }
 
-/// So many of something, as in a sentence.
+/// Returns a number of things, as in a sentence.
 pub fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

@@ -62,7 +62,7 @@ impl ScalarUDFImpl for AnyEqual {
         {
             return Ok(vec![DataType::new_large_list(DataType::Boolean, true), DataType::Boolean]);
         }
-        // A text is read as a list, and so is a parameter that has no value yet.
+        // A text is read as a list, and so is a parameter without a value.
         if let [list, of] = types
             && (list.is_string() || list.is_null())
         {

@@ -81,8 +81,8 @@ pub fn operands(expr: &Expr) -> Option<(Operator, &[Expr; 2])> {
     Some((arithmetic.operator, args.as_slice().try_into().ok()?))
 }
 
-/// The type of an operand. That of a function is found by DataFusion with the names of all that is within it, which takes time that
-/// grows with the cube of a chain of operators.
+/// Returns the type of an operand. That of a function is found by DataFusion with the names of all
+/// that is within it, which takes time that grows with the cube of a chain of operators.
 pub fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType> {
     let mut operators = Vec::new();
     let mut first = expr;

@@ -202,7 +202,7 @@ pub fn scaled(
 }
 
 fn in_parts(interval: IntervalMonthDayNano, times: impl Fn(f64) -> f64) -> Option<IntervalMonthDayNano> {
-    // A sum of parts in binary has no exact tenths; PostgreSQL keeps microseconds of them, too.
+    // A sum of binary parts has no exact tenths; PostgreSQL keeps microseconds of them, too.
     let rounded = |value: f64| (value * 1e6).round() / 1e6;
     let months = times(f64::from(interval.months));
     let days = times(f64::from(interval.days)) + rounded(months.fract() * 30.0);

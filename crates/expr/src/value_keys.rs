@@ -26,7 +26,7 @@ use datafusion::logical_expr::{
 };
 use std::sync::{Arc, LazyLock};
 
-/// Whether values are compared by something else than themselves, and by what.
+/// Says whether values are compared by something else than themselves, and by what.
 pub fn key_of(expr: &Expr, schema: &DFSchema) -> Option<Expr> {
     if is_interval(expr, schema) {
         return Some(length_of(expr.clone()));
@@ -155,7 +155,8 @@ pub fn first_by_key(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::yes(expression))
 }
 
-/// The keys of joins, and the groups of intervals, of which `made` have been given names in the plan.
+/// Returns the keys of joins, and the groups of intervals, of which `made` have been given names in
+/// the plan.
 pub fn by_keys(plan: LogicalPlan, made: &mut usize) -> Result<Transformed<LogicalPlan>> {
     match plan {
         LogicalPlan::Join(join) => Ok(joined(join)),

@@ -51,7 +51,7 @@ pub async fn plan_written_out(
     }
 }
 
-/// The plan of a statement as it is, in which casts may stand beside what they cast.
+/// Returns the plan of a statement as it is, in which casts may stand beside what they cast.
 async fn plan_once(
     state: &SessionState,
     mut statement: DfStatement,

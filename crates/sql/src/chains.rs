@@ -12,7 +12,7 @@ const TERMS_MIN: usize = 64;
 /// Balances the chains of a statement. Their terms stay in their order, and a chain is named as
 /// before.
 pub fn balance<Node: VisitMut>(statement: &mut Node) {
-    // From above: what is visited next is the balanced chain.
+    // The walk goes from the top down: the balanced chain is visited next.
     let _done: ControlFlow<()> = walk_mut(statement, &mut Balancing);
 }
 

@@ -254,7 +254,8 @@ fn denied(comparison: &BinaryOperator) -> Option<BinaryOperator> {
     })
 }
 
-/// `x IS TRUE` and the like. DataFusion takes these for NULL in some places and not in others.
+/// Returns `x IS TRUE` and the like. DataFusion takes these for NULL in some places and not in
+/// others.
 fn told(inner: &mut Expr, truth: bool, is: bool) -> Expr {
     let (left, right) =
         (Box::new(Expr::Nested(Box::new(taken(inner)))), Box::new(Expr::value(Value::Boolean(truth))));
@@ -274,7 +275,8 @@ fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
 }
 
-/// Functions that DataFusion has under another name, or has another one of the name: `array_remove` of PostgreSQL removes all.
+/// Functions that DataFusion has under another name, or has another one of the name: `array_remove`
+/// of PostgreSQL removes all.
 fn renamed(function: &mut Function) {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
     let other = match name.value.to_ascii_lowercase().as_str() {

@@ -108,7 +108,7 @@ fn merged_in(from: &[TableWithJoins]) -> Result<Merged> {
     Ok(merged)
 }
 
-/// What a query calls a table.
+/// Returns what a query calls a table.
 pub fn called(table: &TableFactor) -> Option<Vec<Ident>> {
     let parts = |name: &ObjectName| name.0.iter().map(|part| part.as_ident().cloned()).collect();
     match table {

@@ -74,7 +74,7 @@ pub fn rewrite(factor: &mut TableFactor) -> Result<()> {
         }
         _ => return Ok(()),
     };
-    // DataFusion loses sight of the tables beside it within ARRAY[…].
+    // DataFusion does not see the tables beside it within ARRAY[…].
     let _done = expressions_mut(&mut lists, &mut |expr| {
         if let Expr::Array(array) = expr {
             *expr = call("make_array", std::mem::take(&mut array.elem));

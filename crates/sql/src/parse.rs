@@ -178,7 +178,7 @@ fn in_known_words<'a>(text: &Text<'a>) -> Cow<'a, str> {
     }
 }
 
-/// The statement itself, or that which EXPLAIN is about.
+/// Returns the statement itself, or that which EXPLAIN is about.
 pub fn explained(statement: &mut DfStatement) -> Option<&mut Statement> {
     match statement {
         DfStatement::Statement(inner) => Some(inner),

@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 /// Puts AND and OR above IS [NOT] DISTINCT FROM in a statement's expressions, and the operators of
 /// JSON below all others. Parentheses stay: they are nodes.
 pub fn correct<Node: VisitMut>(statement: &mut Node) {
-    // Bottom-up: an operand is right before what is around it is looked at.
+    // The walk goes from the bottom up: operands are correct before the expression around them is
+    // visited.
     let _done = expressions_mut(statement, &mut |expr| {
         let taken = std::mem::replace(expr, Expr::Value(Value::Null.into()));
         *expr = lifted(taken);

@@ -52,7 +52,7 @@ pub(super) fn columns_listed(table: &TableReference) -> Option<&'static [&'stati
     }
 }
 
-/// The origin of a column that a relation of the catalogs has in a place.
+/// Returns the origin of a column that a relation of the catalogs has in a place.
 pub fn catalog_column(table: &TableReference, place: usize) -> Option<Origin> {
     let relation = relation_of(table)?;
     relation.columns.get(place)?;

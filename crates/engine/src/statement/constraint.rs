@@ -362,7 +362,8 @@ fn key_detail(table: &TableEntry, rows: &RecordBatch, key: &[ColumnId], how: &st
     format!("Key ({})=({}) {how}.", names.join(", "), values.join(", "))
 }
 
-/// Names of the rows that are checked, and of those that they are compared with: no column is called so.
+/// Names of the rows that are checked, and of those that they are compared with: no column is
+/// called so.
 const NEW: &str = "__new";
 const OLD: &str = "__old";
 
