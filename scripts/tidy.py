@@ -277,9 +277,7 @@ def missing_modules() -> list[str]:
 def unsafe_places() -> set[str]:
     """The product's files that have unsafe code."""
     code = re.compile(r"^[^/\"]*\bunsafe\b\s*(?:\{|impl|fn|extern)", re.MULTILINE)
-    product = (
-        (path, without_tests(path.read_text())) for path in sources() if is_product(path)
-    )
+    product = ((path, without_tests(path.read_text())) for path in sources() if is_product(path))
     return {name_of(path) for path, text in product if code.search(text)}
 
 
@@ -326,7 +324,7 @@ def modules_of(path: Path, is_root: bool) -> Iterator[Path]:
 
 
 def forgotten_files() -> list[str]:
-    """The files that no other one declares as its module, so that they are never compiled, nor run as tests."""
+    """The files that no other one declares as its module: they are never compiled, nor run as tests."""
     first = set(roots())
     reached, work = set(), list(first)
     while work:

@@ -40,7 +40,8 @@ pub(crate) async fn serve(server: Arc<Server>, listener: TcpListener) {
                 .timer(hyper_util::rt::TokioTimer::new())
                 .header_read_timeout(SILENCE_TIME)
                 .serve_connection(TokioIo::new(stream), service);
-            // A client that breaks off is no matter of ours; one of many of its address goes when others come.
+            // A client that breaks off is no matter of ours; one of many of its address goes when
+            // others come.
             tokio::select! {
                 _broken = connection => {}
                 () = arrival.given_up() => {}

@@ -12,7 +12,8 @@ pub(crate) const SHARED: &str = "shared";
 /// Tells whether this machine has written the directory.
 pub(crate) const ORIGIN: &str = "origin";
 
-/// Tells that nobody but BACKUP has written to the directory: the checksum of the catalog and the log as they were left.
+/// Tells that nobody but BACKUP has written to the directory: the checksum of the catalog and the
+/// log as they were left.
 pub(crate) const MARKER: &str = "backup";
 
 /// What is not complete has this behind its name.

@@ -1,5 +1,5 @@
-//! Files in `columns/` that no version has, and what others have behind their committed bytes: removed when nobody can read or write it any
-//! more (format.md §7).
+//! Files in `columns/` that no version has, and what others have behind their committed bytes:
+//! removed when nobody can read or write it any more (format.md §7).
 
 use super::Database;
 use crate::column::{GenerationFiles, committed_files};
@@ -16,8 +16,8 @@ use hypostyle_types::{ErrorKind, Result, TableId, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else has the
-/// database open.
+/// Removes what an unfinished commit or checkpoint left (format.md §7 rules 3 and 4). Nobody else
+/// has the database open.
 pub(super) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) -> Result<()> {
     for name in store.list("")? {
         if is_unfinished(&name) {
@@ -74,7 +74,8 @@ pub(crate) fn remove_files(
 }
 
 impl Database {
-    /// Removes what processes that are gone have left, while others have the database open (format.md §7 rule 6).
+    /// Removes what processes that are gone have left, while others have the database open
+    /// (format.md §7 rule 6).
     pub(crate) fn remove_leftovers(&self) -> Result<()> {
         let store = self.store();
         if store.path().is_none() {
@@ -116,9 +117,9 @@ impl Database {
         self.rolled_back().lock().extend(rows.others());
     }
 
-    /// Removes what a transaction that is rolled back has written: behind the rows of tables, whose append locks are held, and columns
-    /// of those tables that were to replace others. While somebody of this process may still look at them, it is left to a
-    /// checkpoint.
+    /// Removes what a transaction that is rolled back has written: behind the rows of tables, whose
+    /// append locks are held, and columns of those tables that were to replace others. While
+    /// somebody of this process may still look at them, it is left to a checkpoint.
     pub(crate) fn remove_rolled_back<'a>(
         &self,
         mut tables: impl Iterator<Item = &'a TableId>,
@@ -139,7 +140,8 @@ impl Database {
         !rolled_back.is_empty()
     }
 
-    /// Whether nobody can be reading rows that were rolled back: of other processes that is not known.
+    /// Whether nobody can be reading rows that were rolled back: of other processes that is not
+    /// known.
     fn may_cut(&self) -> Result<bool> {
         Ok(!self.are_looked_at() && self.readers().alone()?)
     }

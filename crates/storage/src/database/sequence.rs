@@ -7,11 +7,12 @@ use hypostyle_format::{Catalog, Change, SequenceEntry, SequenceState};
 use hypostyle_types::{Error, Result};
 
 impl Database {
-    /// Gives out values of a sequence, by its definition as committed or as only the transaction has it whose snapshot
-    /// is `seen`.
+    /// Gives out values of a sequence, by its definition as committed or as only the transaction
+    /// has it whose snapshot is `seen`.
     ///
     /// # Errors
-    /// `UnknownName`; `InvalidInput` when there are not so many values; `ReadOnly`, `DiskFull`, `Io`.
+    /// `UnknownName`; `InvalidInput` when there are not so many values; `ReadOnly`, `DiskFull`,
+    /// `Io`.
     pub fn next_values(&self, seen: &Snapshot, schema: &str, name: &str, count: u64) -> Result<Vec<i64>> {
         self.change_state(seen, schema, name, |sequence| sequence.take(count))
     }

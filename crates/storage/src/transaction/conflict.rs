@@ -1,7 +1,7 @@
 //! Which changes of two transactions cannot both be: functions over catalogs, rows and keys.
 //!
-//! Each side has checked its changes against what it saw. What one of them has committed is compared
-//! here with what the other is about to; nothing here reads files or takes locks.
+//! Each side has checked its changes against what it saw. What one of them has committed is
+//! compared here with what the other is about to; nothing here reads files or takes locks.
 
 use crate::rows::Shift;
 use crate::table::TableData;
@@ -58,8 +58,8 @@ pub(super) fn check_unchanged(table: &str, fate: Fate) -> Result<()> {
     }
 }
 
-/// Checks that what a change drops, alters or replaces is as the transaction has found it. `fate` tells
-/// what has become of a table of the earlier catalog.
+/// Checks that what a change drops, alters or replaces is as the transaction has found it. `fate`
+/// tells what has become of a table of the earlier catalog.
 ///
 /// # Errors
 /// `Conflict`.
@@ -111,8 +111,8 @@ fn check_same<T: PartialEq>(what: &str, name: &str, before: Option<&T>, now: Opt
     ))
 }
 
-/// Checks that a table that was altered or compacted meanwhile takes what was staged for it. Rows may
-/// be put behind any others, as long as they still fit.
+/// Checks that a table that was altered or compacted meanwhile takes what was staged for it. Rows
+/// may be put behind any others, as long as they still fit.
 ///
 /// # Errors
 /// `Conflict`.
@@ -123,7 +123,8 @@ pub(super) fn check_altered(before: &TableEntry, now: &TableEntry, deletes: bool
     }
 }
 
-/// Whether rows that were checked for a table are what it may have now, too: no constraint has come.
+/// Whether rows that were checked for a table are what it may have now, too: no constraint has
+/// come.
 fn takes_the_same_rows(before: &TableEntry, now: &TableEntry) -> bool {
     let definition = |column: &ColumnEntry| {
         (column.id, column.logical_type.clone(), column.nullable, column.generated.clone())
@@ -132,8 +133,9 @@ fn takes_the_same_rows(before: &TableEntry, now: &TableEntry) -> bool {
         && now.constraints.iter().all(|constraint| before.constraints.contains(constraint))
 }
 
-/// The positions now of rows that a transaction deletes. `shifts` tells how rows behind the `in_files`
-/// first ones have moved, if that is known; `gone` has the rows that others have deleted.
+/// The positions now of rows that a transaction deletes. `shifts` tells how rows behind the
+/// `in_files` first ones have moved, if that is known; `gone` has the rows that others have
+/// deleted.
 ///
 /// # Errors
 /// `Conflict` when others have deleted one of them, or it is not known where one is.
@@ -171,8 +173,8 @@ pub(super) fn new_reference<'a>(id: TableId, before: &Catalog, now: &'a Catalog)
     found.next().map(|(_, constraint)| constraint.name.as_str())
 }
 
-/// A foreign key, as table and constraint, that refers to no key in a catalog and did so in an earlier
-/// one, if it was there.
+/// A foreign key, as table and constraint, that refers to no key in a catalog and did so in an
+/// earlier one, if it was there.
 pub(super) fn lost_key<'a>(before: &'a Catalog, now: &'a Catalog) -> Option<(&'a str, &'a str)> {
     broken_references(now).difference(&broken_references(before)).next().copied()
 }
@@ -195,8 +197,8 @@ fn broken_references(catalog: &Catalog) -> BTreeSet<(&str, &str)> {
     broken.map(|(table, constraint)| (table, constraint.name.as_str())).collect()
 }
 
-/// The keys of a constraint that one side has touched, sorted: those that it gave to rows, or referred
-/// to, and, for a foreign key, those that it took away from the rows that are referred to.
+/// The keys of a constraint that one side has touched, sorted: those that it gave to rows, or
+/// referred to, and, for a foreign key, those that it took away from the rows that are referred to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Touched {
     pub added: Vec<u64>,
@@ -241,7 +243,8 @@ pub(super) fn sorted(mut keys: Vec<u64>) -> Vec<u64> {
     keys
 }
 
-/// The rows that came to a table or left it between two versions, by their positions in the later one.
+/// The rows that came to a table or left it between two versions, by their positions in the later
+/// one.
 pub(super) struct RowsBetween<'a> {
     /// Positions of rows that were not there before, the deleted ones included.
     new: Vec<Range<u64>>,

@@ -1,7 +1,8 @@
 //! The keys of constraints that a transaction has touched, compared with those of others.
 //!
 //! Each side has checked its rows against what it saw. What is left is to read the keys that it has
-//! touched, and those that others have touched since; `conflict` tells which of them do not go together.
+//! touched, and those that others have touched since; `conflict` tells which of them do not go
+//! together.
 
 use super::conflict::{
     CHANGED, Kind, RowsBetween, Touched, conflict, is_broken_by_both, live, no_more, sorted,

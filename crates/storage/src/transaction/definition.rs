@@ -100,7 +100,8 @@ impl Transaction {
         self.change(Change::DropSequence { schema: schema.into(), name: name.into() })
     }
 
-    /// Gives a sequence another definition. Where it is, others decide, too; with `restart`, it goes on from there.
+    /// Gives a sequence another definition. Where it is, others decide, too; with `restart`, it
+    /// goes on from there.
     pub fn alter_sequence(&mut self, sequence: SequenceEntry, restart: Option<i64>) -> Result<()> {
         let (schema, name) = (sequence.schema.clone(), sequence.name.clone());
         self.change(Change::AlterSequence { sequence })?;

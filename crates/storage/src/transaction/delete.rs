@@ -6,7 +6,8 @@ use roaring::RoaringTreemap;
 use std::collections::BTreeSet;
 
 impl Transaction {
-    /// Deletes rows, by their positions in [`Self::snapshot`]; those that are deleted already are left out.
+    /// Deletes rows, by their positions in [`Self::snapshot`]; those that are deleted already are
+    /// left out.
     ///
     /// # Errors
     /// `ReadOnly`; `Internal` for a position past the end.
@@ -18,8 +19,8 @@ impl Transaction {
         Ok(count)
     }
 
-    /// [`Self::delete`] of rows that [`Self::append_updated`] appends again, with other values in the
-    /// assigned columns.
+    /// [`Self::delete`] of rows that [`Self::append_updated`] appends again, with other values in
+    /// the assigned columns.
     ///
     /// # Errors
     /// Those of [`Self::delete`].

@@ -12,8 +12,8 @@ use hypostyle_types::{Result, TableId};
 use std::sync::Arc;
 
 impl Transaction {
-    /// Moves staged rows to the column files, if nobody else is writing them and their rows are those
-    /// that the transaction sees.
+    /// Moves staged rows to the column files, if nobody else is writing them and their rows are
+    /// those that the transaction sees.
     pub(super) fn open_files(&mut self, id: TableId) -> Result<()> {
         if !self.locks.contains_key(&id) {
             match self.database.try_append_lock(id)? {
@@ -62,7 +62,8 @@ impl Transaction {
         if now.beyond_files().moved > self.base.version() {
             return Ok(None);
         }
-        // What others have committed since the base must not come between what this transaction sees.
+        // What others have committed since the base must not come between what this transaction
+        // sees.
         let own = self.reads_own || !base.entry().constraints.is_empty();
         let changed = !now.is_unchanged_since(base, self.base.version());
         let seen = if own && changed { base } else { now };

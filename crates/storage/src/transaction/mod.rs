@@ -136,7 +136,8 @@ impl Transaction {
         }
     }
 
-    /// Makes this a transaction of several statements, which see what those before them have changed.
+    /// Makes this a transaction of several statements, which see what those before them have
+    /// changed.
     pub fn of_statements(mut self) -> Self {
         self.reads_own = true;
         self
@@ -161,7 +162,8 @@ impl Transaction {
         std::mem::take(&mut self.changed)
     }
 
-    /// Has the commit compare a table with the base: another transaction that has changed it is a conflict.
+    /// Has the commit compare a table with the base: another transaction that has changed it is a
+    /// conflict.
     pub fn guard(&mut self, id: TableId) {
         self.guarded.insert(id);
     }
@@ -230,11 +232,12 @@ impl Transaction {
         self.database.roll_back(&std::mem::take(&mut self.uncommitted));
     }
 
-    /// Makes the changes durable and visible. Returns the version that they make; without changes, the newest.
+    /// Makes the changes durable and visible. Returns the version that they make; without changes,
+    /// the newest.
     ///
     /// # Errors
-    /// `Conflict` when another transaction has changed the same first; `DiskFull`, `Io`. Nothing of the
-    /// transaction is then visible, now or after reopening.
+    /// `Conflict` when another transaction has changed the same first; `DiskFull`, `Io`. Nothing of
+    /// the transaction is then visible, now or after reopening.
     pub fn commit(mut self) -> Result<Arc<Snapshot>> {
         self.end_statement()?;
         if self.is_empty() {
@@ -246,7 +249,8 @@ impl Transaction {
             self.open_files(id)?;
         }
         self.end_statement()?;
-        // What others stand in for goes with the commit, or is not read any more, and must not be lost with them.
+        // What others stand in for goes with the commit, or is not read any more, and must not be
+        // lost with them.
         if self.unsynced && (self.database.synchronous() != Synchronous::Off || self.stands_in_for_others()) {
             self.sync_late()?;
         }

@@ -45,7 +45,8 @@ impl Transaction {
         Arc::make_mut(&mut self.staged.catalog).apply_change(&change)?;
         if let Some(in_files) = self.staged.tables.get_mut(&id).and_then(|staged| staged.in_files.as_mut()) {
             if renamed {
-                // In its turn: what is created later may have the old name, and what was dropped earlier had the new.
+                // In its turn: what is created later may have the old name, and what was dropped
+                // earlier had the new.
                 let (table, absorbed) = (entry.clone(), in_files.untold());
                 self.staged.changes.push(Change::ReplaceTable { table, absorbed, compacted: false });
                 in_files.renamed = true;
@@ -59,7 +60,8 @@ impl Transaction {
     /// Changes the definition of a table, but not the values of its columns.
     ///
     /// # Errors
-    /// Those of `change`; `AlreadyExists`; `Conflict` when another transaction is writing the table.
+    /// Those of `change`; `AlreadyExists`; `Conflict` when another transaction is writing the
+    /// table.
     pub fn alter_table(
         &mut self,
         id: TableId,
@@ -70,8 +72,8 @@ impl Transaction {
         self.replace(id, entry, Replaced::Altered)
     }
 
-    /// Adds a column with the values that `compute` makes of pieces of the rows, which have their columns at rest if
-    /// `reads_rows`. Deleted rows get no value.
+    /// Adds a column with the values that `compute` makes of pieces of the rows, which have their
+    /// columns at rest if `reads_rows`. Deleted rows get no value.
     pub fn add_column(
         &mut self,
         id: TableId,
@@ -109,7 +111,8 @@ impl Transaction {
         self.replace(id, entry, Replaced::Altered)
     }
 
-    /// Gives a column another type, and the values that `convert` makes of pieces of its array at rest.
+    /// Gives a column another type, and the values that `convert` makes of pieces of its array at
+    /// rest.
     pub fn convert_column(
         &mut self,
         id: TableId,
@@ -159,11 +162,13 @@ impl Transaction {
         Ok(column)
     }
 
-    /// Writes the files of a table anew without its deleted rows. Returns how many those were. `proceed` is told now and then how
-    /// many rows of how many are done, and may end the work with its error.
+    /// Writes the files of a table anew without its deleted rows. Returns how many those were.
+    /// `proceed` is told now and then how many rows of how many are done, and may end the work with
+    /// its error.
     ///
     /// # Errors
-    /// `Conflict` when another transaction is writing the table; `DiskFull`, `Io`; those of `proceed`.
+    /// `Conflict` when another transaction is writing the table; `DiskFull`, `Io`; those of
+    /// `proceed`.
     pub fn compact(&mut self, id: TableId, mut proceed: impl FnMut(u64, u64) -> Result<()>) -> Result<u64> {
         let before = self.base.table_by_id(id).cloned();
         let Some(before) = before.filter(|before| !before.is_in_files()) else { return Ok(0) };

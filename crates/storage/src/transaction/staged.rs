@@ -67,7 +67,8 @@ pub(super) enum Replaced {
     Compacted,
 }
 
-/// Rows as the log will have them, and as it is read: they are nobody else's then, and no longer than needed.
+/// Rows as the log will have them, and as it is read: they are nobody else's then, and no longer
+/// than needed.
 pub(super) struct Inserted {
     bytes: Vec<u8>,
     rows: RecordBatch,
@@ -127,7 +128,8 @@ impl Staged {
                 inserted.push(rows);
             }
         }
-        // Another transaction may have dropped a key, or declared a foreign key that refers to one which is dropped here.
+        // Another transaction may have dropped a key, or declared a foreign key that refers to one
+        // which is dropped here.
         let later = commit.changes.iter().skip(self.changes.len());
         for change in later.filter(|change| matches!(change, Change::ReplaceTable { .. })) {
             Arc::make_mut(&mut catalog).apply_change(change)?;

@@ -1,4 +1,5 @@
-//! What is said while a statement runs: credit, what has arrived, progress, cancels (protocol.md §6, §7).
+//! What is said while a statement runs: credit, what has arrived, progress, cancels (protocol.md
+//! §6, §7).
 
 use super::field::{Field, body, fields};
 use crate::cursor::{Reader, Writer};

@@ -76,7 +76,8 @@ fields! {
 }
 
 impl Chosen {
-    /// The encoding's name in protocol.md §11, and the compression's: `frame of reference`, `fsst + zstd`.
+    /// The encoding's name in protocol.md §11, and the compression's: `frame of reference`, `fsst +
+    /// zstd`.
     pub fn codec(&self) -> String {
         const ENCODINGS: [&str; 10] = [
             "plain",

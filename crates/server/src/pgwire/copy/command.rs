@@ -34,17 +34,17 @@ impl Format {
 pub(in crate::pgwire) struct Copy {
     pub is_in: bool,
     /// With its parts in quotes, where it is not a query that is copied.
-    pub table: String,
-    pub columns: Vec<String>,
-    pub query: Option<String>,
-    pub format: Format,
-    pub delimiter: u8,
-    pub null: String,
-    pub header: bool,
+    pub(super) table: String,
+    pub(super) columns: Vec<String>,
+    pub(super) query: Option<String>,
+    pub(super) format: Format,
+    pub(super) delimiter: u8,
+    pub(super) null: String,
+    pub(super) header: bool,
     /// Its names must be those of the columns.
-    pub header_match: bool,
-    pub quote: u8,
-    pub escape: u8,
+    pub(super) header_match: bool,
+    pub(super) quote: u8,
+    pub(super) escape: u8,
 }
 
 impl Copy {
@@ -240,7 +240,8 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Takes words up to the parenthesis that closes the one before, and gives the length of the text between.
+/// Takes words up to the parenthesis that closes the one before, and gives the length of the text
+/// between.
 fn closing(words: &mut Words<'_>) -> Result<usize> {
     let start = words.rest().len();
     let mut depth = 1;

@@ -105,7 +105,8 @@ fn put_line<'a>(body: &mut BytesMut, fields: impl Iterator<Item = Option<&'a [u8
     body.put_u8(b'\n');
 }
 
-/// Appends the rows that the client sends, and gives their number. `zone`: of times that are written without one.
+/// Appends the rows that the client sends, and gives their number. `zone`: of times that are
+/// written without one.
 pub(super) fn receive(
     connection: &Connection,
     input: &Arc<Mutex<Input>>,

@@ -1,4 +1,5 @@
-//! Statements that are prepared, given values and run in messages of their own: the extended protocol.
+//! Statements that are prepared, given values and run in messages of their own: the extended
+//! protocol.
 
 use super::perform::Performed;
 use super::{Session, no_portal};
@@ -99,7 +100,8 @@ impl Session {
                 let portal = self.portals.get(name).ok_or_else(|| no_portal(name))?;
                 let statement = portal.statement.clone();
                 let is_ready = matches!(portal.state, State::Ready);
-                // Starting a query costs what planning it would, and some others have to run to tell their columns.
+                // Starting a query costs what planning it would, and some others have to run to
+                // tell their columns.
                 if is_ready && (statement.command.reads() || self.columns_of(&statement)?.is_none()) {
                     self.start(name)?;
                 }

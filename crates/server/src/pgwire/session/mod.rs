@@ -1,8 +1,9 @@
 //! One client's session: what it says, one message after the other, and what it is answered.
 //!
-//! Statements that come together - in one query text, or in the messages up to a Sync - are one transaction, unless the
-//! client begins and ends its own. The engine commits each statement by itself, so such a transaction is begun here, as
-//! soon as it is clear that a statement that writes is not the only one; it is called implicit.
+//! Statements that come together - in one query text, or in the messages up to a Sync - are one
+//! transaction, unless the client begins and ends its own. The engine commits each statement by
+//! itself, so such a transaction is begun here, as soon as it is clear that a statement that writes
+//! is not the only one; it is called implicit.
 
 mod extended;
 mod perform;
@@ -52,8 +53,8 @@ pub(super) struct Session {
     too_long: Arc<AtomicBool>,
 }
 
-/// Has a statement interrupted that takes longer than the server or the session allows, or than a server that stops can
-/// wait, or whose client is gone; whether it took too long is told.
+/// Has a statement interrupted that takes longer than the server or the session allows, or than a
+/// server that stops can wait, or whose client is gone; whether it took too long is told.
 fn limit_time(
     connection: &Connection,
     server: &Arc<Server>,
@@ -231,7 +232,8 @@ fn no_portal(name: &str) -> Error {
     Error::new(ErrorKind::UnknownName, format!("{what} does not exist")).with_sqlstate("34000")
 }
 
-/// Where the error is in the text that the client sent, in characters from 1; it tells where in its statement.
+/// Where the error is in the text that the client sent, in characters from 1; it tells where in its
+/// statement.
 fn position(error: &Error, text: &str, sql: &str) -> Option<usize> {
     let start = (sql.as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
     Some(text.get(..start)?.chars().count() + error.position()?)

@@ -34,7 +34,8 @@ impl Performed {
 }
 
 impl Session {
-    /// Does what a statement says, up to the rows that it gives. `told`: the columns that the client has been told of.
+    /// Does what a statement says, up to the rows that it gives. `told`: the columns that the
+    /// client has been told of.
     pub(super) fn perform(
         &mut self,
         command: &Command,

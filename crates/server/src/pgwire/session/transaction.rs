@@ -7,7 +7,8 @@ use crate::pgwire::command::Command;
 use hypostyle_types::Result;
 
 impl Session {
-    /// Begins a transaction for a statement that may write, if it is one of `several`, or transactions are to be read only.
+    /// Begins a transaction for a statement that may write, if it is one of `several`, or
+    /// transactions are to be read only.
     pub(super) fn begin_implicitly(&mut self, command: &Command, several: bool) -> Result<()> {
         let read_only = self.is_read_only();
         // A query may take values of sequences.
