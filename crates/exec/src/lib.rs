@@ -6,8 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod counters;
-pub mod in_order;
 pub mod memory;
+pub mod optimizer;
 pub mod pieces;
 pub mod pushdown;
 pub mod scan;

@@ -8,25 +8,13 @@
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Returns the physical optimizer rules of DataFusion, with pushdown of filters where names tell
-/// columns from each other.
-pub fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let rules = PhysicalOptimizer::new().rules.into_iter();
-    rules
-        .map(|rule| match rule.name().starts_with("FilterPushdown") {
-            true => Arc::new(WhereNamesDiffer(rule)),
-            false => rule,
-        })
-        .collect()
-}
-
+/// A rule that pushes filters down, except past nodes with two columns of one name.
 #[derive(Debug)]
-struct WhereNamesDiffer(Arc<dyn PhysicalOptimizerRule + Send + Sync>);
+pub struct WhereNamesDiffer(pub Arc<dyn PhysicalOptimizerRule + Send + Sync>);
 
 impl PhysicalOptimizerRule for WhereNamesDiffer {
     fn name(&self) -> &str {

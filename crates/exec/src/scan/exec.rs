@@ -2,8 +2,8 @@
 //! pass are gathered; slices of the mapped columns where all do.
 
 use crate::counters::Counters;
-use crate::in_order::InOrderExec;
 use crate::scan::filter::{Conjunct, Filter, OpenColumn, Selection, Trial, read};
+use crate::scan::in_order::InOrderExec;
 use crate::scan::statistics::table_statistics;
 use crate::scan::view::result_field;
 use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, RecordBatchOptions, make_array};

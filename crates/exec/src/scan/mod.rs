@@ -2,6 +2,7 @@
 
 mod exec;
 mod filter;
+pub mod in_order;
 mod provider;
 mod pruning;
 mod statistics;

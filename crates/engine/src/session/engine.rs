@@ -1,0 +1,232 @@
+//! Engines: the runtime, the memory and the databases that sessions share.
+
+use super::Session;
+use crate::advisory;
+use crate::advisory::{Locks, SessionLocks};
+use crate::planner::Planners;
+use crate::statement::{Attempt, Explicit, Prepared, Remembered};
+use ::hypostyle_files as file;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::{Future, FutureExt, StreamExt};
+use hypostyle_catalog::databases::{Databases, SEARCH, TableResolver};
+use hypostyle_catalog::origin::Origin;
+use hypostyle_catalog::pg_catalog::settings::Settings;
+use hypostyle_catalog::primary_key::key_of;
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
+use hypostyle_catalog::sequence::Sequences;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::counters::Counters;
+use hypostyle_exec::memory::{Held, QueryPool};
+use hypostyle_exec::pieces::InPieces;
+use hypostyle_exec::pushdown::physical_rules;
+use hypostyle_exec::scan::in_order::InOrder;
+use hypostyle_exec::spill::SpillFiles;
+use hypostyle_exec::transfer::{SessionTransfer, Transfer};
+use hypostyle_exec::yielding::Yielding;
+use hypostyle_expr::chain::Chains;
+use hypostyle_expr::function::Clock;
+use hypostyle_expr::meter::{Ledger, Meter};
+use hypostyle_expr::types::TypeNames;
+use hypostyle_expr::{
+    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, text_function,
+    time_zone, truth,
+};
+use hypostyle_plan::group_keys::PrimaryKeys;
+use hypostyle_plan::json_alias::Unaliased;
+use hypostyle_plan::{common_table as shared, rules};
+use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
+use hypostyle_types::Identity;
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// Stack of a worker thread: expressions recurse as deep as the gate lets statements nest. What is
+/// not used takes no memory.
+const STACK_BYTES: usize = 64 << 20;
+
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    pub threads: usize,
+    /// Bytes that operators may hold before they spill or fail.
+    pub memory_limit: u64,
+    /// The same of one statement; all of them when absent.
+    pub query_memory_limit: Option<u64>,
+    /// The directory in which operators spill; by default the system's temporary directory.
+    pub temp_directory: Option<PathBuf>,
+    /// Bytes that spilled rows may take; half of what is free when absent.
+    pub temp_directory_limit: Option<u64>,
+    /// ATTACH takes databases on network file systems, too.
+    pub allow_network_filesystem: bool,
+    /// When columns of attached databases are verified that are handed out unread.
+    pub verify: Verify,
+}
+
+/// The worker threads. They are not waited for at the end: an operator that computes for long sees
+/// only between two batches that nobody wants its rows any more.
+pub(super) struct Workers {
+    runtime: Option<Runtime>,
+    process: u32,
+}
+
+impl Workers {
+    pub(super) fn spawn<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        future: F,
+    ) -> Result<JoinHandle<F::Output>> {
+        let runtime =
+            self.runtime.as_ref().ok_or_else(|| Error::internal("the worker threads have ended"))?;
+        Ok(runtime.spawn(future))
+    }
+
+    pub(super) fn handle(&self) -> Result<Handle> {
+        let runtime = self.runtime.as_ref();
+        runtime
+            .map(|runtime| runtime.handle().clone())
+            .ok_or_else(|| Error::internal("the worker threads have ended"))
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        match self.runtime.take() {
+            Some(runtime) if self.process == std::process::id() => runtime.shutdown_background(),
+            // In a child of `fork()` the threads do not exist, and would be waited for in vain.
+            other => std::mem::forget(other),
+        }
+    }
+}
+
+/// Databases that ATTACH has opened, for all sessions of an engine.
+#[derive(Default)]
+pub(crate) struct Attached {
+    pub databases: Vec<(String, Arc<Database>)>,
+    /// The number of changes.
+    pub changes: u64,
+}
+
+/// A database with the threads and memory to query it.
+pub struct Engine {
+    pub(super) database: Arc<Database>,
+    pub(crate) attached: RwLock<Attached>,
+    pub(super) runtime: Workers,
+    pub(super) planners: Planners,
+    environment: RwLock<Arc<RuntimeEnv>>,
+    pub(super) ledger: Arc<Ledger>,
+    options: RwLock<EngineOptions>,
+    pub(super) sessions: Mutex<Vec<Weak<Session>>>,
+    pub(super) sessions_opened: AtomicU64,
+    pub(crate) advisory_locks: Arc<Locks>,
+}
+
+/// The present activity of a session.
+pub(crate) struct Activity {
+    pub session: u64,
+    pub identity: Identity,
+    pub state: &'static str,
+    /// The statement that runs, or the one that ran last.
+    pub statement: Option<String>,
+    pub elapsed: Duration,
+    pub rows_done: u64,
+}
+
+impl Engine {
+    pub fn new(database: Arc<Database>, options: EngineOptions) -> Result<Arc<Self>> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(options.threads.max(1))
+            .thread_name("hypostyle")
+            .thread_stack_size(STACK_BYTES)
+            .enable_time()
+            .build()
+            .map_err(|error| Error::from_io(&error, "cannot start the worker threads"))?;
+        let environment = RwLock::new(environment(&options)?);
+        let runtime = Workers { runtime: Some(runtime), process: std::process::id() };
+        Ok(Arc::new(Self {
+            database,
+            attached: RwLock::default(),
+            runtime,
+            planners: Planners::default(),
+            environment,
+            ledger: Ledger::new(options.memory_limit),
+            options: RwLock::new(options),
+            sessions: Mutex::default(),
+            sessions_opened: AtomicU64::new(0),
+            advisory_locks: Arc::default(),
+        }))
+    }
+
+    /// Its sessions, oldest first.
+    pub(crate) fn sessions(&self) -> Vec<Arc<Session>> {
+        self.sessions.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn session(&self, id: u64) -> Option<Arc<Session>> {
+        self.sessions().into_iter().find(|session| session.id == id)
+    }
+
+    pub(crate) fn activities(&self) -> Vec<Activity> {
+        self.sessions().iter().map(|session| session.activity()).collect()
+    }
+
+    /// Ends the use of its databases; snapshots and results stay readable.
+    pub fn close(&self) {
+        self.database.close();
+        self.attached.read().databases.iter().for_each(|(_, database)| database.close());
+    }
+
+    pub fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    pub fn options(&self) -> EngineOptions {
+        self.options.read().clone()
+    }
+
+    /// Returns the memory and disk of a new session.
+    pub(super) fn environment(&self) -> Arc<RuntimeEnv> {
+        let shared = self.environment.read().clone();
+        let Some(limit) = self.options.read().query_memory_limit else { return shared };
+        let pool = QueryPool::new(shared.memory_pool.clone(), limit);
+        Arc::new(RuntimeEnv { memory_pool: Arc::new(pool), ..RuntimeEnv::clone(&shared) })
+    }
+
+    /// Sessions opened after this have the new limits; the one that changes them takes them at
+    /// once.
+    pub(crate) fn set_options(&self, options: EngineOptions) -> Result<()> {
+        *self.environment.write() = environment(&options)?;
+        self.ledger.set_limit(options.memory_limit);
+        *self.options.write() = options;
+        Ok(())
+    }
+}
+
+fn environment(options: &EngineOptions) -> Result<Arc<RuntimeEnv>> {
+    let pool = FairSpillPool::new(usize::try_from(options.memory_limit).unwrap_or(usize::MAX));
+    let consumers_shown = NonZeroUsize::MIN.saturating_add(4);
+    let files = SpillFiles::within(options.temp_directory.clone(), options.temp_directory_limit);
+    let disk = DiskManagerBuilder::default().with_temp_file_factory(files);
+    RuntimeEnvBuilder::new()
+        .with_memory_pool(Arc::new(TrackConsumersPool::new(pool, consumers_shown)))
+        .with_disk_manager_builder(disk)
+        .build_arc()
+        .map_err(from_datafusion)
+}

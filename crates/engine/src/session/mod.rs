@@ -1,0 +1,333 @@
+//! Sessions: one conversation with a database each.
+//!
+//! A session runs one statement at a time, on the thread that calls it. DataFusion's work runs on the
+//! engine's own threads, except small queries, which take less time than to wake a thread. While it
+//! waits, the caller's thread calls the poll hook, so that a program can show progress or ask for an
+//! interrupt, and Python can look at its signals. There is no global state: an engine owns its runtime
+//! and its memory pool.
+
+mod engine;
+mod outcome;
+mod parameters;
+mod snapshot;
+mod state;
+mod wait;
+
+pub(crate) use engine::Activity;
+pub use engine::{Engine, EngineOptions};
+pub use outcome::{Outcome, StoredResult};
+pub use parameters::Parameters;
+pub(crate) use snapshot::LOCK_TIMEOUT;
+use state::context;
+pub use wait::{Poll, PollHook, Progress, Rows};
+
+use crate::advisory;
+use crate::advisory::{Locks, SessionLocks};
+use crate::planner::Planners;
+use crate::statement::{Attempt, Explicit, Prepared, Remembered};
+use ::hypostyle_files as file;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::{Future, FutureExt, StreamExt};
+use hypostyle_catalog::databases::{Databases, SEARCH, TableResolver};
+use hypostyle_catalog::origin::Origin;
+use hypostyle_catalog::pg_catalog::settings::Settings;
+use hypostyle_catalog::primary_key::key_of;
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
+use hypostyle_catalog::sequence::Sequences;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::counters::Counters;
+use hypostyle_exec::memory::{Held, QueryPool};
+use hypostyle_exec::pieces::InPieces;
+use hypostyle_exec::pushdown::physical_rules;
+use hypostyle_exec::scan::in_order::InOrder;
+use hypostyle_exec::spill::SpillFiles;
+use hypostyle_exec::transfer::{SessionTransfer, Transfer};
+use hypostyle_exec::yielding::Yielding;
+use hypostyle_expr::chain::Chains;
+use hypostyle_expr::function::Clock;
+use hypostyle_expr::meter::{Ledger, Meter};
+use hypostyle_expr::types::TypeNames;
+use hypostyle_expr::{
+    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, text_function,
+    time_zone, truth,
+};
+use hypostyle_plan::group_keys::PrimaryKeys;
+use hypostyle_plan::json_alias::Unaliased;
+use hypostyle_plan::{common_table as shared, rules};
+use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
+use hypostyle_types::Identity;
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// The bytes of a statement's text in SHOW SESSIONS.
+const STATEMENT_BYTES_SHOWN: usize = 1024;
+
+/// One conversation with a database.
+pub struct Session {
+    this: Weak<Self>,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) context: SessionContext,
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) sequences: Arc<Sequences>,
+    /// Statements that are not parsed again.
+    pub(crate) remembered: Mutex<Remembered>,
+    pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
+    pub(crate) attempt: Mutex<Option<Attempt>>,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) locks: Arc<SessionLocks>,
+    /// The transaction that BEGIN began.
+    pub(crate) transaction: Mutex<Option<Explicit>>,
+    pub(crate) transactions_begun: AtomicU64,
+    /// The changes of the engine's attached databases that `scope` has.
+    attached_changes: AtomicU64,
+    pub(crate) meter: Arc<Meter>,
+    killed: AtomicBool,
+    poll: RwLock<Option<PollHook>>,
+    /// The state of an earlier statement, as good as a new copy of the context's.
+    pub(crate) spare_state: Mutex<Option<SessionState>>,
+    /// The memory of the temporary tables.
+    pub(crate) temporary: OnceLock<Arc<Held>>,
+    running: Mutex<()>,
+    /// Calls that wait for rows of results.
+    fetches: AtomicUsize,
+    started: Mutex<Instant>,
+    pub(crate) id: u64,
+    pub(crate) identity: Identity,
+    /// The beginning of the last statement's text.
+    statement: Mutex<String>,
+    /// The origins of the columns of the last statement's result, for a client of PostgreSQL's
+    /// protocol.
+    pub(crate) origins: Mutex<Vec<Option<Origin>>>,
+    clock: Arc<Clock>,
+    /// Settings that the program around the engine has added.
+    pub(crate) added_settings: RwLock<BTreeMap<&'static str, AddedSetting>>,
+}
+
+/// A setting that means nothing to the engine: its value, and what checks a new one.
+pub(crate) struct AddedSetting {
+    pub value: String,
+    pub check: SettingCheck,
+}
+
+/// Gives a value as it is kept and shown, or says why it cannot be.
+pub type SettingCheck = fn(&str) -> Result<String>;
+
+impl Session {
+    pub fn new(engine: Arc<Engine>, identity: Identity) -> Result<Arc<Self>> {
+        let counters = Arc::new(Counters::default());
+        let settings = Arc::new(Settings::default());
+        let meter = Meter::new(&engine.ledger);
+        if !identity.user.is_empty() {
+            settings.force("session_authorization", &identity.user);
+        }
+        if !identity.privileges.machine {
+            settings.force("is_superuser", "off");
+        }
+        let snapshot = Arc::new(engine.database.snapshot()?.unpinned());
+        let scope = Scope::new(engine.database.clone(), snapshot);
+        let context = context(&engine, &identity, &scope, &counters, &meter, &settings)?;
+        let clock = Arc::default();
+        function::register(&context, &clock);
+        text_function::register(&context);
+        ranking::register(&context);
+        json_path::register(&context);
+        scope.bind(context.state_weak_ref());
+        hypostyle_catalog::pg_catalog::register(&context, &scope, &settings);
+        builtin::register(&context, &meter);
+        any_equal::register(&context);
+        amplifier::register(&context, &meter);
+        let sequences = Sequences::new(scope.clone(), &context, identity.privileges);
+        let id = engine.sessions_opened.fetch_add(1, Ordering::Relaxed) + 1;
+        let locks = SessionLocks::new(&engine, id, &scope, &identity);
+        advisory::register(&context, &locks);
+        let session = Arc::new_cyclic(|this| Self {
+            this: this.clone(),
+            engine,
+            context,
+            scope,
+            counters,
+            sequences,
+            remembered: Mutex::default(),
+            prepared: Mutex::default(),
+            attempt: Mutex::default(),
+            settings,
+            locks,
+            transaction: Mutex::default(),
+            transactions_begun: AtomicU64::new(0),
+            attached_changes: AtomicU64::new(0),
+            meter,
+            killed: AtomicBool::new(false),
+            poll: RwLock::new(None),
+            temporary: OnceLock::new(),
+            running: Mutex::new(()),
+            fetches: AtomicUsize::new(0),
+            spare_state: Mutex::new(None),
+            started: Mutex::new(Instant::now()),
+            id,
+            identity,
+            statement: Mutex::default(),
+            origins: Mutex::default(),
+            clock,
+            added_settings: RwLock::default(),
+        });
+        let mut sessions = session.engine.sessions.lock();
+        sessions.retain(|session| session.strong_count() > 0);
+        sessions.push(Arc::downgrade(&session));
+        drop(sessions);
+        Ok(session)
+    }
+
+    /// Returns the time zone of times that are written without one.
+    pub(crate) fn time_zone(&self) -> Arc<str> {
+        let state = self.context.state_ref();
+        let state = state.read();
+        state.config_options().execution.time_zone.as_deref().unwrap_or("UTC").into()
+    }
+
+    /// Its number in the engine.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Ends the running statement and the transaction, and lets none begin.
+    pub(crate) fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.interrupt();
+        // A running statement does the same when it ends.
+        if let Some(_idle) = self.running.try_lock() {
+            self.end_if_killed();
+        }
+    }
+
+    fn end_if_killed(&self) {
+        if self.is_killed() {
+            *self.transaction.lock() = None;
+        }
+    }
+
+    /// Says whether KILL has ended the session.
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// # Errors
+    /// `Closed` after KILL.
+    pub(crate) fn check_killed(&self) -> Result<()> {
+        match self.is_killed() {
+            true => {
+                Err(Error::new(ErrorKind::Closed, "the session was ended by KILL").with_sqlstate("57P01"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Notes what runs, for SHOW SESSIONS.
+    pub(crate) fn note_statement(&self, sql: &str) {
+        let mut statement = self.statement.lock();
+        statement.clear();
+        let end = sql.floor_char_boundary(STATEMENT_BYTES_SHOWN);
+        statement.push_str(&sql[..end]);
+    }
+
+    fn activity(&self) -> Activity {
+        let statement = self.statement.lock().clone();
+        let state = match (
+            self.running.is_locked() || self.fetches.load(Ordering::Relaxed) > 0,
+            self.transaction.try_lock().is_none_or(|open| open.is_some()),
+        ) {
+            (true, _) => "active",
+            (false, true) => "idle in transaction",
+            (false, false) => "idle",
+        };
+        Activity {
+            session: self.id,
+            identity: self.identity.clone(),
+            state,
+            statement: Some(statement).filter(|statement| !statement.is_empty()),
+            elapsed: self.started.lock().elapsed(),
+            rows_done: self.counters.done.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Adds a setting for SET and SHOW that means something only to the program around the engine.
+    pub fn define_setting(&self, name: &'static str, value: &str, check: SettingCheck) {
+        self.added_settings.write().insert(name, AddedSetting { value: value.into(), check });
+    }
+
+    /// Returns the value of a setting that was added.
+    pub fn setting(&self, name: &str) -> Option<String> {
+        self.added_settings.read().get(name).map(|setting| setting.value.clone())
+    }
+
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Returns the settings that clients of PostgreSQL know.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// Returns the origins of the columns of the last statement's result, for a client of
+    /// PostgreSQL's protocol.
+    pub fn take_origins(&self) -> Vec<Option<Origin>> {
+        std::mem::take(&mut self.origins.lock())
+    }
+
+    /// Takes memory of the session's for what the program around the engine keeps for it.
+    ///
+    /// # Errors
+    /// `OutOfMemory`.
+    pub fn hold(&self, what: &str, bytes: u64) -> Result<Held> {
+        let held = Held::new(what, &self.context.runtime_env().memory_pool);
+        held.take(bytes)?;
+        Ok(held)
+    }
+
+    pub fn set_poll(&self, poll: Option<PollHook>) {
+        *self.poll.write() = poll;
+    }
+
+    /// Has EXPLAIN ANALYZE show what it would cost to send the result.
+    pub fn set_transfer(&self, transfer: Arc<dyn Transfer>) {
+        let state = self.context.state_ref();
+        state.write().config_mut().set_extension(Arc::new(SessionTransfer(transfer)));
+        *self.spare_state.lock() = None;
+    }
+
+    pub fn set_table_resolver(&self, resolver: Option<TableResolver>) {
+        *self.scope.resolver.write() = resolver;
+    }
+
+    /// Makes the running statement, or the fetch of its rows, fail with `Interrupted`.
+    pub fn interrupt(&self) {
+        self.meter.interrupted.store(true, Ordering::Release);
+    }
+
+    /// Says whether something has asked for the running statement, or the last one, to end.
+    pub fn is_interrupted(&self) -> bool {
+        self.meter.interrupted.load(Ordering::Acquire)
+    }
+}

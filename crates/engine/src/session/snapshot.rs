@@ -1,0 +1,190 @@
+//! The beginning of a call: its snapshots, counts and clock.
+
+use super::{Engine, Session};
+use crate::advisory;
+use crate::advisory::{Locks, SessionLocks};
+use crate::planner::Planners;
+use crate::statement::{Attempt, Explicit, Prepared, Remembered};
+use ::hypostyle_files as file;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::{Future, FutureExt, StreamExt};
+use hypostyle_catalog::databases::{Databases, SEARCH, TableResolver};
+use hypostyle_catalog::origin::Origin;
+use hypostyle_catalog::pg_catalog::settings::Settings;
+use hypostyle_catalog::primary_key::key_of;
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
+use hypostyle_catalog::sequence::Sequences;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::counters::Counters;
+use hypostyle_exec::memory::{Held, QueryPool};
+use hypostyle_exec::pieces::InPieces;
+use hypostyle_exec::pushdown::physical_rules;
+use hypostyle_exec::scan::in_order::InOrder;
+use hypostyle_exec::spill::SpillFiles;
+use hypostyle_exec::transfer::{SessionTransfer, Transfer};
+use hypostyle_exec::yielding::Yielding;
+use hypostyle_expr::chain::Chains;
+use hypostyle_expr::function::Clock;
+use hypostyle_expr::meter::{Ledger, Meter};
+use hypostyle_expr::types::TypeNames;
+use hypostyle_expr::{
+    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, text_function,
+    time_zone, truth,
+};
+use hypostyle_plan::group_keys::PrimaryKeys;
+use hypostyle_plan::json_alias::Unaliased;
+use hypostyle_plan::{common_table as shared, rules};
+use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
+use hypostyle_types::Identity;
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// The setting of how long the locks of other processes are waited for.
+pub(crate) const LOCK_TIMEOUT: &str = "lock_timeout";
+
+/// A call of a session that is running. Between calls a session keeps no files of old versions, but
+/// for those of its transaction and its results.
+pub(crate) struct Running<'a> {
+    session: &'a Session,
+    _one_at_a_time: MutexGuard<'a, ()>,
+    _patience: Patient,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.session.end_if_killed();
+        self.session.scope.unpin();
+        self.session.settle_temporary();
+    }
+}
+
+impl Session {
+    /// Begins a call of the session, which runs one at a time.
+    pub(crate) fn enter(&self) -> Running<'_> {
+        let _one_at_a_time = self.running.lock();
+        Running { session: self, _one_at_a_time, _patience: self.patience().hold() }
+    }
+
+    /// Returns how long statements wait for the locks of other processes.
+    fn patience(&self) -> Patience {
+        let session = self.this.clone();
+        Patience::of(self.settings.time(LOCK_TIMEOUT))
+            .unless(move || session.upgrade().map_or(Ok(()), |session| session.check_interrupt()))
+    }
+
+    /// Begins a statement: forgets old interrupts and counts, and takes the newest snapshots.
+    pub(crate) fn start(&self) -> Result<()> {
+        self.start_counting()?;
+        self.refresh()
+    }
+
+    fn start_counting(&self) -> Result<()> {
+        self.check_killed()?;
+        self.scope.held.lock().clear();
+        self.meter.begin();
+        self.clock.set(self.transaction.lock().as_ref().map(|explicit| explicit.begun));
+        self.counters.done.store(0, Ordering::Relaxed);
+        self.counters.total.store(0, Ordering::Relaxed);
+        *self.started.lock() = Instant::now();
+        Ok(())
+    }
+
+    /// Goes on with a result that was left open: older interrupts are forgotten, and its time
+    /// begins anew.
+    ///
+    /// # Errors
+    /// `Closed` after KILL.
+    pub fn go_on(&self) -> Result<()> {
+        self.check_killed()?;
+        self.meter.interrupted.store(false, Ordering::Release);
+        *self.started.lock() = Instant::now();
+        Ok(())
+    }
+
+    /// Starts a statement as [`Self::start`] does, for a statement that reads no rows.
+    pub(crate) fn start_unpinned(&self) -> Result<()> {
+        if self.is_in_transaction() {
+            return self.start();
+        }
+        self.start_counting()?;
+        self.scope.read_only.store(false, Ordering::Relaxed);
+        self.take_attached()?;
+        for named in self.scope.databases.write().iter_mut() {
+            named.snapshot = named.database.unpinned_snapshot()?;
+        }
+        Ok(())
+    }
+
+    /// Shows the session what has been committed, or what its transaction sees.
+    pub(crate) fn refresh(&self) -> Result<()> {
+        let mut transaction = self.transaction.lock();
+        let read_only = transaction.as_ref().is_some_and(|explicit| explicit.read_only);
+        self.scope.read_only.store(read_only, Ordering::Relaxed);
+        if transaction.is_none() {
+            self.take_attached()?;
+        }
+        for named in self.scope.databases.write().iter_mut() {
+            named.snapshot = match transaction.as_mut().and_then(|explicit| explicit.of(&named.name)) {
+                Some(transaction) => transaction.snapshot()?,
+                None => named.database.snapshot()?,
+            };
+        }
+        Ok(())
+    }
+
+    /// Tells what memory the temporary tables take by now.
+    pub(super) fn settle_temporary(&self) {
+        let Some(memory) = self.temporary.get() else { return };
+        let database = self.scope.database(TEMPORARY);
+        if let Ok(bytes) = database.and_then(|named| named.database.memory_bytes()) {
+            memory.settle(bytes);
+        }
+    }
+
+    /// Takes over what sessions have attached and detached.
+    fn take_attached(&self) -> Result<()> {
+        let attached = self.engine.attached.read();
+        if self.attached_changes.load(Ordering::Relaxed) == attached.changes {
+            return Ok(());
+        }
+        let named = |(name, database): &(String, Arc<Database>)| {
+            Ok(Named {
+                name: name.clone(),
+                database: database.clone(),
+                snapshot: database.unpinned_snapshot()?,
+            })
+        };
+        let now = attached.databases.iter().map(named).collect::<Result<Vec<_>>>()?;
+        {
+            let mut databases = self.scope.databases.write();
+            databases.retain(|named| [OWN_DATABASE, TEMPORARY].contains(&named.name.as_str()));
+            databases.extend(now);
+        }
+        if self.scope.current_database().is_err() {
+            self.scope.set_current(OWN_DATABASE, SCHEMA_MAIN);
+        }
+        self.attached_changes.store(attached.changes, Ordering::Relaxed);
+        Ok(())
+    }
+}

@@ -1,0 +1,157 @@
+//! What a session tells DataFusion: settings, rules and functions.
+
+use super::{Engine, Session};
+use crate::advisory;
+use crate::advisory::{Locks, SessionLocks};
+use crate::planner::Planners;
+use crate::statement::{Attempt, Explicit, Prepared, Remembered};
+use ::hypostyle_files as file;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use datafusion::config::ConfigOptions;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::{Future, FutureExt, StreamExt};
+use hypostyle_catalog::databases::{Databases, SEARCH, TableResolver};
+use hypostyle_catalog::origin::Origin;
+use hypostyle_catalog::pg_catalog::settings::Settings;
+use hypostyle_catalog::primary_key::key_of;
+use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
+use hypostyle_catalog::sequence::Sequences;
+use hypostyle_error::from_datafusion;
+use hypostyle_exec::counters::Counters;
+use hypostyle_exec::memory::{Held, QueryPool};
+use hypostyle_exec::optimizer;
+use hypostyle_exec::pieces::InPieces;
+use hypostyle_exec::scan::in_order::InOrder;
+use hypostyle_exec::spill::SpillFiles;
+use hypostyle_exec::transfer::{SessionTransfer, Transfer};
+use hypostyle_exec::yielding::Yielding;
+use hypostyle_expr::chain::Chains;
+use hypostyle_expr::function::Clock;
+use hypostyle_expr::meter::{Ledger, Meter};
+use hypostyle_expr::types::TypeNames;
+use hypostyle_expr::{
+    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, text_function,
+    time_zone, truth,
+};
+use hypostyle_plan::group_keys::PrimaryKeys;
+use hypostyle_plan::json_alias::Unaliased;
+use hypostyle_plan::{common_table as shared, rules};
+use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
+use hypostyle_types::Identity;
+use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
+use parking_lot::{Mutex, MutexGuard, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::{Duration, Instant};
+use tokio::runtime::{Handle, Runtime};
+use tokio::task::JoinHandle;
+
+/// Rows of a join's smaller side that one of a single thread would collect, those that any does,
+/// and what a row takes where only bytes are known.
+const COLLECTED_ROWS: usize = 16 << 20;
+
+const COLLECTED_ROWS_MIN: usize = 128 << 10;
+
+const COLLECTED_ROW_BYTES: usize = 64;
+
+/// Plans for so many threads. The smaller side of a join is collected by one of them, unless so
+/// many rows are hashed sooner by all, who must share out the rows of both sides for it
+/// (docs/decisions/0010).
+pub(super) fn share_work(options: &mut ConfigOptions, threads: usize) {
+    let threads = threads.max(1);
+    options.execution.target_partitions = threads;
+    let rows = (COLLECTED_ROWS / (threads * threads)).max(COLLECTED_ROWS_MIN);
+    options.optimizer.hash_join_single_partition_threshold_rows = rows;
+    options.optimizer.hash_join_single_partition_threshold = rows * COLLECTED_ROW_BYTES;
+}
+
+impl Session {
+    /// Takes over changed limits.
+    pub(crate) fn take_environment(&self) {
+        let environment = self.engine.environment();
+        let state = self.context.state_ref();
+        let mut state = state.write();
+        let mut builder = SessionStateBuilder::new_from_existing(state.clone()).with_runtime_env(environment);
+        if let Some(config) = builder.config() {
+            share_work(config.options_mut(), self.engine.options().threads);
+        }
+        *state = builder.build();
+        *self.spare_state.lock() = None;
+    }
+}
+
+/// The session's settings, rules and functions, but for those that a session keeps values for.
+pub(super) fn context(
+    engine: &Arc<Engine>,
+    identity: &Identity,
+    scope: &Arc<Scope>,
+    counters: &Arc<Counters>,
+    meter: &Arc<Meter>,
+    settings: &Arc<Settings>,
+) -> Result<SessionContext> {
+    let mut config = SessionConfig::new()
+        // Our catalog has an information_schema of its own.
+        .with_information_schema(false)
+        .with_create_default_catalog_and_schema(false)
+        .with_default_catalog_and_schema(SEARCH, SEARCH)
+        .with_extension(counters.clone())
+        .with_extension(meter.clone())
+        .with_extension(Arc::new(PrimaryKeys(key_of)))
+        .with_extension(Arc::new(identity.privileges))
+        .with_extension(settings.clone());
+    share_work(config.options_mut(), engine.options().threads);
+    config.options_mut().sql_parser.map_string_types_to_utf8view = true;
+    config.options_mut().sql_parser.parse_float_as_decimal = true;
+    // This is the zone of TIMESTAMP WITH TIME ZONE without a zone.
+    config.options_mut().execution.time_zone = Some("UTC".into());
+    config.options_mut().execution.parquet.pushdown_filters = false;
+    // This optimization takes memory for as many groups as LIMIT says, before there is one.
+    config.options_mut().optimizer.enable_topk_aggregation = false;
+    // An array of 4 bytes for each number between the least and the greatest key of a join's
+    // build side is quicker to look into than a hash table, also while 19 of 20 are missing: a
+    // seventh less work for TPC-H's 22 queries.
+    config.options_mut().execution.perfect_hash_join_min_key_density = 0.05;
+    // The optimizer may find out that a CASE is never NULL, which the operators do not see:
+    // `CASE WHEN a > b THEN a ELSE 4 END`.
+    config.options_mut().execution.skip_physical_aggregate_schema_check = true;
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_catalog_list(Arc::new(Databases(scope.clone())))
+        .with_runtime_env(engine.environment())
+        // These come before those of DataFusion, which compute the types of operands.
+        .with_expr_planners(vec![Arc::new(Chains)])
+        .with_default_features()
+        .with_analyzer_rules(rules::analyzer_rules(meter))
+        .with_optimizer_rules(rules::optimizer_rules())
+        .with_type_planner(Arc::new(TypeNames))
+        .with_query_planner(Arc::new(shared::Planner))
+        .with_physical_optimizer_rules(rules::watched_physical(optimizer::rules()))
+        .build();
+    let mut context = SessionContext::new_with_state(state);
+    // This comes before those of JSON.
+    context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
+    datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
+    file::register(&context)?;
+    for function in aggregate::functions() {
+        context.register_udaf(function);
+    }
+    context.register_udf(operand::function());
+    context.register_udf(time_zone::function());
+    context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
+    context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;
+    Ok(context)
+}

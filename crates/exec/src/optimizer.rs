@@ -1,0 +1,24 @@
+//! The physical optimizer rules, in the order in which they run.
+
+use crate::pieces::InPieces;
+use crate::pushdown::WhereNamesDiffer;
+use crate::scan::in_order::InOrder;
+use crate::yielding::Yielding;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use std::sync::Arc;
+
+/// The rules of DataFusion, with pushdown of filters where names tell columns from each other, and ours
+/// behind them: they put operators into a plan that nothing moves any more.
+pub fn rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let own: [Arc<dyn PhysicalOptimizerRule + Send + Sync>; 3] =
+        [Arc::new(InOrder), Arc::new(InPieces), Arc::new(Yielding)];
+    let rules = PhysicalOptimizer::new().rules.into_iter();
+    rules
+        .map(|rule| match rule.name().starts_with("FilterPushdown") {
+            true => Arc::new(WhereNamesDiffer(rule)),
+            false => rule,
+        })
+        .chain(own)
+        .collect()
+}
