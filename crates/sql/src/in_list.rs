@@ -64,7 +64,7 @@ fn begins_with_subquery(parser: &Parser) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
-    use crate::parse::parse;
+    use crate::parse::{Extension, parse};
 
     #[test]
     fn lists_may_begin_with_subqueries() {
@@ -75,7 +75,7 @@ mod tests {
             ("SELECT x IN ((SELECT 1) UNION SELECT 2)", "SELECT x IN ((SELECT 1) UNION SELECT 2)"),
             ("SELECT x IN (1, (SELECT 2))", "SELECT x IN (1, (SELECT 2))"),
         ] {
-            assert_eq!(parse(sql).unwrap().to_string(), written);
+            assert_eq!(parse(sql, &Extension::NONE).unwrap().to_string(), written);
         }
     }
 }
