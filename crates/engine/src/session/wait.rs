@@ -1,64 +1,16 @@
 //! How the caller's thread waits for what the engine's threads compute.
 
-use super::{Outcome, Session};
-use crate::advisory;
-use crate::advisory::{Locks, SessionLocks};
-use crate::planner::Planners;
-use crate::statement::{Attempt, Explicit, Prepared, Remembered};
-use ::hypostyle_files as file;
-use arrow::datatypes::{Schema, SchemaRef};
+use super::Session;
 use arrow::record_batch::RecordBatch;
-use datafusion::common::ScalarValue;
-use datafusion::config::ConfigOptions;
-use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::disk_manager::DiskManagerBuilder;
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{Future, FutureExt, StreamExt};
-use hypostyle_catalog::databases::{Databases, SEARCH, TableResolver};
-use hypostyle_catalog::origin::Origin;
-use hypostyle_catalog::pg_catalog::settings::Settings;
-use hypostyle_catalog::primary_key::key_of;
-use hypostyle_catalog::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
-use hypostyle_catalog::sequence::Sequences;
 use hypostyle_error::from_datafusion;
-use hypostyle_exec::counters::Counters;
-use hypostyle_exec::memory::{Held, QueryPool};
-use hypostyle_exec::pieces::InPieces;
-use hypostyle_exec::pushdown::physical_rules;
-use hypostyle_exec::scan::in_order::InOrder;
-use hypostyle_exec::spill::SpillFiles;
-use hypostyle_exec::transfer::{SessionTransfer, Transfer};
-use hypostyle_exec::yielding::Yielding;
-use hypostyle_expr::chain::Chains;
-use hypostyle_expr::function::Clock;
-use hypostyle_expr::meter::{Ledger, Meter};
-use hypostyle_expr::types::TypeNames;
-use hypostyle_expr::{
-    aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, text_function,
-    time_zone, truth,
-};
-use hypostyle_plan::group_keys::PrimaryKeys;
-use hypostyle_plan::json_alias::Unaliased;
-use hypostyle_plan::{common_table as shared, rules};
-use hypostyle_storage::{Budget, ColumnData, Database, Patience, Patient, SCHEMA_MAIN, Snapshot, Verify};
-use hypostyle_types::Identity;
-use hypostyle_types::{Error, ErrorKind, LogicalType, Result};
-use parking_lot::{Mutex, MutexGuard, RwLock};
-use std::collections::{BTreeMap, HashMap};
-use std::num::NonZeroUsize;
-use std::ops::Range;
+use hypostyle_types::{Error, ErrorKind, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
-use tokio::runtime::{Handle, Runtime};
-use tokio::task::JoinHandle;
+use std::time::Duration;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
