@@ -8,7 +8,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::Expr as PlanExpr;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Query, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
+    CastKind, DataType, Expr, Query, SelectItem, SetExpr, UnaryOperator, Value, VisitMut, VisitorMut,
 };
 use std::ops::ControlFlow;
 
@@ -53,6 +53,13 @@ impl VisitorMut for Doubles {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         rows_of_doubles(&mut query.body);
+        if let Some(with) = query.with.as_mut().filter(|with| with.recursive) {
+            for table in &mut with.cte_tables {
+                if let SetExpr::SetOperation { left, .. } = table.query.body.as_mut() {
+                    begin_with_doubles(left);
+                }
+            }
+        }
         ControlFlow::Continue(())
     }
 
@@ -61,6 +68,32 @@ impl VisitorMut for Doubles {
             as_double(expr);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Makes DOUBLEs of the numbers that a recursive query begins with: a DECIMAL of their few digits would
+/// not hold what is computed from them.
+fn begin_with_doubles(body: &mut SetExpr) {
+    let begin = |value: &mut Expr| {
+        let value = unsigned(value);
+        if number_of(value).is_some_and(|number| number.contains('.')) {
+            as_double(value);
+        }
+    };
+    match body {
+        SetExpr::Select(select) => {
+            for item in &mut select.projection {
+                if let SelectItem::UnnamedExpr(value) | SelectItem::ExprWithAlias { expr: value, .. } = item {
+                    begin(value);
+                }
+            }
+        }
+        SetExpr::Values(values) => values.rows.iter_mut().flat_map(|row| row.iter_mut()).for_each(begin),
+        SetExpr::SetOperation { left, right, .. } => {
+            begin_with_doubles(left);
+            begin_with_doubles(right);
+        }
+        _ => {}
     }
 }
 
