@@ -1,4 +1,5 @@
-//! `sum` and `avg` that are exact where DataFusion's are not, `avg` of intervals, and `bool_and` and `bool_or` that slide.
+//! `sum` and `avg` that are exact where DataFusion's are not, `avg` of intervals, and `bool_and`
+//! and `bool_or` that slide.
 //!
 //! DataFusion adds BIGINTs modulo 2⁶⁴, and truncates the average of decimals after four more
 //! digits. Both are wrapped here. Integers are added as 128-bit decimals, and a sum that BIGINT

@@ -31,8 +31,8 @@ use std::sync::{Arc, LazyLock};
 /// The quotient of decimals.
 static DIVIDE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| function(Operator::Divide, "divide"));
 
-/// Sums, differences and products that may overflow, integers whose bits are shifted, and those of which DataFusion takes
-/// `a # a` for 0 where a is NULL.
+/// Sums, differences and products that may overflow, integers whose bits are shifted, and those of
+/// which DataFusion takes `a # a` for 0 where a is NULL.
 static CHECKED: LazyLock<[Arc<ScalarUDF>; 6]> = LazyLock::new(|| {
     [
         function(Operator::Plus, "checked_add"),
@@ -198,8 +198,8 @@ impl ScalarUDFImpl for Negated {
     }
 }
 
-/// Bits that are shifted by a number of places, or those that two numbers do not share. A left shift that loses some is out of range;
-/// nobody shifts by a number below 0.
+/// Bits that are shifted by a number of places, or those that two numbers do not share. A left
+/// shift that loses some is out of range; nobody shifts by a number below 0.
 fn of_bits(operator: Operator, left: &dyn Datum, right: &dyn Datum) -> Result<ArrayRef, ArrowError> {
     const WIDE: DataType = DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0);
     let ((left, is_left_scalar), (right, is_right_scalar)) = (left.get(), right.get());
@@ -407,7 +407,8 @@ fn quotients(
     Ok(Arc::new(quotients.collect::<Result<Float64Array, ArrowError>>()?))
 }
 
-/// The DOUBLE nearest to a quotient of decimals, each with its scale, if both have few digits: then it is rounded once.
+/// The DOUBLE nearest to a quotient of decimals, each with its scale, if both have few digits: then
+/// it is rounded once.
 pub fn nearest_quotient(left: (i128, i8), right: (i128, i8)) -> f64 {
     const EXACT_MAX: u128 = 1 << 53;
     let scale = left.1.max(right.1);

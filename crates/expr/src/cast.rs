@@ -42,7 +42,8 @@ enum Special {
     /// from zero. Floating-point numbers become the nearest, with halves to the even one (as in
     /// PostgreSQL and DuckDB).
     Rounded,
-    /// Of DECIMALs to the nearest FLOAT, or with more digits than a DOUBLE has to the nearest one: Arrow rounds them twice.
+    /// Of DECIMALs to the nearest FLOAT, or with more digits than a DOUBLE has to the nearest one:
+    /// Arrow rounds them twice.
     Nearest,
     /// Casts DOUBLE to FLOAT, which must not become infinite.
     Narrowed,
@@ -422,7 +423,8 @@ fn narrowed(values: &ArrayRef, safe: bool) -> ArrowResult<ArrayRef> {
     Ok(Arc::new(values))
 }
 
-/// A DECIMAL of few digits as the nearest DOUBLE: a quotient of two numbers that DOUBLEs have is rounded once.
+/// A DECIMAL of few digits as the nearest DOUBLE: a quotient of two numbers that DOUBLEs have is
+/// rounded once.
 pub fn exact_double(value: i128, scale: i8) -> Option<f64> {
     has_few_digits(value, scale).then(|| value as f64 / 10_f64.powi(i32::from(scale)))
 }
@@ -440,7 +442,8 @@ fn has_few_digits(value: i128, scale: i8) -> bool {
     (0..=22).contains(&scale) && value.unsigned_abs() <= WHOLE_MAX
 }
 
-/// DECIMALs as the nearest FLOATs: those of the nearest DOUBLEs, but where such a one lies in the middle of two FLOATs.
+/// DECIMALs as the nearest FLOATs: those of the nearest DOUBLEs, but where such a one lies in the
+/// middle of two FLOATs.
 fn nearest_floats(values: &ArrayRef) -> ArrowResult<ArrayRef> {
     const DROPPED: u64 = (1 << 29) - 1;
     const MIDDLE: u64 = 1 << 28;

@@ -1,5 +1,6 @@
-//! The types in which DECIMALs meet DOUBLEs and texts. DataFusion's common type of a DECIMAL and a DOUBLE is DECIMAL(30,15), which
-//! has not all DOUBLEs, and that of a DECIMAL and a text the DECIMAL itself, to which the text would be rounded.
+//! The types in which DECIMALs meet DOUBLEs and texts. DataFusion's common type of a DECIMAL and a
+//! DOUBLE is DECIMAL(30,15), which has not all DOUBLEs, and that of a DECIMAL and a text the
+//! DECIMAL itself, to which the text would be rounded.
 
 use crate::arithmetic::type_of;
 use crate::cast::cast_scalar;
@@ -15,7 +16,8 @@ use std::sync::Arc;
 /// Functions that give one of their arguments, or a list of them.
 const OF_ONE_TYPE: [&str; 7] = ["coalesce", "greatest", "ifnull", "least", "make_array", "nullif", "nvl"];
 
-/// DECIMALs beside DOUBLEs as DOUBLEs: what is computed with, what is chosen from, and what IN looks for in a subquery.
+/// DECIMALs beside DOUBLEs as DOUBLEs: what is computed with, what is chosen from, and what IN
+/// looks for in a subquery.
 pub fn with_doubles(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if let Expr::InSubquery(of) = &mut expression {
         let changed = in_subquery(of, schema)?;
@@ -91,7 +93,8 @@ fn as_double(expr: Expr) -> Expr {
     }
 }
 
-/// Makes DOUBLEs of what is sought in a subquery and of what it gives, where one of them is such a number and one a DECIMAL.
+/// Makes DOUBLEs of what is sought in a subquery and of what it gives, where one of them is such a
+/// number and one a DECIMAL.
 fn in_subquery(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
     let plan = &of.subquery.subquery;
     let [column]: &[Column] = &plan.schema().columns() else { return Ok(false) };
@@ -108,8 +111,8 @@ fn in_subquery(of: &mut InSubquery, schema: &DFSchema) -> Result<bool> {
     Ok(true)
 }
 
-/// What is compared with DECIMALs in a type that has the values of all of it: constants as the DECIMALs that they are, else all as
-/// DOUBLEs. Says whether it was something else.
+/// What is compared with DECIMALs in a type that has the values of all of it: constants as the
+/// DECIMALs that they are, else all as DOUBLEs. Says whether it was something else.
 pub fn of_compared(compared: &mut [&mut Expr], types: &mut [DataType]) -> bool {
     if !types.iter().any(DataType::is_decimal) {
         return false;
@@ -186,7 +189,8 @@ fn fits(of: &DataType, others: &[DataType]) -> bool {
     widest(others.iter().chain([of])).is_some()
 }
 
-/// The common type of numbers of which some, but not all, are DECIMALs of one type; `None` where it is not for us to say.
+/// The common type of numbers of which some, but not all, are DECIMALs of one type; `None` where it
+/// is not for us to say.
 pub fn of_decimals(types: &[DataType]) -> Option<DataType> {
     let is_known = |of: &DataType| of.is_null() || of.is_floating() || digits(of).is_some();
     let mut numbers = types.iter().filter(|of| !of.is_null());
@@ -201,7 +205,8 @@ pub fn of_decimals(types: &[DataType]) -> Option<DataType> {
     }
 }
 
-/// A number of digits, which may have a sign and a point, as a DECIMAL of no more digits than it has.
+/// A number of digits, which may have a sign and a point, as a DECIMAL of no more digits than it
+/// has.
 pub fn exact_decimal(number: &str) -> Option<ScalarValue> {
     let number = number.trim();
     let (is_negative, number) = match number.strip_prefix('-') {

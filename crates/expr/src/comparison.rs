@@ -49,8 +49,8 @@ pub fn with_uuids(mut expression: Expr, schema: &DFSchema) -> Result<Transformed
     Ok(Transformed::new_transformed(expression, changed))
 }
 
-/// Comparisons of a DECIMAL with a DOUBLE or a text, in a type that has both. And comparisons of a DATE with a TIMESTAMP, as
-/// TIMESTAMPs of its unit: DataFusion's nanoseconds begin in 1677.
+/// Comparisons of a DECIMAL with a DOUBLE or a text, in a type that has both. And comparisons of a
+/// DATE with a TIMESTAMP, as TIMESTAMPs of its unit: DataFusion's nanoseconds begin in 1677.
 pub fn in_wider_type(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Some(mut compared) = operands(&mut expression) else { return Ok(Transformed::no(expression)) };
     let mut types: Vec<DataType> =
@@ -295,9 +295,9 @@ pub fn sorted_with_equal_zeros(plan: LogicalPlan) -> Result<Transformed<LogicalP
     Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), changed))
 }
 
-/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of them, it gets the other. And what
-/// is no constant in a list is compared apart: DataFusion takes for one what a CASE gives for no rows.
-/// The last rule, because others make lists of comparisons.
+/// 0.0 and −0.0 are equal, but a list is looked up by the bits of its values: where it has one of
+/// them, it gets the other. And what is no constant in a list is compared apart: DataFusion takes
+/// for one what a CASE gives for no rows. The last rule, because others make lists of comparisons.
 #[derive(Debug)]
 pub struct BothZeros;
 

@@ -1,5 +1,5 @@
-//! `greatest` and `least` of intervals, lists and structures, by the keys that these are ordered by, and `nullif` of intervals, which are
-//! equal by their lengths.
+//! `greatest` and `least` of intervals, lists and structures, by the keys that these are ordered
+//! by, and `nullif` of intervals, which are equal by their lengths.
 
 use crate::interval::{INTERVAL, is_interval, length_of};
 use crate::value_keys::key_of;
@@ -16,7 +16,8 @@ use datafusion::logical_expr::{
 use std::cmp::Ordering;
 use std::sync::{Arc, LazyLock};
 
-/// Takes the functions of this module for DataFusion's where these compare other values than they should.
+/// Takes the functions of this module for DataFusion's where these compare other values than they
+/// should.
 pub fn by_keys(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = &expression else {
         return Ok(Transformed::no(expression));

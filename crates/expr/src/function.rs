@@ -89,7 +89,8 @@ pub fn register(context: &SessionContext, clock: &Arc<Clock>) {
 /// range, and whose results PostgreSQL's clients take for decimals.
 const COUNTING: [&str; 4] = ["array_length", "array_position", "array_ndims", "cardinality"];
 
-/// One of [`COUNTING`], as BIGINT. The length of a dimension is NULL where it is empty, as in PostgreSQL.
+/// One of [`COUNTING`], as BIGINT. The length of a dimension is NULL where it is empty, as in
+/// PostgreSQL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Counting {
     inner: Arc<ScalarUDF>,

@@ -70,7 +70,8 @@ pub fn scaled_by(interval: Expr, factor: Expr, is_quotient: bool) -> Expr {
     Expr::ScalarFunction(ScalarFunction::new_udf(function, vec![interval, factor]))
 }
 
-/// A difference of points in time. And a date and an interval, which make a TIMESTAMP, as a part of a day may be in it; and a time of day and an interval.
+/// A difference of points in time. And a date and an interval, which make a TIMESTAMP, as a part of
+/// a day may be in it; and a time of day and an interval.
 fn moved(mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
     let is_plus = expr.op == BinaryOperator::Plus;
     if !is_plus && let Some(difference) = time_difference::of(&expr.left, &expr.right, schema) {
@@ -149,7 +150,8 @@ impl ScalarUDFImpl for TimeMoved {
     }
 }
 
-/// An interval so many times, or divided by so many: a fraction of a month becomes days of it, one of a day becomes a time, as in PostgreSQL.
+/// An interval so many times, or divided by so many: a fraction of a month becomes days of it, one
+/// of a day becomes a time, as in PostgreSQL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Scaled {
     is_quotient: bool,

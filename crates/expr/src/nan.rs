@@ -1,5 +1,6 @@
-//! NaN, of which there is one: it is equal to itself and greater than all numbers, as in PostgreSQL. What processors make of
-//! `'inf' - 'inf'` has a sign, by which it would be compared, sorted and grouped as another value, less than all numbers.
+//! NaN, of which there is one: it is equal to itself and greater than all numbers, as in
+//! PostgreSQL. What processors make of `'inf' - 'inf'` has a sign, by which it would be compared,
+//! sorted and grouped as another value, less than all numbers.
 
 use crate::comparison::operands;
 use crate::walk::contains;

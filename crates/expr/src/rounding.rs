@@ -1,5 +1,6 @@
-//! ceil(), floor(), round(), sign() and trunc() of DECIMALs. Their results have the scale that is asked for, as in PostgreSQL, and it is
-//! decided once, while planning: DataFusion's have another one when their arguments have become constants.
+//! ceil(), floor(), round(), sign() and trunc() of DECIMALs. Their results have the scale that is
+//! asked for, as in PostgreSQL, and it is decided once, while planning: DataFusion's have another
+//! one when their arguments have become constants.
 
 use crate::arithmetic::type_of;
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array};
@@ -14,7 +15,8 @@ use datafusion::logical_expr::{
 };
 use std::sync::Arc;
 
-/// Digits that no DECIMAL has: rounding to more places behind the point changes nothing, to more before it leaves zero.
+/// Digits that no DECIMAL has: rounding to more places behind the point changes nothing, to more
+/// before it leaves zero.
 const PLACES_MAX: i64 = 2 * DECIMAL128_MAX_PRECISION as i64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,7 +98,8 @@ fn constant(places: &Expr) -> Option<i64> {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Rounding {
     kind: Kind,
-    /// `None` for those of an argument, which may be others for each row: the results keep the scale of what is rounded.
+    /// `None` for those of an argument, which may be others for each row: the results keep the
+    /// scale of what is rounded.
     places: Option<i64>,
     signature: Signature,
 }

@@ -1,5 +1,5 @@
-//! The difference of two points in time: an INTERVAL of days and a time, as in PostgreSQL and DuckDB. DataFusion's is a number of
-//! ticks.
+//! The difference of two points in time: an INTERVAL of days and a time, as in PostgreSQL and
+//! DuckDB. DataFusion's is a number of ticks.
 
 use crate::comparison::is_text;
 use crate::interval::INTERVAL;
@@ -19,7 +19,8 @@ use hypostyle_types::DAY_MICROSECONDS;
 use hypostyle_types::Error;
 use std::sync::{Arc, LazyLock};
 
-/// The difference of two expressions, if they are points in time, of which one may be a date or a text.
+/// The difference of two expressions, if they are points in time, of which one may be a date or a
+/// text.
 pub fn of(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     static DIFFERENCE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::user_defined(Volatility::Immutable);

@@ -1,5 +1,5 @@
-//! Parts of points in time that DataFusion's `date_part` has not: decades, centuries and millennia, and days since 4714 BC, as in
-//! PostgreSQL.
+//! Parts of points in time that DataFusion's `date_part` has not: decades, centuries and millennia,
+//! and days since 4714 BC, as in PostgreSQL.
 
 use arrow::array::{ArrayRef, AsArray, Int32Array};
 use arrow::compute::cast;
@@ -36,7 +36,8 @@ impl Part {
         })
     }
 
-    /// That of a year, of which 0 is the one before the first: decades begin with their tens, the others with their first year.
+    /// That of a year, of which 0 is the one before the first: decades begin with their tens, the
+    /// others with their first year.
     fn of_year(self, year: i32) -> i32 {
         let counted = |years: i32| match year {
             1.. => (year - 1) / years + 1,

@@ -1,6 +1,7 @@
-//! Keys of values that may be equal and not the same: intervals, which are equal by their lengths, and lists and structures, in which
-//! NULLs are equal to each other, and greater than all values. DataFusion's groups and joins compare the former by their parts, its
-//! joins find none of the latter, and in its order their NULLs come first.
+//! Keys of values that may be equal and not the same: intervals, which are equal by their lengths,
+//! and lists and structures, in which NULLs are equal to each other, and greater than all values.
+//! DataFusion's groups and joins compare the former by their parts, its joins find none of the
+//! latter, and in its order their NULLs come first.
 
 use crate::comparison::operands;
 use crate::interval::{INTERVAL, is_interval, length_of, lengths};
@@ -92,7 +93,8 @@ pub fn equal_by_keys(mut expression: Expr, schema: &DFSchema) -> Result<Transfor
     }
 }
 
-/// Lists and structures that are compared by their order, or sought in a list, by their keys; and aggregates that are ordered by them.
+/// Lists and structures that are compared by their order, or sought in a list, by their keys; and
+/// aggregates that are ordered by them.
 pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     use Operator::{Gt, GtEq, Lt, LtEq};
     if let Expr::AggregateFunction(call) = &mut expression {
@@ -116,8 +118,9 @@ pub fn in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<E
     Ok(Transformed::new_transformed(expression, is_nested))
 }
 
-/// Windows that are ordered by lists and structures go by their keys, before the types of their frames are looked at. Frames of
-/// such an order have no distances: those of values are those of groups of equal ones.
+/// Windows that are ordered by lists and structures go by their keys, before the types of their
+/// frames are looked at. Frames of such an order have no distances: those of values are those of
+/// groups of equal ones.
 pub fn windows_in_order(mut expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(call) = &mut expression else { return Ok(Transformed::no(expression)) };
     let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;
@@ -279,7 +282,8 @@ impl ScalarUDFImpl for NestedKey {
     }
 }
 
-/// Lists and structures whose floating-point numbers have one zero and one NaN, with the lengths of their intervals.
+/// Lists and structures whose floating-point numbers have one zero and one NaN, with the lengths of
+/// their intervals.
 fn comparable(values: &ArrayRef) -> Result<ArrayRef> {
     let of = |field: &FieldRef, values: &ArrayRef| {
         Arc::new(field.as_ref().clone().with_data_type(values.data_type().clone()))

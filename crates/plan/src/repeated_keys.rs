@@ -1,6 +1,6 @@
-//! Keys of an order that come again. They order nothing, but DataFusion leaves them out in some places and counts them in others:
-//! `DISTINCT ON (a) … ORDER BY a, a` and `first_value(x ORDER BY a, a)` panic. And constants in the order of a window, with which some
-//! plans are refused.
+//! Keys of an order that come again. They order nothing, but DataFusion leaves them out in some
+//! places and counts them in others: `DISTINCT ON (a) … ORDER BY a, a` and `first_value(x ORDER BY
+//! a, a)` panic. And constants in the order of a window, with which some plans are refused.
 
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::Transformed;
@@ -21,7 +21,8 @@ pub fn within(expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     }
 }
 
-/// Leaves constants out of the order of a window. Where nothing is left, all rows of a partition are equal.
+/// Leaves constants out of the order of a window. Where nothing is left, all rows of a partition
+/// are equal.
 pub fn constants_of_window(mut expr: Expr, _: &DFSchema) -> Result<Transformed<Expr>> {
     let Expr::WindowFunction(call) = &mut expr else { return Ok(Transformed::no(expr)) };
     let WindowFunctionParams { order_by, window_frame, .. } = &mut call.params;

@@ -1,5 +1,6 @@
-//! Numbers that are DOUBLEs as they are written: those with an exponent, as in DuckDB, and those with more digits than a DECIMAL
-//! has. The planner makes a DECIMAL of its own precision and scale of every number that is no integer.
+//! Numbers that are DOUBLEs as they are written: those with an exponent, as in DuckDB, and those
+//! with more digits than a DECIMAL has. The planner makes a DECIMAL of its own precision and scale
+//! of every number that is no integer.
 
 use crate::parse::explained;
 use crate::walk::walk_mut;
@@ -49,7 +50,8 @@ impl VisitorMut for Doubles {
     }
 }
 
-/// Makes a column of VALUES one of DOUBLEs that has both them and DECIMALs: their common type would be a DECIMAL.
+/// Makes a column of VALUES one of DOUBLEs that has both them and DECIMALs: their common type would
+/// be a DECIMAL.
 fn rows_of_doubles(body: &mut SetExpr) {
     match body {
         SetExpr::Values(values) => {

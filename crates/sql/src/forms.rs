@@ -219,7 +219,8 @@ pub fn rewrite_any(statement: &mut Statement) {
             && let Some(compare_op) = denied(compare_op)
             && !matches!(right.as_ref(), Expr::Subquery(_))
         {
-            // What DataFusion makes of ANY is false where an element is NULL, but not what it makes of ALL.
+            // What DataFusion makes of ANY is false where an element is NULL, but not what it makes
+            // of ALL.
             let (left, right) = (Box::new(taken(left)), Box::new(taken(right)));
             let all = Expr::Nested(Box::new(Expr::AllOp { left, compare_op, right }));
             *expr = Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(all) };

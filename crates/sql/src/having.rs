@@ -1,4 +1,5 @@
-//! HAVING without GROUP BY and without aggregates, and GROUP BY (), which DataFusion refuses: all rows are one group.
+//! HAVING without GROUP BY and without aggregates, and GROUP BY (), which DataFusion refuses: all
+//! rows are one group.
 
 use crate::walk::{walk, walk_mut};
 use sqlparser::ast::{Expr, GroupByExpr, Query, Select, Statement, Visitor, VisitorMut};

@@ -1,4 +1,5 @@
-//! Lists of IN that begin with a subquery, as `x IN ((SELECT 1), 2)`: the parser takes the subquery for the only thing there.
+//! Lists of IN that begin with a subquery, as `x IN ((SELECT 1), 2)`: the parser takes the subquery
+//! for the only thing there.
 
 use sqlparser::ast::Expr;
 use sqlparser::keywords::Keyword;

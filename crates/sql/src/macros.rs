@@ -64,6 +64,7 @@ pub const MACROS: &[(&str, usize, &str)] = &[
     ("mode", 1, "mode($1)"),
     // Lists.
     ("array_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
+    ("list_distinct", 1, "array_distinct(array_compact($1))"),
     ("list_sort", 1, "array_sort($1, 'ASC', 'NULLS LAST')"),
     ("list_unique", 1, "array_length(array_distinct(array_compact($1)))"),
     // Texts.

@@ -158,7 +158,8 @@ fn same_type(place: usize, one: &[Given], other: &[Given], given: &[ScalarValue]
         Given::Parameter(number) => given[*number].data_type(),
     };
     match (data_type(one), data_type(other)) {
-        // Any number of them has a common type that is exact, but for those that have too many digits for one.
+        // Any number of them has a common type that is exact, but for those that have too many
+        // digits for one.
         (DataType::Decimal128(one, of_one), DataType::Decimal128(other, of_other)) => {
             one.max(other) + of_one.max(of_other).unsigned_abs() <= DECIMAL128_MAX_PRECISION
         }

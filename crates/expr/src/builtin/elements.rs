@@ -1,9 +1,11 @@
-//! Functions of lists and elements of which some are DECIMALs: DataFusion finds no function for those of two precisions. And those that
-//! look for all or any elements of a list in another one, by PostgreSQL's rules: no NULL is found, and of NULL nothing is known.
+//! Functions of lists and elements of which some are DECIMALs: DataFusion finds no function for
+//! those of two precisions. And those that look for all or any elements of a list in another one,
+//! by PostgreSQL's rules: no NULL is found, and of NULL nothing is known. What lies under a NULL is
+//! no element.
 
 use crate::common_type::of_decimals;
 use crate::wrapped::as_within;
-use arrow::array::{Array, AsArray, BooleanArray, Int64Array, LargeListArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, LargeListArray, UInt64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -105,7 +107,15 @@ impl ScalarUDFImpl for OfElements {
         match self.name() {
             "array_has_all" => self.invoke_as_set(args, true),
             "array_has_any" => self.invoke_as_set(args, false),
-            _ => self.inner.invoke_with_args(args),
+            _ => {
+                let mut args = args;
+                for value in &mut args.args {
+                    if let ColumnarValue::Array(lists) = value {
+                        *lists = without_hidden(lists)?;
+                    }
+                }
+                self.inner.invoke_with_args(args)
+            }
         }
     }
 }
@@ -135,6 +145,18 @@ impl OfElements {
         let found = BooleanBuffer::from_iter(found);
         Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(found, known))))
     }
+}
+
+/// Lists of which nothing lies under a NULL: DataFusion's functions take what does for its
+/// elements.
+fn without_hidden(lists: &ArrayRef) -> Result<ArrayRef> {
+    let is_list = matches!(lists.data_type(), DataType::List(_) | DataType::LargeList(_));
+    if !is_list || lists.null_count() == 0 {
+        return Ok(lists.clone());
+    }
+    let rows = u64::try_from(lists.len()).unwrap_or_default();
+    let rows: UInt64Array = (0..rows).map(|row| lists.is_valid(row as usize).then_some(row)).collect();
+    Ok(take(lists, &rows, None)?)
 }
 
 fn wide(of: &DataType) -> DataType {
