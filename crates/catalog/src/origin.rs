@@ -38,7 +38,8 @@ pub fn origins_of_table(table: &TableData, snapshot: &Arc<Snapshot>, scope: &Sco
 
 struct Search<'a> {
     scope: &'a Scope,
-    /// The types of columns that something was computed of, by their nodes and places: it may name a column often.
+    /// The types of columns that something was computed of, by their nodes and places: it may name
+    /// a column often.
     types: HashMap<(*const LogicalPlan, usize), Option<u32>>,
 }
 
@@ -94,7 +95,8 @@ impl Search<'_> {
         }
     }
 
-    /// The type of a column or of what is computed, where it is one that the catalogs' columns have and values do not.
+    /// The type of a column or of what is computed, where it is one that the catalogs' columns have
+    /// and values do not.
     fn type_of(&mut self, expr: &Expr, input: &LogicalPlan) -> Option<u32> {
         match expr {
             Expr::Column(column) => {

@@ -126,7 +126,8 @@ impl ScalarUDFImpl for Counting {
 /// Functions that choose one of their arguments, which are of one type.
 const CHOOSING: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "nvl"];
 
-/// One of [`CHOOSING`], which in DataFusion take no text beside points in time or BOOLEANs, as in `coalesce(shipped, '1970-01-01')`.
+/// One of [`CHOOSING`], which in DataFusion take no text beside points in time or BOOLEANs, as in
+/// `coalesce(shipped, '1970-01-01')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Choosing {
     inner: Arc<ScalarUDF>,

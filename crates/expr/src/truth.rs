@@ -1,5 +1,5 @@
-//! Texts as they are written beside a BOOLEAN, which are BOOLEANs then, as in PostgreSQL: `is_sold = 'f'`. DataFusion finds no common
-//! type for the two.
+//! Texts as they are written beside a BOOLEAN, which are BOOLEANs then, as in PostgreSQL:
+//! `is_sold = 'f'`. DataFusion finds no common type for the two.
 
 use crate::comparison::{is_text, operands};
 use arrow::datatypes::DataType;
@@ -11,7 +11,8 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-/// Plans comparisons of a BOOLEAN with a text, whose types are asked for before a plan is rewritten.
+/// Plans comparisons of a BOOLEAN with a text, whose types are asked for before a plan is
+/// rewritten.
 #[derive(Debug)]
 pub struct Truths;
 
@@ -36,7 +37,8 @@ pub fn beside_texts(mut expression: Expr, schema: &DFSchema) -> Result<Transform
     Ok(Transformed::new_transformed(expression, changed))
 }
 
-/// Reads the texts among expressions of one type as BOOLEANs, if another one of them is a BOOLEAN; whether there were any.
+/// Reads the texts among expressions of one type as BOOLEANs, if another one of them is a BOOLEAN;
+/// whether there were any.
 fn read_texts(mut alike: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let is_boolean =
         |expr: &Expr| !is_text(expr) && expr.get_type(schema).is_ok_and(|of| of == DataType::Boolean);

@@ -1,6 +1,7 @@
-//! GROUP BY the primary key of a table: each of its columns has one value in a group then, and may stand beside aggregates
-//! (ISO/IEC 9075-2, 7.12), as in PostgreSQL. DataFusion wants them all in GROUP BY, which is where they are put here. In rows
-//! that an outer join adds, the key and the columns are all NULL.
+//! GROUP BY the primary key of a table: each of its columns has one value in a group then, and may
+//! stand beside aggregates (ISO/IEC 9075-2, 7.12), as in PostgreSQL. DataFusion wants them all in
+//! GROUP BY, which is where they are put here. In rows that an outer join adds, the key and the
+//! columns are all NULL.
 
 use crate::surroundings::{Context, first_select, plan_of};
 use datafusion::execution::context::SessionState;
@@ -18,7 +19,8 @@ use hypostyle_sql::walk::{walk, walk_mut};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
-/// Adds the columns to GROUP BY that its keys decide and that are named elsewhere; whether there are any.
+/// Adds the columns to GROUP BY that its keys decide and that are named elsewhere; whether there
+/// are any.
 pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
     let (mut done, mut changed) = (0, false);
     let Some(keys) = state.config().get_extension::<PrimaryKeys>() else { return false };
@@ -42,8 +44,8 @@ pub async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
     }
 }
 
-/// Whether a subquery of a plan is about a column that is not among those around it, as one that is in no GROUP BY: DataFusion
-/// looks for columns beside aggregates outside of subqueries only.
+/// Whether a subquery of a plan is about a column that is not among those around it, as one that is
+/// in no GROUP BY: DataFusion looks for columns beside aggregates outside of subqueries only.
 pub fn is_incomplete(plan: &LogicalPlan) -> bool {
     let lacks = |node: &LogicalPlan, outer: &PlanExpr| match outer {
         PlanExpr::OuterReferenceColumn(_, column) => {
@@ -156,7 +158,8 @@ fn named(tables: &[Keyed], name: &[Ident]) -> Option<Place> {
     tables.filter_map(|(of, keyed)| Some((of, place(keyed)?))).next()
 }
 
-/// The column that a key of GROUP BY is: by its own name, by the name that it has in the result, or by its number there.
+/// The column that a key of GROUP BY is: by its own name, by the name that it has in the result, or
+/// by its number there.
 fn grouped_by(tables: &[Keyed], key: &Expr, items: &[SelectItem]) -> Option<Place> {
     match key {
         Expr::Nested(inner) => grouped_by(tables, inner, items),
@@ -269,7 +272,8 @@ impl Completing<'_> {
     }
 }
 
-/// Collects columns outside of aggregates. Others than those that are meant do no harm: they are decided by the keys, too.
+/// Collects columns outside of aggregates. Others than those that are meant do no harm: they are
+/// decided by the keys, too.
 struct Names<'a> {
     completing: &'a Completing<'a>,
     /// How many aggregates are around.

@@ -1,5 +1,6 @@
-//! Statements that the planner refuses for their names, which mean something all the same: columns of one name beside each other,
-//! names that are the columns' but for capitals, names that the same SELECT has given, and columns that the keys of GROUP BY decide.
+//! Statements that the planner refuses for their names, which mean something all the same: columns
+//! of one name beside each other, names that are the columns' but for capitals, names that the same
+//! SELECT has given, and columns that the keys of GROUP BY decide.
 
 use crate::group_keys;
 use crate::surroundings::{first_select, schema_of};

@@ -1,5 +1,6 @@
-//! What a SELECT computes beside lists that it unnests. DataFusion plans it beneath the lists, beside the columns that it is computed of,
-//! and takes its name for one of several where it is that of such a column: `SELECT unnest(a), upper(t.b) AS b FROM t`.
+//! What a SELECT computes beside lists that it unnests. DataFusion plans it beneath the lists,
+//! beside the columns that it is computed of, and takes its name for one of several where it is
+//! that of such a column: `SELECT unnest(a), upper(t.b) AS b FROM t`.
 
 use crate::identifier::fold;
 use crate::parse::{Extension, parse_query};

@@ -266,7 +266,8 @@ fn told(inner: &mut Expr, truth: bool, is: bool) -> Expr {
     }
 }
 
-/// `x IS NOT DISTINCT FROM y` as an operator: DataFusion asks whoever plans these what a text beside a BOOLEAN is.
+/// `x IS NOT DISTINCT FROM y` as an operator: DataFusion asks whoever plans these what a text
+/// beside a BOOLEAN is.
 fn alike(left: &mut Expr, right: &mut Expr) -> Expr {
     let (left, right) = (Box::new(taken(left)), Box::new(taken(right)));
     Expr::BinaryOp { left, op: BinaryOperator::Spaceship, right }

@@ -459,7 +459,8 @@ fn search_path(call: &Call<'_>) -> Result<Gives> {
     Ok(Names(system.into_iter().chain([call.known.scope.current().1]).collect()))
 }
 
-/// The functions, with the type of what they give: `t`ext, `i`dentifier (PostgreSQL's `name`), `n`umber, `b`oolean or a list of `N`ames.
+/// The functions, with the type of what they give: `t`ext, `i`dentifier (PostgreSQL's `name`),
+/// `n`umber, `b`oolean or a list of `N`ames.
 const FUNCTIONS: &[(&str, char, Body)] = &[
     ("version", 't', |_| text(version())),
     ("current_user", 'i', user),
@@ -597,7 +598,8 @@ pub(super) fn is_function(name: &str) -> bool {
     FUNCTIONS.iter().any(|(known, ..)| *known == name)
 }
 
-/// The number of PostgreSQL's type of what a function gives, where that is `name` or an array of it.
+/// The number of PostgreSQL's type of what a function gives, where that is `name` or an array of
+/// it.
 pub fn gives_name(function: &str) -> Option<u32> {
     match FUNCTIONS.iter().find(|(known, ..)| *known == function)? {
         (_, 'i', _) => Some(NAME.oid),

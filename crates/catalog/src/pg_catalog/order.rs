@@ -1,5 +1,5 @@
-//! The order in which columns are listed where a query says nothing of it: PostgreSQL promises none, but gives them as they lie,
-//! one after the other, and its clients take them so.
+//! The order in which columns are listed where a query says nothing of it: PostgreSQL promises
+//! none, but gives them as they lie, one after the other, and its clients take them so.
 
 use crate::pg_catalog::column_type::columns_listed;
 use datafusion::common::{Column, TableReference};
@@ -7,7 +7,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Projection};
 use std::sync::Arc;
 
-/// A query for rows of a catalog of columns, joined with others or not, in the order of these columns.
+/// A query for rows of a catalog of columns, joined with others or not, in the order of these
+/// columns.
 pub fn in_order(plan: LogicalPlan) -> Result<LogicalPlan> {
     let LogicalPlan::Projection(Projection { expr, input, schema, .. }) = &plan else { return Ok(plan) };
     let Some((table, keys)) = listed(input, None) else { return Ok(plan) };
@@ -18,7 +19,8 @@ pub fn in_order(plan: LogicalPlan) -> Result<LogicalPlan> {
     Projection::try_new_with_schema(expr, Arc::new(sorted), schema).map(LogicalPlan::Projection)
 }
 
-/// What a plan calls the first catalog of columns whose rows it gives, and the names of those that order them.
+/// What a plan calls the first catalog of columns whose rows it gives, and the names of those that
+/// order them.
 fn listed(
     plan: &LogicalPlan,
     called: Option<&TableReference>,

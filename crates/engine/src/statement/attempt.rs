@@ -1,5 +1,6 @@
-//! A function that tries to insert a row, and gives the row, or tells which key of another row it violates. There are no functions of
-//! PL/pgSQL here: this one, which Sequelize makes for each `findOrCreate`, calls and drops, is known by how it is written.
+//! A function that tries to insert a row, and gives the row, or tells which key of another row it
+//! violates. There are no functions of PL/pgSQL here: this one, which Sequelize makes for each
+//! `findOrCreate`, calls and drops, is known by how it is written.
 
 use crate::session::{Outcome, Parameters, Session};
 use crate::statement::{DONE, parse, parse_query};
