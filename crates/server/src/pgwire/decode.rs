@@ -533,7 +533,18 @@ mod tests {
         ] {
             assert_eq!(interval(text).unwrap(), expected, "{text}");
         }
-        for wrong in ["", "soon", "1 parsec", "1:2:3:4", "1e12 months", "nan days"] {
+        for wrong in [
+            "",
+            "soon",
+            "1 parsec",
+            "1:2:3:4",
+            "0:0:1e300",
+            "0:0:nan",
+            "1e12 months",
+            "nan days",
+            "2147483648 days",
+            "-2147483648 days",
+        ] {
             assert!(interval(wrong).is_err(), "{wrong}");
         }
     }
