@@ -3,6 +3,7 @@
 
 use crate::column::{GenerationFiles, committed_files, parse_file_name, table_directory};
 use crate::database::{Database, remove_old_checkpoints};
+use crate::index;
 use crate::names::{is_table_file, is_unfinished, table_of_directory};
 use crate::readers::Garbage;
 use crate::rows::Uncommitted;
@@ -23,6 +24,7 @@ pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
     }
     remove_old_checkpoints(store, checkpoint)?;
     store.create_directory("columns")?;
+    index::remove_stale(store, catalog)?;
     remove_files(store, catalog, |file, length| {
         // A file that is too short is for its readers to report.
         let file = store.open(file)?;
@@ -67,6 +69,7 @@ impl Database {
             return Ok(());
         }
         let known = self.latest()?;
+        index::remove_stale(store, known.catalog())?;
         let cuts = self.may_cut()?;
         for directory in store.list("columns")? {
             let Some(id) = table_of_directory(&directory) else { continue };

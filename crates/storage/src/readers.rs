@@ -5,6 +5,7 @@
 //! cannot write such a file keeps the files of all versions, by a lock on `columns`.
 
 use crate::column::{GenerationFiles, table_directory};
+use crate::index;
 use crate::names::{is_reader, is_table_file};
 use hypostyle_io::{File, Lock, Store};
 use hypostyle_types::{Error, ErrorKind, Result, TableId, Version};
@@ -44,8 +45,14 @@ pub(crate) enum Garbage {
 impl Garbage {
     pub fn remove(&self, store: &Store) -> Result<()> {
         match self {
-            Self::Table(id) => store.remove_directory(&table_directory(*id), is_table_file),
-            Self::Generation(files) => files.remove(),
+            Self::Table(id) => {
+                index::remove_of_table(store, *id)?;
+                store.remove_directory(&table_directory(*id), is_table_file)
+            }
+            Self::Generation(files) => {
+                index::remove_of_generation(store, files.table, files.column, files.generation)?;
+                files.remove()
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A state of the database: what a log leads to, and what readers hold.
 
 use crate::column::{ColumnData, check_shape};
+use crate::index::Indexes;
 use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
 use crate::sequence::OwnSequences;
@@ -238,6 +239,7 @@ pub struct Snapshot {
     own_sequences: OwnSequences,
     /// Of the database; its own snapshot has none.
     verifier: Option<Arc<Verifier>>,
+    pub(crate) indexes: Option<Arc<Indexes>>,
 }
 
 impl Snapshot {
@@ -271,6 +273,7 @@ impl Snapshot {
             pin: None,
             own_sequences: OwnSequences::default(),
             verifier: previous.and_then(|snapshot| snapshot.verifier.clone()),
+            indexes: previous.and_then(|snapshot| snapshot.indexes.clone()),
         }
     }
 

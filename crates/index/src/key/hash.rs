@@ -1,0 +1,155 @@
+//! Keys of any type and of several columns: entries in buckets, by hash.
+
+use super::previous::Previous;
+use crate::NO_ROW;
+use crate::bytes::typed;
+use crate::column::{BATCH_ROWS, Column, hash_rows, is_same_key, valid_rows};
+use arrow_buffer::{Buffer, ScalarBuffer};
+use hypostyle_types::{Error, Result};
+
+/// Entries of a bucket, on average.
+const BUCKET_ENTRIES: usize = 4;
+
+/// Entries of the newest position of each key, bucket by bucket. The upper half of an entry is the
+/// lower half of the key's hash, its lower half the position; the bucket is chosen by the upper
+/// half of the hash. The entries of a bucket ascend.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Hashed {
+    seed: u64,
+    /// Where each bucket begins among the entries, and where the last one ends.
+    buckets: ScalarBuffer<u32>,
+    entries: ScalarBuffer<u64>,
+    pub previous: Previous,
+}
+
+fn bucket_of(hash: u64, buckets: usize) -> usize {
+    (((hash >> 32) * buckets as u64) >> 32) as usize
+}
+
+fn entry_of(hash: u64, position: u32) -> u64 {
+    hash << 32 | u64::from(position)
+}
+
+fn position_of(entry: u64) -> u32 {
+    entry as u32
+}
+
+fn has_same_tag(entry: u64, other: u64) -> bool {
+    (entry ^ other) >> 32 == 0
+}
+
+impl Hashed {
+    /// Builds the index of the keys that the columns make.
+    pub fn build(columns: &[Column], seed: u64) -> Self {
+        let rows = columns.first().map_or(0, Column::rows);
+        let valid = valid_rows(columns);
+        let count = (rows / BUCKET_ENTRIES).max(1);
+        let mut hashes = vec![0_u64; rows];
+        hash_rows(columns, seed, 0, &mut hashes);
+        let is_valid = |row: usize| valid.as_ref().is_none_or(|valid| valid.is_valid(row));
+        // Where the next entry of a bucket goes: one place before the others, at first.
+        let mut buckets = vec![0_u32; count + 2];
+        for (row, hash) in hashes.iter().enumerate() {
+            buckets[bucket_of(*hash, count) + 2] += u32::from(is_valid(row));
+        }
+        for bucket in 2..buckets.len() {
+            buckets[bucket] += buckets[bucket - 1];
+        }
+        let mut entries = vec![0_u64; buckets[count + 1] as usize];
+        for (row, hash) in hashes.iter().enumerate().filter(|(row, _)| is_valid(*row)) {
+            let next = &mut buckets[bucket_of(*hash, count) + 1];
+            entries[*next as usize] = entry_of(*hash, row as u32);
+            *next += 1;
+        }
+        buckets.pop();
+        drop(hashes);
+        let previous = keep_newest(columns, &mut buckets, &mut entries);
+        Self { seed, buckets: buckets.into(), entries: entries.into(), previous }
+    }
+
+    /// Writes the newest position of each key from row `first` on, or [`NO_ROW`].
+    pub fn find(&self, indexed: &[Column], keys: &[Column], first: usize, found: &mut [u32]) {
+        let mut hashes = [0; BATCH_ROWS];
+        for (batch, found) in found.chunks_mut(BATCH_ROWS).enumerate() {
+            let first = first + batch * BATCH_ROWS;
+            let hashes = &mut hashes[..found.len()];
+            hash_rows(keys, self.seed, first, hashes);
+            for ((row, hash), slot) in (first..).zip(hashes.iter()).zip(found) {
+                let is_key = |position: u32| is_same_key(indexed, position as usize, keys, row);
+                *slot = self.find_one(*hash, is_key);
+            }
+        }
+    }
+
+    #[inline]
+    fn find_one(&self, hash: u64, is_key: impl Fn(u32) -> bool) -> u32 {
+        let bucket = bucket_of(hash, self.buckets.len() - 1);
+        let range = self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize;
+        let wanted = entry_of(hash, 0);
+        let mut entries = self.entries[range].iter().filter(|entry| has_same_tag(**entry, wanted));
+        entries.map(|entry| position_of(*entry)).find(|position| is_key(*position)).unwrap_or(NO_ROW)
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub fn arrays(&self) -> Vec<Buffer> {
+        let [later, earlier] = self.previous.arrays();
+        vec![self.buckets.inner().clone(), self.entries.inner().clone(), later, earlier]
+    }
+
+    /// # Errors
+    /// `Corrupt` when the buckets do not divide the entries, or these have a row that is not there.
+    pub fn decode(seed: u64, rows: u32, arrays: &[Buffer]) -> Result<Self> {
+        let damaged = || Error::corrupt("a hash index whose buckets or entries are none");
+        let [buckets, entries, later, earlier] = arrays else { return Err(damaged()) };
+        let (buckets, entries) = (typed::<u32>(buckets)?, typed::<u64>(entries)?);
+        let is_sound = buckets.len() >= 2
+            && buckets.first() == Some(&0)
+            && buckets.is_sorted()
+            && buckets.last().is_some_and(|last| *last as usize == entries.len())
+            && entries.iter().all(|entry| position_of(*entry) < rows);
+        if !is_sound {
+            return Err(damaged());
+        }
+        Ok(Self { seed, buckets, entries, previous: Previous::decode(later, earlier, rows)? })
+    }
+}
+
+/// Sorts the entries of each bucket and leaves the newest of each key; returns the others.
+fn keep_newest(columns: &[Column], buckets: &mut [u32], entries: &mut Vec<u64>) -> Previous {
+    let mut pairs = Vec::new();
+    let (mut begin, mut kept) = (0, 0);
+    for bucket in 1..buckets.len() {
+        let end = buckets[bucket] as usize;
+        entries[begin..end].sort_unstable();
+        let bucket_begin = kept;
+        for place in begin..end {
+            let entry = entries[place];
+            let (position, same_tag) = (position_of(entry), |other: &u64| has_same_tag(*other, entry));
+            let run =
+                kept - entries[bucket_begin..kept].iter().rev().take_while(|other| same_tag(other)).count();
+            let same = entries[run..kept].iter().position(|other| {
+                is_same_key(columns, position_of(*other) as usize, columns, position as usize)
+            });
+            match same {
+                Some(older) => {
+                    pairs.push((position, position_of(entries[run + older])));
+                    // The newest goes last, as entries ascend.
+                    entries.copy_within(run + older + 1..kept, run + older);
+                    entries[kept - 1] = entry;
+                }
+                None => {
+                    entries[kept] = entry;
+                    kept += 1;
+                }
+            }
+        }
+        begin = end;
+        buckets[bucket] = kept as u32;
+    }
+    entries.truncate(kept);
+    entries.shrink_to_fit();
+    Previous::of(pairs)
+}
