@@ -239,7 +239,7 @@ pub struct Snapshot {
     own_sequences: OwnSequences,
     /// Of the database; its own snapshot has none.
     verifier: Option<Arc<Verifier>>,
-    pub(crate) indexes: Option<Arc<Indexes>>,
+    indexes: Option<Arc<Indexes>>,
 }
 
 impl Snapshot {
@@ -291,6 +291,15 @@ impl Snapshot {
 
     pub(crate) fn verified_by(self, verifier: Arc<Verifier>) -> Self {
         Self { verifier: Some(verifier), ..self }
+    }
+
+    pub(crate) fn indexed_by(self, indexes: Arc<Indexes>) -> Self {
+        Self { indexes: Some(indexes), ..self }
+    }
+
+    /// The indexes of the database; `None` where the state is not one that is read.
+    pub(crate) fn registry(&self) -> Option<&Arc<Indexes>> {
+        self.indexes.as_ref()
     }
 
     /// Called before rows of a column of this snapshot are handed out as they lie, for others to

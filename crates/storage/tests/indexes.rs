@@ -5,7 +5,7 @@ mod common;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, LargeStringArray, RecordBatch};
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use common::{Random, append, append_to_log, batch, copy_directory, create, open, rows_of, seeds};
 use hypostyle_storage::{
     Database, IMPRINT_ROWS, IndexInfo, IndexKind, IndexSpec, NO_ROW, OpenMode, ReferredKey, Snapshot,
@@ -579,7 +579,7 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
 
     // Two orders do not fit beside each other: the one that is used less goes.
     let order = |column| spec(tables.items, ColumnId(column), IndexKind::Order);
-    let wish = |spec: &IndexSpec, times| (0..times).for_each(|_| drop(snapshot.wish_index(spec)));
+    let wish = |spec: &IndexSpec, times| (0..times).filter(|_| snapshot.wish_index(spec)).count();
     wish(&order(0), 2);
     assert!(snapshot.build_index(&order(0)).unwrap());
     for _ in 0..9 {

@@ -86,7 +86,7 @@ impl Hashed {
         let bucket = bucket_of(hash, self.buckets.len() - 1);
         let range = self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize;
         let wanted = entry_of(hash, 0);
-        let mut entries = self.entries[range].iter().filter(|entry| has_same_tag(**entry, wanted));
+        let entries = self.entries[range].iter().filter(|entry| has_same_tag(**entry, wanted));
         entries.map(|entry| position_of(*entry)).find(|position| is_key(*position)).unwrap_or(NO_ROW)
     }
 

@@ -169,10 +169,6 @@ impl Indexes {
 }
 
 impl Snapshot {
-    pub(crate) fn indexed_by(self, indexes: Arc<Indexes>) -> Self {
-        Self { indexes: Some(indexes), ..self }
-    }
-
     /// Counts a wish for an index, and tells whether it shall be built now: somebody has wished for
     /// it before, there is none that covers most rows, and it was not found to be too large.
     pub fn wish_index(&self, spec: &IndexSpec) -> bool {
@@ -235,9 +231,5 @@ impl Snapshot {
             }
         }
         damages
-    }
-
-    fn registry(&self) -> Option<&Arc<Indexes>> {
-        self.indexes.as_ref()
     }
 }
