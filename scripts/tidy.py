@@ -216,7 +216,8 @@ def missing_sections() -> list[str]:
     known = {document: sections(document) for document in ("format.md", "protocol.md")}
     found = []
     for path in sources():
-        default = "format.md" if {"format", "index", "io", "storage"} & set(path.parts) else "protocol.md"
+        places = set(path.relative_to(ROOT).parts)
+        default = "format.md" if {"format", "index", "io", "storage"} & places else "protocol.md"
         for document, number in re.findall(r"(?:(\w+\.md)[`,]* )?§(\d+(?:\.\d+)*)", path.read_text()):
             if number not in known.get(document or default, {number}):
                 found.append(f"{name_of(path)}: {document or default} has no §{number}")

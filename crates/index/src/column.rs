@@ -292,7 +292,7 @@ enum Value<'a> {
     Word(i64),
     Wide(i128),
     Bytes(&'a [u8]),
-    /// Of a code that no value has.
+    /// Stands for a code that no value has.
     Missing,
 }
 

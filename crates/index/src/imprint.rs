@@ -15,8 +15,8 @@ const BINS: usize = 64;
 /// Rows whose values the borders are chosen by.
 const SAMPLE_ROWS: usize = 4096;
 
-/// For each run of rows, which bins its values are in. The bins divide the values of a sample
-/// evenly.
+/// Masks that tell for each run of rows which bins its values are in. The bins divide the values of a
+/// sample evenly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imprint {
     key_type: KeyType,

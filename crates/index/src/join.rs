@@ -1,4 +1,4 @@
-//! From each row to the row that it refers to.
+//! Finding the row that a row refers to.
 
 use crate::bytes::typed;
 use crate::key::KeyLookup;
@@ -9,7 +9,7 @@ use arrow_select::take::take;
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
-/// For each of a table's first rows, the row of another table that has its key.
+/// The row of another table that has the key, for each of a table's first rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JoinIndex {
     /// [`NO_ROW`] where a part of the key is NULL, or no row had it.

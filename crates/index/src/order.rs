@@ -74,7 +74,7 @@ impl OrderIndex {
 /// by itself.
 #[derive(Clone, Debug)]
 pub struct OrderLookup {
-    /// With the position that each begins at.
+    /// The position that each begins at stands before it.
     parts: Vec<(u32, Arc<OrderIndex>, Column)>,
     key_type: KeyType,
     rows: u32,

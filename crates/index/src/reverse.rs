@@ -1,4 +1,4 @@
-//! From a row to the rows that refer to it.
+//! Finding the rows that refer to a row.
 
 use crate::bytes::typed;
 use crate::join::{JoinIndex, JoinLookup};
@@ -7,7 +7,7 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
-/// For each row of a table, the rows of another that refer to it, in order.
+/// The rows of another table that refer to each row of a table, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReverseIndex {
     /// Where the rows begin that refer to each row, and where those of the last one end.

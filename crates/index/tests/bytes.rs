@@ -55,7 +55,7 @@ fn bytes_of(stored: &Stored) -> Vec<u8> {
     bytes
 }
 
-/// As a mapping has them: at a multiple of the alignment.
+/// Puts bytes where a mapping has them: at a multiple of the alignment.
 fn buffer(bytes: &[u8]) -> Buffer {
     let mut buffer = MutableBuffer::new(bytes.len());
     buffer.extend_from_slice(bytes);

@@ -24,7 +24,7 @@ pub(crate) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
     }
     remove_old_checkpoints(store, checkpoint)?;
     store.create_directory("columns")?;
-    index::remove_stale(store, catalog)?;
+    index::remove_stale(store, catalog);
     remove_files(store, catalog, |file, length| {
         // A file that is too short is for its readers to report.
         let file = store.open(file)?;
@@ -69,7 +69,7 @@ impl Database {
             return Ok(());
         }
         let known = self.latest()?;
-        index::remove_stale(store, known.catalog())?;
+        index::remove_stale(store, known.catalog());
         let cuts = self.may_cut()?;
         for directory in store.list("columns")? {
             let Some(id) = table_of_directory(&directory) else { continue };

@@ -46,11 +46,11 @@ impl Garbage {
     pub fn remove(&self, store: &Store) -> Result<()> {
         match self {
             Self::Table(id) => {
-                index::remove_of_table(store, *id)?;
+                index::remove_of_table(store, *id);
                 store.remove_directory(&table_directory(*id), is_table_file)
             }
             Self::Generation(files) => {
-                index::remove_of_generation(store, files.table, files.column, files.generation)?;
+                index::remove_of_generation(store, files.table, files.column, files.generation);
                 files.remove()
             }
         }

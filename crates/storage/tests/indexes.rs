@@ -14,11 +14,13 @@ use hypostyle_storage::{
 use hypostyle_types::{BLOCK_ROWS, ColumnId, TableId};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Bound;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// More than a block, of which the last is not full.
 const ROWS: i64 = BLOCK_ROWS as i64 + 1234;
@@ -330,12 +332,14 @@ fn readers_and_databases_in_memory_have_indexes_of_their_own() {
     assert_eq!(stored(&memory.snapshot().unwrap().indexes().unwrap()), 0);
 }
 
-/// What is done to a file.
+/// Puts something else in the place of a file. Who has it mapped has the old one still: to change a
+/// file that is mapped is undefined (format.md §1).
 fn spoil(file: &Path, how: usize, random: &mut Random) {
     let bytes = fs::read(file).unwrap();
     let place = random.below(bytes.len() as u64) as usize;
+    fs::remove_file(file).unwrap();
     match how {
-        0 => fs::remove_file(file).unwrap(),
+        0 => {}
         1 => fs::write(file, b"").unwrap(),
         2 => fs::write(file, &bytes[..place]).unwrap(),
         3 => fs::write(file, vec![0; bytes.len()]).unwrap(),
@@ -345,22 +349,14 @@ fn spoil(file: &Path, how: usize, random: &mut Random) {
             fs::write(file, changed).unwrap();
         }
         5 => fs::write(file, [bytes, vec![0; 9]].concat()).unwrap(),
-        6 => {
-            fs::remove_file(file).unwrap();
-            symlink("/etc/passwd", file).unwrap();
-        }
-        7 => {
-            fs::remove_file(file).unwrap();
-            fs::create_dir(file).unwrap();
-        }
+        6 => symlink("/etc/passwd", file).unwrap(),
+        7 => fs::create_dir(file).unwrap(),
         8 => {
+            fs::write(file, &bytes).unwrap();
             let sparse = fs::OpenOptions::new().write(true).open(file).unwrap();
             sparse.set_len(1 << 42).unwrap();
         }
-        _ => {
-            fs::remove_file(file).unwrap();
-            assert!(Command::new("mkfifo").arg(file).status().unwrap().success());
-        }
+        _ => assert!(Command::new("mkfifo").arg(file).status().unwrap().success()),
     }
 }
 
@@ -400,6 +396,41 @@ fn a_file_that_is_gone_or_damaged_costs_time_and_no_answer() {
 }
 
 #[test]
+fn a_directory_of_indexes_that_is_none_keeps_nobody_out() {
+    let tables = tables();
+    tables.build();
+    let outside = tables.path.with_file_name("outside");
+    fs::create_dir_all(outside.join("1")).unwrap();
+    fs::write(outside.join("key-0-0"), "outside").unwrap();
+    fs::write(outside.join("1/key-0-9"), "outside").unwrap();
+    let Tables { database, path, orders, items, _directory } = tables;
+    drop(database);
+    for (place, is_link) in [("indexes/1", true), ("indexes", true), ("indexes/1", false), ("indexes", false)]
+    {
+        let place = path.join(place);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        if fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
+            fs::remove_dir_all(&place).unwrap();
+        }
+        match is_link {
+            true => symlink(&outside, &place).unwrap(),
+            false => fs::write(&place, "no directory").unwrap(),
+        }
+        for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite] {
+            let database = Database::open(&path, mode).unwrap();
+            build_all(&database.snapshot().unwrap(), &specs(orders, items));
+            assert_eq!(check(&database.snapshot().unwrap(), orders, items), CHECKS);
+            if mode == OpenMode::ReadWrite {
+                assert!(database.checkpoint().unwrap());
+            }
+        }
+        fs::remove_file(&place).unwrap();
+    }
+    assert_eq!(fs::read(outside.join("key-0-0")).unwrap(), b"outside");
+    assert_eq!(fs::read(outside.join("1/key-0-9")).unwrap(), b"outside");
+}
+
+#[test]
 fn what_a_killed_builder_leaves_is_never_read_and_goes() {
     let tables = tables();
     tables.build();
@@ -425,6 +456,80 @@ fn what_a_killed_builder_leaves_is_never_read_and_goes() {
     drop(open(&path));
     assert!(!table.join("order-2-0.new").exists() && table.join("notes").exists());
     assert!(!path.join("indexes/99").exists());
+}
+
+/// Tells the child where its database is.
+const DIRECTORY: &str = "HYPOSTYLE_TEST_INDEX_DIRECTORY";
+
+/// Times that a builder is killed.
+const KILLS: usize = 12;
+
+/// The process that dies: builds the indexes for ever, over more and more rows.
+#[test]
+#[ignore = "run by another test as the process that dies"]
+fn child_that_builds() {
+    let Some(path) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
+    let database = open(&path);
+    let table = |name: &str| database.snapshot().unwrap().table("main", name).unwrap().clone();
+    let (orders_id, items_id) = (table("orders").entry().id, table("items").entry().id);
+    loop {
+        let rows = table("orders").positions() as i64;
+        append_to_log(&database, orders_id, &orders(rows..rows + 40)).unwrap();
+        // Of others who build the same, one is enough.
+        for spec in specs(orders_id, items_id) {
+            let snapshot = database.snapshot().unwrap();
+            snapshot.declare_index(&spec);
+            let _busy = snapshot.build_index(&spec).unwrap();
+        }
+        println!("built");
+        std::io::stdout().flush().unwrap();
+        database.checkpoint().unwrap();
+    }
+}
+
+#[test]
+fn killed_builders_leave_nothing_wrong_for_those_who_go_on() {
+    let tables = tables();
+    let program = std::env::current_exe().unwrap();
+    let mut random = Random::new(common::seed(), 1);
+    let mut files = 0;
+    for _ in 0..KILLS {
+        let child = || {
+            Command::new(&program)
+                .args(["--exact", "child_that_builds", "--ignored", "--nocapture"])
+                .env(DIRECTORY, &tables.path)
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap()
+        };
+        let mut children = [child(), child()];
+        // Once something was built, until any moment of what comes next.
+        let lines = BufReader::new(children[0].stdout.take().unwrap()).lines();
+        assert!(lines.map_while(Result::ok).any(|line| line.contains("built")));
+        std::thread::sleep(Duration::from_millis(random.below(400)));
+        files += tables.files().len();
+        for child in &mut children {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(tables.check(&tables.database) <= CHECKS);
+        let other = open(&tables.path);
+        assert!(tables.check(&other) <= CHECKS);
+        // A file that was not finished has another name: what has its name is whole.
+        assert!(other.snapshot().unwrap().check(|_| true).is_empty());
+    }
+    assert!(files > KILLS, "{files} files were seen");
+    let Tables { database, path, orders, items, _directory } = tables;
+    drop(database);
+    let last = open(&path);
+    let unfinished = |table: TableId| {
+        let files = fs::read_dir(path.join(format!("indexes/{table}"))).unwrap();
+        files.filter(|file| file.as_ref().unwrap().path().extension().is_some()).count()
+    };
+    assert_eq!(unfinished(orders) + unfinished(items), 0);
+    build_all(&last.snapshot().unwrap(), &specs(orders, items));
+    assert_eq!(check(&last.snapshot().unwrap(), orders, items), CHECKS);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub struct KeyLookup {
     index: Arc<KeyIndex>,
     indexed: Vec<Column>,
-    /// In the order of their rows.
+    /// Follow each other without gaps.
     extensions: Vec<Arc<KeyExtension>>,
 }
 

@@ -1,4 +1,4 @@
-//! From a key to the position of its row.
+//! Finding the position of a key's row.
 //!
 //! | kind | for keys that | bytes |
 //! |---|---|---|

@@ -6,8 +6,8 @@ use crate::column::Word;
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};
 
-/// For each 64 values of the domain two words, so that a lookup misses the cache once: a bit for
-/// each value that is a key, and how many keys are less than all of these.
+/// Two words for each 64 values of the domain, so that a lookup misses the cache once: a bit for each
+/// value that is a key, and how many keys are less than all of these.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Rank {
     least: i64,

@@ -23,7 +23,7 @@ const BEHIND_ROWS: u64 = 4096;
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     counts: HashMap<IndexSpec, u64>,
-    /// Indexes that were found to be too large, with the rows that there were.
+    /// Indexes that cannot be, or were found to be too large, with the rows that there were.
     refused: HashMap<IndexSpec, u64>,
     declared: HashSet<IndexSpec>,
 }
@@ -41,6 +41,11 @@ impl Wishes {
         self.counts.remove(spec);
         self.refused.remove(spec);
         self.declared.remove(spec);
+    }
+
+    /// Leaves the wishes for an index unheard until the table has twice as many rows.
+    pub fn refuse(&mut self, spec: &IndexSpec, rows: u64) {
+        self.refused.insert(spec.clone(), rows);
     }
 
     pub fn prune(&mut self, catalog: &Catalog) {
@@ -86,13 +91,13 @@ impl Indexes {
         }
         let budget = table.columns().iter().map(|column| column.bytes()).sum::<u64>() / BUDGET_SHARE;
         let refuse = || {
-            self.wishes.lock().refused.insert(spec.clone(), table.rows_in_files());
+            self.wishes.lock().refuse(spec, table.rows_in_files());
             Ok(false)
         };
         if bytes > budget {
             return refuse();
         }
-        let mut others = self.automatic(spec.table)?;
+        let mut others = self.automatic(spec.table);
         others.retain(|(other, ..)| other.spec != *spec);
         let mut taken: u64 = others.iter().map(|(_, bytes, _)| bytes).sum();
         // The least used first, and of these the largest.
@@ -120,20 +125,23 @@ impl Indexes {
     }
 
     /// Lists the indexes of a table that nobody has declared, with their bytes and uses.
-    fn automatic(&self, table: TableId) -> Result<Vec<(Identity, u64, u64)>> {
+    fn automatic(&self, table: TableId) -> Vec<(Identity, u64, u64)> {
         let entries = self.entries.lock().clone();
         let of_table = entries.iter().filter(|(identity, _)| identity.spec.table == table);
         let mut found: Vec<_> =
             of_table.map(|(identity, entry)| (identity.clone(), entry.bytes(), entry.uses())).collect();
         if self.has_files() {
-            let files = file::of_table(&self.store, table)?;
+            let files = file::of_table(&self.store, table).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the indexes of a table cannot be counted");
+                Vec::new()
+            });
             // Who uses them is another process; it has them mapped, and loses nothing but the next time.
             let others = files.into_iter().filter(|(identity, _)| !entries.contains_key(identity));
             found.extend(others.map(|(identity, bytes)| (identity, bytes, 0)));
         }
         let wishes = self.wishes.lock();
         found.retain(|(identity, ..)| !wishes.is_declared(&identity.spec));
-        Ok(found)
+        found
     }
 
     /// Halves what indexes of a table were used.

@@ -140,7 +140,10 @@ impl Indexes {
                 return Ok(false);
             }
         }
-        let Some(stored) = self.build_in_memory(spec, table, snapshot)? else { return Ok(false) };
+        let Some(stored) = self.build_in_memory(spec, table, snapshot)? else {
+            self.wishes.lock().refuse(spec, table.rows_in_files());
+            return Ok(false);
+        };
         if !self.make_room(&identity, table, stored.index.bytes())? {
             return Ok(false);
         }

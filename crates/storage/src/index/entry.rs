@@ -36,7 +36,7 @@ enum Base {
 /// Extensions for rows behind those that are covered.
 #[derive(Debug, Default)]
 struct Later {
-    /// In the order of their rows, without gaps.
+    /// Follow each other without gaps.
     keys: Vec<Arc<KeyExtension>>,
     /// The extension over the rows of the log, of the snapshot that asked last.
     tail_keys: Option<(u32, Tail, Arc<KeyExtension>)>,
@@ -53,7 +53,9 @@ impl Entry {
         let covered = 0..u64::from(stored.covered.rows);
         let base = match &stored.index {
             Index::Key(index) => {
-                Base::Key(KeyLookup::new(index.clone(), &arrays(table, &spec.columns, covered)?)?)
+                // Only a hash index compares keys with the column.
+                let compared = if index.seed().is_some() { covered } else { 0..0 };
+                Base::Key(KeyLookup::new(index.clone(), &arrays(table, &spec.columns, compared)?)?)
             }
             Index::Order(index) => {
                 let column = arrays(table, &spec.columns, covered)?;

@@ -115,58 +115,72 @@ pub(super) fn tables(store: &Store) -> Result<Vec<TableId>> {
     Ok(list(store, INDEXES)?.iter().filter_map(|name| table_of_directory(name)).collect())
 }
 
-/// Removes the indexes of a table.
-pub(crate) fn remove_of_table(store: &Store, table: TableId) -> Result<()> {
-    if tables(store)?.contains(&table) {
-        store.remove_directory(&index_directory(table), is_index_file)?;
-    }
-    Ok(())
+/// Removes the indexes of a table that is dropped. What stays is stale, and removed later.
+pub(crate) fn remove_of_table(store: &Store, table: TableId) {
+    warn(remove_table(store, table));
+}
+
+/// Removes the indexes of a table that are over a generation of one of its columns. What stays is
+/// stale, and removed later.
+pub(crate) fn remove_of_generation(store: &Store, table: TableId, column: ColumnId, generation: Generation) {
+    let remove = || {
+        let names = list(store, &index_directory(table))?;
+        names
+            .iter()
+            .filter_map(|name| Identity::parse(table, name))
+            .filter(|identity| identity.has(table, column, generation))
+            .try_for_each(|identity| store.remove(&identity.path()))
+    };
+    warn(remove());
+}
+
+/// Removes the indexes over what a catalog does not have, and what was never finished. What cannot
+/// be removed is not looked at either.
+pub(crate) fn remove_stale(store: &Store, catalog: &Catalog) {
+    let remove = || tables(store)?.into_iter().try_for_each(|table| remove_stale_of(store, table, catalog));
+    warn(remove());
 }
 
 /// Removes all indexes.
+///
+/// # Errors
+/// `Io`, when some stay.
 pub(crate) fn remove_all(store: &Store) -> Result<()> {
-    tables(store)?.into_iter().try_for_each(|table| remove_of_table(store, table))
+    tables(store)?.into_iter().try_for_each(|table| remove_table(store, table))
 }
 
-/// Removes the indexes of a table that are over a generation of one of its columns.
-pub(crate) fn remove_of_generation(
-    store: &Store,
-    table: TableId,
-    column: ColumnId,
-    generation: Generation,
-) -> Result<()> {
-    let names = list(store, &index_directory(table))?;
-    names
-        .iter()
-        .filter_map(|name| Identity::parse(table, name))
-        .filter(|identity| identity.has(table, column, generation))
-        .try_for_each(|identity| store.remove(&identity.path()))
-}
-
-/// Removes the indexes over what a catalog does not have, and what was never finished.
-pub(crate) fn remove_stale(store: &Store, catalog: &Catalog) -> Result<()> {
-    for table in tables(store)? {
-        if catalog.table_by_id(table).is_none() {
-            remove_of_table(store, table)?;
-            continue;
-        }
-        let directory = index_directory(table);
-        let is_stale = |name: &String| match Identity::parse(table, name) {
-            Some(identity) => !identity.is_current(catalog),
-            None => is_unfinished(name) && is_index_file(name),
-        };
-        let stale: Vec<String> = list(store, &directory)?.into_iter().filter(is_stale).collect();
-        if stale.is_empty() {
-            continue;
-        }
-        // Who has it may be writing one.
-        let _lock = match store.try_lock(&directory) {
-            Ok(Some(lock)) => lock,
-            Ok(None) => continue,
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        stale.iter().try_for_each(|name| store.remove(&format!("{directory}/{name}")))?;
+fn remove_table(store: &Store, table: TableId) -> Result<()> {
+    match tables(store)?.contains(&table) {
+        true => store.remove_directory(&index_directory(table), is_index_file),
+        false => Ok(()),
     }
-    Ok(())
+}
+
+fn remove_stale_of(store: &Store, table: TableId, catalog: &Catalog) -> Result<()> {
+    if catalog.table_by_id(table).is_none() {
+        return remove_table(store, table);
+    }
+    let directory = index_directory(table);
+    let is_stale = |name: &String| match Identity::parse(table, name) {
+        Some(identity) => !identity.is_current(catalog),
+        None => is_unfinished(name) && is_index_file(name),
+    };
+    let stale: Vec<String> = list(store, &directory)?.into_iter().filter(is_stale).collect();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    // Who has it may be writing one.
+    let _lock = match store.try_lock(&directory) {
+        Ok(Some(lock)) => lock,
+        Ok(None) => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    stale.iter().try_for_each(|name| store.remove(&format!("{directory}/{name}")))
+}
+
+fn warn(removed: Result<()>) {
+    if let Err(error) = removed {
+        tracing::warn!(%error, "indexes that nobody needs stay behind");
+    }
 }

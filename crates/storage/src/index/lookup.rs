@@ -24,7 +24,7 @@ pub struct TableKeys {
 #[derive(Clone, Debug)]
 pub struct TableJoin {
     lookup: JoinLookup,
-    /// Of the table that is referred to.
+    /// The rows of the table that is referred to.
     visible: Visible,
     entry: Arc<Entry>,
 }
