@@ -7,6 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Int64Array, LargeStringArray, RecordBatch};
 use common::{Random, append, append_to_log, batch, copy_directory, create, open, rows_of, seeds};
+use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{
     Database, IMPRINT_ROWS, IndexInfo, IndexKind, IndexSpec, NO_ROW, OpenMode, ReferredKey, Snapshot,
     TableEntry,
@@ -14,12 +15,13 @@ use hypostyle_storage::{
 use hypostyle_types::{BLOCK_ROWS, ColumnId, TableId};
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::ops::Bound;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// More than a block, of which the last is not full.
@@ -391,6 +393,62 @@ fn a_file_that_is_gone_or_damaged_costs_time_and_no_answer() {
                 tables.database.snapshot().unwrap().drop_index(&spec).unwrap();
             }
             assert!(tables.files().is_empty());
+        }
+    }
+}
+
+/// Fails what is done to indexes, from some operation on or once, writing the half of what is written.
+#[derive(Debug)]
+struct FailAt {
+    operation: usize,
+    for_ever: bool,
+    done: AtomicUsize,
+}
+
+impl Observer for FailAt {
+    fn before(&self, operation: Operation<'_>) -> io::Result<()> {
+        let name = match operation {
+            Operation::Create { file } | Operation::Write { file, .. } | Operation::Remove { file } => file,
+            Operation::Rename { from, .. } => from,
+            Operation::CreateDirectory { directory } => directory,
+            _ => return Ok(()),
+        };
+        if !name.contains("/indexes") {
+            return Ok(());
+        }
+        let number = self.done.fetch_add(1, Ordering::Relaxed);
+        if number < self.operation || (number > self.operation && !self.for_ever) {
+            return Ok(());
+        }
+        if let Operation::Write { file, offset, bytes } = operation {
+            let file = fs::OpenOptions::new().write(true).open(file)?;
+            file.write_all_at(&bytes[..bytes.len() / 2], offset)?;
+        }
+        Err(io::ErrorKind::StorageFull.into())
+    }
+}
+
+#[test]
+fn a_disk_that_fails_or_is_full_leaves_indexes_in_memory() {
+    let Tables { database, path, orders, items, _directory } = tables();
+    drop(database);
+    for for_ever in [false, true] {
+        for operation in (0..40).step_by(3) {
+            let observer = Arc::new(FailAt { operation, for_ever, done: AtomicUsize::new(0) });
+            let options = StorageOptions { observer: Some(observer.clone()), ..OpenMode::ReadWrite.into() };
+            let database = Database::open(&path, options).unwrap();
+            build_all(&database.snapshot().unwrap(), &specs(orders, items));
+            assert_eq!(check(&database.snapshot().unwrap(), orders, items), CHECKS);
+            let has_failed = observer.done.load(Ordering::Relaxed) > operation;
+            let in_files = stored(&database.snapshot().unwrap().indexes().unwrap());
+            assert!(!has_failed || in_files < 7 || !for_ever, "{operation}");
+            drop(database);
+            let database = open(&path);
+            assert!(check(&database.snapshot().unwrap(), orders, items) <= CHECKS);
+            assert!(database.snapshot().unwrap().check(|_| true).is_empty());
+            for spec in specs(orders, items) {
+                database.snapshot().unwrap().drop_index(&spec).unwrap();
+            }
         }
     }
 }

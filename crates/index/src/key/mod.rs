@@ -19,9 +19,9 @@ mod previous;
 mod rank;
 
 use crate::NO_ROW;
-use crate::column::{Column, KeyType, Word, Words, types_of, valid_rows, with_words};
+use crate::column::{BATCH_ROWS, Column, KeyType, Word, Words, types_of, with_words};
 use arrow_array::ArrayRef;
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, NullBuffer};
 use hypostyle_types::{Error, Result};
 
 pub use extension::KeyExtension;
@@ -63,8 +63,7 @@ enum Kind {
 
 /// What one pass over a column of words shows.
 struct Shape {
-    is_affine: bool,
-    /// Each is greater than the one before.
+    /// None is NULL, and each is greater than the one before.
     ascends: bool,
     least: i64,
     greatest: i64,
@@ -222,39 +221,37 @@ impl Kind {
     fn of_column(column: &Column) -> Option<Self> {
         let words = column.words()?;
         let (rows, nulls) = (column.rows(), column.nulls());
-        let shape = with_words!(words, values => Shape::of(values, |row| nulls.is_none_or(|nulls| nulls.is_valid(row))))?;
+        let shape = with_words!(words, values => Shape::of(values, nulls))?;
         let domain = shape.domain();
-        if nulls.is_none() {
-            if shape.is_affine {
-                return Some(Self::Affine(shape.least));
-            }
-            if shape.ascends && domain.is_some_and(|domain| domain / RANK_DOMAIN <= rows as u64) {
-                return Some(Self::Rank(with_words!(words, values => Rank::build(values, domain? as usize))));
-            }
+        if shape.is_affine(rows) {
+            return Some(Self::Affine(shape.least));
+        }
+        if shape.ascends && domain.is_some_and(|domain| domain / RANK_DOMAIN <= rows as u64) {
+            return Some(Self::Rank(with_words!(words, values => Rank::build(values, domain? as usize))));
         }
         let domain = domain.filter(|domain| domain / DENSE_DOMAIN <= rows as u64)? as usize;
-        let valid = valid_rows(std::slice::from_ref(column));
-        Some(Self::Dense(
-            with_words!(words, values => Dense::build(values, valid.as_ref(), shape.least, domain)),
-        ))
+        Some(Self::Dense(with_words!(words, values => Dense::build(values, nulls, shape.least, domain))))
     }
 }
 
 impl Shape {
     /// Looks at the keys that are not NULL; `None` when all are.
-    fn of<T: Word>(values: &[T], is_valid: impl Fn(usize) -> bool) -> Option<Self> {
-        let mut keys = values.iter().enumerate().filter(|(row, _)| is_valid(*row)).map(|(_, key)| key.word());
-        let first = keys.next()?;
-        let mut shape = Self { is_affine: true, ascends: true, least: first, greatest: first };
-        let mut before = first;
-        for key in keys {
-            shape.is_affine &= before.checked_add(1) == Some(key);
-            shape.ascends &= before < key;
-            shape.least = shape.least.min(key);
-            shape.greatest = shape.greatest.max(key);
-            before = key;
+    fn of<T: Word>(values: &[T], nulls: Option<&NullBuffer>) -> Option<Self> {
+        let (first, last) = (values.first()?.word(), values.last()?.word());
+        if nulls.is_none() && ascends(values) {
+            return Some(Self { ascends: true, least: first, greatest: last });
         }
-        Some(shape)
+        let is_valid = |row: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*row));
+        let mut keys = (0..values.len()).filter(is_valid).map(|row| values[row].word());
+        let first = keys.next()?;
+        let (least, greatest) =
+            keys.fold((first, first), |(least, greatest), key| (key.min(least), key.max(greatest)));
+        Some(Self { ascends: false, least, greatest })
+    }
+
+    /// Tells whether each of so many keys is one more than the one before.
+    fn is_affine(&self, rows: usize) -> bool {
+        self.ascends && self.domain() == Some(rows as u64)
     }
 
     /// Returns the count of values from the least to the greatest; `None` when an array cannot have
@@ -263,6 +260,15 @@ impl Shape {
         let last = (self.greatest as u64).wrapping_sub(self.least as u64);
         last.checked_add(1).filter(|domain| usize::try_from(*domain).is_ok())
     }
+}
+
+/// Tells whether each value is greater than the one before.
+fn ascends<T: Word>(values: &[T]) -> bool {
+    (0..values.len()).step_by(BATCH_ROWS).all(|first| {
+        let batch = &values[first..values.len().min(first + BATCH_ROWS + 1)];
+        // No way out within a batch, so that many are compared at once.
+        batch.iter().zip(&batch[1..]).fold(true, |so_far, (one, next)| so_far & (one.word() < next.word()))
+    })
 }
 
 /// Writes what a function finds for each key from row `first` on.

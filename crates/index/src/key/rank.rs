@@ -19,14 +19,21 @@ impl Rank {
     pub fn build<T: Word>(keys: &[T], domain: usize) -> Self {
         let least = keys.first().map_or(0, |key| key.word());
         let mut words = vec![0_u64; 2 * domain.div_ceil(64)];
+        let pairs = words.as_chunks_mut::<2>().0;
+        // The bits at hand, where they go, and how many keys are before them.
+        let (mut bits, mut place, mut before) = (0_u64, 0, 0);
         for key in keys {
             let value = key.word().wrapping_sub(least) as usize;
-            words[2 * (value / 64)] |= 1 << (value % 64);
+            if value / 64 != place {
+                pairs[place] = [bits, before];
+                before += u64::from(bits.count_ones());
+                pairs[place + 1..value / 64].fill([0, before]);
+                (bits, place) = (0, value / 64);
+            }
+            bits |= 1 << (value % 64);
         }
-        let mut before = 0;
-        for pair in words.chunks_exact_mut(2) {
-            pair[1] = before;
-            before += u64::from(pair[0].count_ones());
+        if let Some(last) = pairs.get_mut(place) {
+            *last = [bits, before];
         }
         Self { least, words: words.into() }
     }
