@@ -30,8 +30,16 @@ impl Imprint {
     /// Builds the imprint of a column; `None` for one whose type has none, or with more rows than
     /// 32 bits can count.
     pub fn build(array: &ArrayRef) -> Option<Self> {
-        let column = Column::of(array)?;
-        let rows = u32::try_from(column.rows()).ok()?;
+        Self::build_unless(array, &mut || Ok(())).ok().flatten()
+    }
+
+    /// [`Self::build`], which asks now and then whether to go on.
+    ///
+    /// # Errors
+    /// Those of `proceed`.
+    pub fn build_unless(array: &ArrayRef, proceed: &mut dyn FnMut() -> Result<()>) -> Result<Option<Self>> {
+        let Some(column) = Column::of(array) else { return Ok(None) };
+        let Ok(rows) = u32::try_from(column.rows()) else { return Ok(None) };
         let is_valid = |row: usize| column.nulls().is_none_or(|nulls| nulls.is_valid(row));
         let step = column.rows().div_ceil(SAMPLE_ROWS).max(1);
         let sampled = (0..column.rows()).step_by(step).filter(|row| is_valid(*row));
@@ -41,13 +49,14 @@ impl Imprint {
         // Of few values each has a bin of its own.
         let bins = sample.len().clamp(1, BINS);
         let borders: Vec<i64> = (1..bins).map(|bin| sample[bin * sample.len() / bins]).collect();
-        let masks = (0..column.rows()).step_by(IMPRINT_ROWS as usize).map(|first| {
+        let mut masks: Vec<u64> = Vec::new();
+        for first in (0..column.rows()).step_by(IMPRINT_ROWS as usize) {
+            proceed()?;
             let end = column.rows().min(first + IMPRINT_ROWS as usize);
             let valid = (first..end).filter(|row| is_valid(*row));
-            valid.fold(0, |mask, row| mask | 1 << bin_of(&borders, column.ordered_word(row)))
-        });
-        let masks: Vec<u64> = masks.collect();
-        Some(Self { key_type: column.key_type(), rows, borders: borders.into(), masks: masks.into() })
+            masks.push(valid.fold(0, |mask, row| mask | 1 << bin_of(&borders, column.ordered_word(row))));
+        }
+        Ok(Some(Self { key_type: column.key_type(), rows, borders: borders.into(), masks: masks.into() }))
     }
 
     /// Returns how many rows the imprint covers.

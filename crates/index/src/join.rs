@@ -9,6 +9,9 @@ use arrow_select::take::take;
 use hypostyle_types::{Error, Result};
 use std::sync::Arc;
 
+/// Rows between two questions whether to go on.
+const PROCEED_ROWS: usize = 1 << 16;
+
 /// The row of another table that has the key, for each of a table's first rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JoinIndex {
@@ -26,12 +29,30 @@ impl JoinIndex {
     /// # Errors
     /// As [`KeyLookup::find`]; `InvalidInput` when the rows are more than 32 bits can count.
     pub fn build(keys: &KeyLookup, columns: &[ArrayRef]) -> Result<Self> {
+        Self::build_unless(keys, columns, &mut || Ok(()))
+    }
+
+    /// [`Self::build`], which asks now and then whether to go on.
+    ///
+    /// # Errors
+    /// As [`Self::build`]; those of `proceed`.
+    pub fn build_unless(
+        keys: &KeyLookup,
+        columns: &[ArrayRef],
+        proceed: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Self> {
         let rows = columns.first().map_or(0, |column| column.len());
         if u32::try_from(rows).is_err() {
             return Err(Error::invalid_input("an index cannot have as many rows"));
         }
         let mut ids = Vec::with_capacity(rows);
-        keys.find(columns, &Visible::before(keys.rows()), &mut ids)?;
+        let all = Visible::before(keys.rows());
+        for first in (0..rows).step_by(PROCEED_ROWS) {
+            proceed()?;
+            let count = PROCEED_ROWS.min(rows - first);
+            let piece: Vec<_> = columns.iter().map(|column| column.slice(first, count)).collect();
+            keys.find(&piece, &all, &mut ids)?;
+        }
         let has_null = |row: usize| columns.iter().any(|column| column.is_null(row));
         let absent = ids.iter().enumerate().filter(|(row, id)| **id == NO_ROW && !has_null(*row)).count();
         Ok(Self { ids: ids.into(), referenced_rows: keys.rows(), absent: absent as u32 })

@@ -12,7 +12,7 @@ use hypostyle_storage::{
     Database, IMPRINT_ROWS, IndexInfo, IndexKind, IndexSpec, NO_ROW, OpenMode, ReferredKey, Snapshot,
     TableEntry,
 };
-use hypostyle_types::{BLOCK_ROWS, ColumnId, TableId};
+use hypostyle_types::{BLOCK_ROWS, ColumnId, Error, ErrorKind, TableId};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -80,7 +80,7 @@ fn specs(orders: TableId, items: TableId) -> Vec<IndexSpec> {
 fn build_all(snapshot: &Snapshot, specs: &[IndexSpec]) {
     for spec in specs {
         snapshot.declare_index(spec);
-        assert!(snapshot.build_index(spec).unwrap(), "{spec:?}");
+        assert!(snapshot.build_index(spec, || Ok(())).unwrap(), "{spec:?}");
     }
 }
 
@@ -537,7 +537,7 @@ fn child_that_builds() {
         for spec in specs(orders_id, items_id) {
             let snapshot = database.snapshot().unwrap();
             snapshot.declare_index(&spec);
-            let _busy = snapshot.build_index(&spec).unwrap();
+            let _busy = snapshot.build_index(&spec, || Ok(())).unwrap();
         }
         println!("built");
         std::io::stdout().flush().unwrap();
@@ -676,7 +676,7 @@ fn dropped_tables_columns_and_generations_lose_their_indexes() {
     let snapshot = tables.database.snapshot().unwrap();
     let indexes = snapshot.indexes().unwrap();
     assert!(indexes.iter().all(|index| index.spec.columns != [PRICE]), "{indexes:?}");
-    assert!(!snapshot.build_index(&spec(tables.orders, PRICE, IndexKind::Order)).unwrap());
+    assert!(!snapshot.build_index(&spec(tables.orders, PRICE, IndexKind::Order), || Ok(())).unwrap());
     drop(snapshot);
     assert!(tables.database.checkpoint().unwrap());
     assert_eq!(tables.files().len(), 5);
@@ -684,7 +684,7 @@ fn dropped_tables_columns_and_generations_lose_their_indexes() {
     let mut transaction = tables.database.begin(1).unwrap();
     transaction.drop_table(tables.orders).unwrap();
     transaction.commit().unwrap();
-    assert!(!tables.database.snapshot().unwrap().build_index(&key).unwrap());
+    assert!(!tables.database.snapshot().unwrap().build_index(&key, || Ok(())).unwrap());
     assert!(tables.database.checkpoint().unwrap());
     assert!(tables.files().is_empty(), "{:?}", tables.files());
     assert!(tables.database.snapshot().unwrap().indexes().unwrap().is_empty());
@@ -706,7 +706,7 @@ fn what_a_transaction_has_not_committed_has_no_index() {
     assert!(own.table_by_id(tables.orders).unwrap().is_uncommitted());
     assert_eq!(check(&own, tables.orders, tables.items), 0);
     let key = IndexSpec::key(tables.orders, &[KEY]);
-    assert!(!own.build_index(&key).unwrap());
+    assert!(!own.build_index(&key, || Ok(())).unwrap());
     assert!(!(0..3).any(|_| own.wish_index(&key)));
     drop((own, transaction));
     assert_eq!(tables.check(&tables.database), CHECKS);
@@ -719,7 +719,7 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     let key = IndexSpec::key(tables.orders, &[KEY]);
     assert!(!snapshot.wish_index(&key));
     assert!(snapshot.wish_index(&key));
-    assert!(snapshot.build_index(&key).unwrap());
+    assert!(snapshot.build_index(&key, || Ok(())).unwrap());
     assert!(!snapshot.wish_index(&key));
     let index = snapshot.key_index(tables.orders, &[KEY]).unwrap().unwrap();
     assert!(
@@ -732,11 +732,11 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     // A hash index of the items' numbers and orders takes more than a fifth of their bytes.
     let large = IndexSpec::key(tables.items, &[ColumnId(0), ORDER]);
     assert!(!snapshot.wish_index(&large) && snapshot.wish_index(&large));
-    assert!(!snapshot.build_index(&large).unwrap());
+    assert!(!snapshot.build_index(&large, || Ok(())).unwrap());
     assert!(!snapshot.wish_index(&large), "it is too large, and remains so");
     assert!(snapshot.key_index(tables.items, &large.columns).unwrap().is_none());
     snapshot.declare_index(&large);
-    assert!(snapshot.build_index(&large).unwrap());
+    assert!(snapshot.build_index(&large, || Ok(())).unwrap());
     snapshot.drop_index(&large).unwrap();
     assert!(snapshot.key_index(tables.items, &large.columns).unwrap().is_none());
 
@@ -744,17 +744,44 @@ fn the_second_wish_builds_and_what_is_worth_least_goes_first() {
     let order = |column| spec(tables.items, ColumnId(column), IndexKind::Order);
     let wish = |spec: &IndexSpec, times| (0..times).filter(|_| snapshot.wish_index(spec)).count();
     wish(&order(0), 2);
-    assert!(snapshot.build_index(&order(0)).unwrap());
+    assert!(snapshot.build_index(&order(0), || Ok(())).unwrap());
     for _ in 0..9 {
         assert!(snapshot.order_index(tables.items, ColumnId(0)).unwrap().is_some());
     }
     wish(&order(2), 3);
-    assert!(!snapshot.build_index(&order(2)).unwrap());
+    assert!(!snapshot.build_index(&order(2), || Ok(())).unwrap());
     assert!(snapshot.order_index(tables.items, ColumnId(0)).unwrap().is_some());
     wish(&order(2), 30);
-    assert!(snapshot.build_index(&order(2)).unwrap());
+    assert!(snapshot.build_index(&order(2), || Ok(())).unwrap());
     assert!(snapshot.order_index(tables.items, ColumnId(0)).unwrap().is_none());
     assert!(snapshot.order_index(tables.items, ColumnId(2)).unwrap().is_some());
+}
+
+#[test]
+fn a_build_that_is_interrupted_leaves_nothing() {
+    let tables = tables();
+    let snapshot = tables.database.snapshot().unwrap();
+    for spec in specs(tables.orders, tables.items) {
+        snapshot.declare_index(&spec);
+        let mut questions = 0;
+        // As many questions as a build asks, from the first on.
+        let is_built = loop {
+            let mut left = questions;
+            let built = snapshot.build_index(&spec, || {
+                left -= 1;
+                if left < 0 { Err(Error::new(ErrorKind::Interrupted, "enough")) } else { Ok(()) }
+            });
+            match built {
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Interrupted),
+                Ok(is_built) => break is_built,
+            }
+            questions += 1;
+        };
+        // A join index is turned round in no time.
+        let is_quick = matches!(spec.kind, IndexKind::Reverse(_));
+        assert!(is_built && (questions > 0 || is_quick), "{spec:?} after {questions}");
+    }
+    assert_eq!(tables.check(&tables.database), CHECKS);
 }
 
 #[test]
@@ -776,12 +803,12 @@ fn columns_of_no_order_or_key_have_no_index() {
         for kind in kinds {
             let spec = spec(id, column, kind);
             snapshot.declare_index(&spec);
-            built += usize::from(snapshot.build_index(&spec).unwrap());
+            built += usize::from(snapshot.build_index(&spec, || Ok(())).unwrap());
         }
     }
     assert!(built > 40, "{built}");
     let twice = IndexSpec::key(id, &[ColumnId(1), ColumnId(1)]);
-    assert!(!snapshot.build_index(&twice).unwrap() && !snapshot.wish_index(&twice));
+    assert!(!snapshot.build_index(&twice, || Ok(())).unwrap() && !snapshot.wish_index(&twice));
 }
 
 #[test]
@@ -797,7 +824,7 @@ fn many_threads_build_and_read_the_same_indexes() {
                     let snapshot = database.snapshot().unwrap();
                     for spec in all.iter().cycle().skip(thread + round).take(all.len()) {
                         snapshot.declare_index(spec);
-                        let _busy = snapshot.build_index(spec).unwrap();
+                        let _busy = snapshot.build_index(spec, || Ok(())).unwrap();
                     }
                     assert!(check(&snapshot, tables.orders, tables.items) <= CHECKS);
                     if thread == 0 {

@@ -7,6 +7,9 @@ use crate::column::{BATCH_ROWS, Column, hash_rows, is_same_key, valid_rows};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};
 
+/// Rows between two questions whether to go on.
+const PROCEED_ROWS: usize = 1 << 16;
+
 /// Entries of a bucket, on average.
 const BUCKET_ENTRIES: usize = 4;
 
@@ -39,17 +42,22 @@ fn has_same_tag(entry: u64, other: u64) -> bool {
 }
 
 impl Hashed {
-    /// Builds the index of the keys that the columns make.
-    pub fn build(columns: &[Column], seed: u64) -> Self {
+    /// Builds the index of the keys that the columns make; `proceed` is asked now and then whether to
+    /// go on.
+    pub fn build(columns: &[Column], seed: u64, proceed: &mut dyn FnMut() -> Result<()>) -> Result<Self> {
         let rows = columns.first().map_or(0, Column::rows);
         let valid = valid_rows(columns);
         let count = (rows / BUCKET_ENTRIES).max(1);
         let mut hashes = vec![0_u64; rows];
-        hash_rows(columns, seed, 0, &mut hashes);
+        for (batch, hashes) in hashes.chunks_mut(PROCEED_ROWS).enumerate() {
+            proceed()?;
+            hash_rows(columns, seed, batch * PROCEED_ROWS, hashes);
+        }
         let is_valid = |row: usize| valid.as_ref().is_none_or(|valid| valid.is_valid(row));
         // Where the next entry of a bucket goes: one place before the others, at first.
         let mut buckets = vec![0_u32; count + 2];
         for (row, hash) in hashes.iter().enumerate() {
+            ask(row, proceed)?;
             buckets[bucket_of(*hash, count) + 2] += u32::from(is_valid(row));
         }
         for bucket in 2..buckets.len() {
@@ -57,14 +65,15 @@ impl Hashed {
         }
         let mut entries = vec![0_u64; buckets[count + 1] as usize];
         for (row, hash) in hashes.iter().enumerate().filter(|(row, _)| is_valid(*row)) {
+            ask(row, proceed)?;
             let next = &mut buckets[bucket_of(*hash, count) + 1];
             entries[*next as usize] = entry_of(*hash, row as u32);
             *next += 1;
         }
         buckets.pop();
         drop(hashes);
-        let previous = keep_newest(columns, &mut buckets, &mut entries);
-        Self { seed, buckets: buckets.into(), entries: entries.into(), previous }
+        let previous = keep_newest(columns, &mut buckets, &mut entries, proceed)?;
+        Ok(Self { seed, buckets: buckets.into(), entries: entries.into(), previous })
     }
 
     /// Writes the newest position of each key from row `first` on, or [`NO_ROW`].
@@ -118,7 +127,12 @@ impl Hashed {
 }
 
 /// Sorts the entries of each bucket and leaves the newest of each key; returns the others.
-fn keep_newest(columns: &[Column], buckets: &mut [u32], entries: &mut Vec<u64>) -> Previous {
+fn keep_newest(
+    columns: &[Column],
+    buckets: &mut [u32],
+    entries: &mut Vec<u64>,
+    proceed: &mut dyn FnMut() -> Result<()>,
+) -> Result<Previous> {
     let mut pairs = Vec::new();
     let (mut begin, mut kept) = (0, 0);
     for bucket in 1..buckets.len() {
@@ -126,6 +140,7 @@ fn keep_newest(columns: &[Column], buckets: &mut [u32], entries: &mut Vec<u64>) 
         entries[begin..end].sort_unstable();
         let bucket_begin = kept;
         for place in begin..end {
+            ask(place, proceed)?;
             let entry = entries[place];
             let (position, same_tag) = (position_of(entry), |other: &u64| has_same_tag(*other, entry));
             let run =
@@ -151,5 +166,56 @@ fn keep_newest(columns: &[Column], buckets: &mut [u32], entries: &mut Vec<u64>) 
     }
     entries.truncate(kept);
     entries.shrink_to_fit();
-    Previous::of(pairs)
+    Ok(Previous::of(pairs))
+}
+
+/// Asks whether to go on, once for many rows.
+fn ask(row: usize, proceed: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    if row.is_multiple_of(PROCEED_ROWS) { proceed() } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{ArrayRef, Int64Array};
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    fn columns(keys: impl IntoIterator<Item = i64>) -> Vec<Column> {
+        let array: ArrayRef = Arc::new(Int64Array::from_iter_values(keys));
+        Column::all(&[array]).unwrap()
+    }
+
+    /// Two keys whose entries differ in the position only.
+    fn alike(seed: u64) -> (i64, i64) {
+        let keys = 0..400_000;
+        let mut hashes = vec![0; 400_000];
+        // Spread over all bits: of neighbours no two tags are the same.
+        let spread = |key: i64| key.wrapping_mul(0x5851_F42D_4C95_7F2D);
+        hash_rows(&columns(keys.clone().map(spread)), seed, 0, &mut hashes);
+        let mut seen = HashMap::new();
+        let same = keys.zip(hashes).find_map(|(key, hash)| Some((seen.insert(hash as u32, key)?, key)));
+        let (one, other) = same.unwrap();
+        (spread(one), spread(other))
+    }
+
+    #[test]
+    fn keys_of_the_same_tag_are_told_apart() {
+        let (one, other) = alike(11);
+        assert_ne!(one, other);
+        for keys in
+            [[one, other, one, other, one], [other, one, one, one, other], [one, one, other, one, one]]
+        {
+            let indexed = columns(keys);
+            let index = Hashed::build(&indexed, 11, &mut || Ok(())).unwrap();
+            assert_eq!(index.buckets.len(), 2);
+            for key in [one, other] {
+                let expected: Vec<u32> = (0..5).rev().filter(|row| keys[*row as usize] == key).collect();
+                let mut found = [0];
+                index.find(&indexed, &columns([key]), 0, &mut found);
+                let chain = std::iter::successors(Some(found[0]), |row| Some(index.previous.before(*row)));
+                assert_eq!(chain.take_while(|row| *row != NO_ROW).collect::<Vec<_>>(), expected);
+            }
+        }
+    }
 }

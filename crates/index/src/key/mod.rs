@@ -76,25 +76,36 @@ impl KeyIndex {
     /// `None` when no index can have such keys: a column's type has none, the columns are not of
     /// one length, or the rows are more than 32 bits can count.
     pub fn build(columns: &[ArrayRef], seed: u64) -> Option<Self> {
-        let columns = Column::all(columns)?;
-        let types = types_of(&columns);
-        if !types.iter().all(|key_type| key_type.is_key()) {
-            return None;
-        }
-        let rows = u32::try_from(columns.first()?.rows()).ok().filter(|rows| *rows < NO_ROW)?;
-        let kind = match columns.as_slice() {
-            [column] => Kind::of_column(column).unwrap_or_else(|| Kind::Hash(Hashed::build(&columns, seed))),
-            _ => Kind::Hash(Hashed::build(&columns, seed)),
+        Self::build_unless(columns, seed, &mut || Ok(())).ok().flatten()
+    }
+
+    /// [`Self::build`], which asks now and then whether to go on.
+    ///
+    /// # Errors
+    /// Those of `proceed`.
+    pub fn build_unless(
+        columns: &[ArrayRef],
+        seed: u64,
+        proceed: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Option<Self>> {
+        let Some((columns, rows)) = key_columns(columns) else { return Ok(None) };
+        let of_column = match columns.as_slice() {
+            [column] => Kind::of_column(column),
+            _ => None,
         };
-        Some(Self { types, rows, kind })
+        let kind = match of_column {
+            Some(kind) => kind,
+            None => Kind::Hash(Hashed::build(&columns, seed, proceed)?),
+        };
+        Ok(Some(Self { types: types_of(&columns), rows, kind }))
     }
 
     /// Builds a hash index whatever the values.
     #[doc(hidden)]
     pub fn build_hash(columns: &[ArrayRef], seed: u64) -> Option<Self> {
-        let columns = Column::all(columns)?;
-        let rows = u32::try_from(columns.first()?.rows()).ok().filter(|rows| *rows < NO_ROW)?;
-        Some(Self { types: types_of(&columns), rows, kind: Kind::Hash(Hashed::build(&columns, seed)) })
+        let (columns, rows) = key_columns(columns)?;
+        let hashed = Hashed::build(&columns, seed, &mut || Ok(())).ok()?;
+        Some(Self { types: types_of(&columns), rows, kind: Kind::Hash(hashed) })
     }
 
     /// Returns the types of the key's columns.
@@ -214,6 +225,13 @@ impl KeyIndex {
         };
         Ok(Self { types, rows, kind })
     }
+}
+
+/// Takes the columns of a key, and counts their rows; `None` when no index can have such keys.
+fn key_columns(columns: &[ArrayRef]) -> Option<(Vec<Column>, u32)> {
+    let columns = Column::all(columns)?;
+    let rows = u32::try_from(columns.first()?.rows()).ok().filter(|rows| *rows < NO_ROW)?;
+    columns.iter().all(|column| column.key_type().is_key()).then_some((columns, rows))
 }
 
 impl Kind {

@@ -1,6 +1,6 @@
 //! Building indexes, and opening those that are there.
 
-use super::entry::{Entry, arrays, rows_in_files};
+use super::entry::{Entry, arrays, arrays_unless, rows_in_files};
 use super::name::{Identity, IndexKind, IndexSpec};
 use super::{Indexes, file};
 use crate::snapshot::Snapshot;
@@ -122,7 +122,12 @@ impl Indexes {
     }
 
     /// Builds an index over the rows in the files of a snapshot, and the key index that it needs.
-    pub(super) fn build(&self, spec: &IndexSpec, snapshot: &Snapshot) -> Result<bool> {
+    pub(super) fn build(
+        &self,
+        spec: &IndexSpec,
+        snapshot: &Snapshot,
+        proceed: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<bool> {
         let Some(identity) = Identity::of(spec, snapshot) else { return Ok(false) };
         let Some(table) = snapshot.table_by_id(spec.table) else { return Ok(false) };
         if self.entry(spec, snapshot).is_some_and(|entry| entry.rows() == table.rows_in_files()) {
@@ -136,11 +141,11 @@ impl Indexes {
         }
         let _building = Building { indexes: self, identity: identity.clone() };
         for needed in spec.needed() {
-            if self.entry(&needed, snapshot).is_none() && !self.build(&needed, snapshot)? {
+            if self.entry(&needed, snapshot).is_none() && !self.build(&needed, snapshot, proceed)? {
                 return Ok(false);
             }
         }
-        let Some(stored) = self.build_in_memory(spec, table, snapshot)? else {
+        let Some(stored) = self.build_in_memory(spec, table, snapshot, proceed)? else {
             self.wishes.lock().refuse(spec, table.rows_in_files());
             return Ok(false);
         };
@@ -162,6 +167,7 @@ impl Indexes {
         spec: &IndexSpec,
         table: &TableData,
         snapshot: &Snapshot,
+        proceed: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Option<Stored>> {
         if !has_rows_for_index(table) {
             return Ok(None);
@@ -189,7 +195,7 @@ impl Indexes {
         if referenced.is_some() != keys.is_some() {
             return Ok(None);
         }
-        let index = index_over(spec, table, covered.rows, keys.as_ref(), self.seed)?;
+        let index = index_over(spec, table, covered.rows, keys.as_ref(), self.seed, proceed)?;
         Ok(index.map(|index| Stored { index, covered, referenced }))
     }
 
@@ -237,13 +243,15 @@ impl Indexes {
     /// `Corrupt` when it is damaged, or is not that index; `NotFound` when it is gone.
     pub(super) fn compare(&self, identity: &Identity, snapshot: &Snapshot) -> Result<()> {
         let spec = &identity.spec;
+        let go_on = &mut || Ok(());
         let gone = || Error::new(ErrorKind::NotFound, "the index is gone, or covers later rows");
         let stored = self.read(identity, snapshot)?.ok_or_else(gone)?;
         let table = snapshot.table_by_id(spec.table).ok_or_else(gone)?;
         let keys = match (spec.referred(), &stored.referenced) {
             (Some(key), Some(covered)) => {
                 let table = snapshot.table_by_id(key.table).ok_or_else(gone)?;
-                let Some(Index::Key(index)) = index_over(&key, table, covered.rows, None, self.seed)? else {
+                let Some(Index::Key(index)) = index_over(&key, table, covered.rows, None, self.seed, go_on)?
+                else {
                     return Err(gone());
                 };
                 let columns = arrays(table, &key.columns, 0..covered.rows.into())?;
@@ -255,7 +263,7 @@ impl Indexes {
             Index::Key(index) => index.seed().unwrap_or(self.seed),
             _ => self.seed,
         };
-        let built = index_over(spec, table, stored.covered.rows, keys.as_ref(), seed)?;
+        let built = index_over(spec, table, stored.covered.rows, keys.as_ref(), seed, go_on)?;
         match built.is_some_and(|built| built == stored.index) {
             true => Ok(()),
             false => Err(Error::corrupt(format!("\"{}\" is not the index of its rows", identity.path()))),
@@ -270,23 +278,31 @@ fn index_over(
     rows: u32,
     keys: Option<&KeyLookup>,
     seed: u64,
+    proceed: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Option<Index>> {
-    let arrays = arrays(table, &spec.columns, 0..rows.into())?;
+    let arrays = arrays_unless(table, &spec.columns, 0..rows.into(), proceed)?;
     let arrays: Vec<_> = arrays.iter().map(|array| array.slice(0, rows as usize)).collect();
     let Some(first) = arrays.first() else { return Ok(None) };
-    let join = || {
+    let mut join = || {
         let keys = keys.ok_or_else(|| Error::internal("a join index without the key"))?;
         match keys.accepts(&arrays) {
-            true => JoinIndex::build(keys, &arrays).map(Some),
+            true => JoinIndex::build_unless(keys, &arrays, proceed).map(Some),
             false => Ok(None),
         }
     };
     Ok(match &spec.kind {
-        IndexKind::Key => KeyIndex::build(&arrays, seed).map(|index| Index::Key(index.into())),
         IndexKind::Join(_) => join()?.map(|index| Index::Join(index.into())),
         IndexKind::Reverse(_) => join()?.map(|index| Index::Reverse(ReverseIndex::build(&index).into())),
-        IndexKind::Imprint => Imprint::build(first).map(|index| Index::Imprint(index.into())),
-        IndexKind::Order => OrderIndex::build(first).map(|index| Index::Order(index.into())),
+        IndexKind::Key => {
+            KeyIndex::build_unless(&arrays, seed, proceed)?.map(|index| Index::Key(index.into()))
+        }
+        IndexKind::Imprint => {
+            Imprint::build_unless(first, proceed)?.map(|index| Index::Imprint(index.into()))
+        }
+        IndexKind::Order => {
+            proceed()?;
+            OrderIndex::build(first).map(|index| Index::Order(index.into()))
+        }
     })
 }
 

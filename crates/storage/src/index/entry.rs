@@ -223,11 +223,24 @@ pub(super) fn rows_in_files(table: &TableData) -> Result<u32> {
 /// # Errors
 /// `Corrupt` naming the column and the block; `Internal` for a column that is not there.
 pub(super) fn arrays(table: &TableData, columns: &[ColumnId], rows: Range<u64>) -> Result<Vec<ArrayRef>> {
+    arrays_unless(table, columns, rows, &mut || Ok(()))
+}
+
+/// [`arrays`], which asks before each block that it verifies whether to go on.
+///
+/// # Errors
+/// As [`arrays`]; those of `proceed`.
+pub(super) fn arrays_unless(
+    table: &TableData,
+    columns: &[ColumnId],
+    rows: Range<u64>,
+    proceed: &mut dyn FnMut() -> Result<()>,
+) -> Result<Vec<ArrayRef>> {
     let array = |id: &ColumnId| {
         let column = table.columns().iter().find(|column| column.entry().id == *id);
         let column =
             column.ok_or_else(|| Error::internal(format!("an index of column {id}, which is gone")))?;
-        column.verify_rows(rows.clone())?;
+        column.verify_rows_unless(rows.clone(), proceed)?;
         column.array()
     };
     columns.iter().map(array).collect()

@@ -177,12 +177,13 @@ impl Snapshot {
 
     /// Builds an index over the rows that are in the files of this snapshot, and what it needs.
     /// False when it cannot be, is too large for what it is worth, or another thread is building it.
-    /// An index that is declared is built whatever it takes.
+    /// An index that is declared is built whatever it takes. `proceed` is asked now and then whether
+    /// to go on, but not while an order is sorted.
     ///
     /// # Errors
-    /// `Corrupt` naming the column and the block when the rows are damaged; `Io`.
-    pub fn build_index(&self, spec: &IndexSpec) -> Result<bool> {
-        self.registry().map_or(Ok(false), |indexes| indexes.build(spec, self))
+    /// `Corrupt` naming the column and the block when the rows are damaged; `Io`; those of `proceed`.
+    pub fn build_index(&self, spec: &IndexSpec, mut proceed: impl FnMut() -> Result<()>) -> Result<bool> {
+        self.registry().map_or(Ok(false), |indexes| indexes.build(spec, self, &mut proceed))
     }
 
     /// Lists the indexes of this snapshot's tables.
