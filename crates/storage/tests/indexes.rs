@@ -688,6 +688,12 @@ fn dropped_tables_columns_and_generations_lose_their_indexes() {
     assert!(tables.database.checkpoint().unwrap());
     assert!(tables.files().is_empty(), "{:?}", tables.files());
     assert!(tables.database.snapshot().unwrap().indexes().unwrap().is_empty());
+    // Nobody keeps the space of what is gone.
+    let (maps, path) =
+        (fs::read_to_string("/proc/self/maps").unwrap(), tables.path.to_string_lossy().into_owned());
+    let kept: Vec<&str> =
+        maps.lines().filter(|line| line.contains(&path) && line.ends_with("(deleted)")).collect();
+    assert!(kept.is_empty(), "{kept:?}");
 }
 
 #[test]

@@ -320,7 +320,7 @@ impl Database {
             return Err(error);
         }
         if !garbage.is_empty() {
-            self.indexes.prune(snapshot.catalog());
+            self.indexes.prune(snapshot.shared_catalog());
         }
         committer.view = View { snapshot, log, position: needed };
         committer.unpublished.push_back(committer.view.clone());

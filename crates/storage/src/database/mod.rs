@@ -348,7 +348,7 @@ impl Database {
                 Ok(()) => {
                     let view = head.clone();
                     drop(head);
-                    self.indexes.prune(view.snapshot.catalog());
+                    self.indexes.prune(view.snapshot.shared_catalog());
                     if !self.is_read_only() {
                         // Who has committed it may be gone before it can remove them.
                         let garbage = garbage(&self.store, &before, &view.snapshot);

@@ -61,7 +61,7 @@ impl Indexes {
             entry.transpose()
         });
         match opened {
-            Ok(Some(entry)) => Some(self.keep(identity, entry)),
+            Ok(Some(entry)) => Some(self.keep(identity, entry, snapshot)),
             Ok(None) => None,
             Err(error) => {
                 tracing::warn!(%error, "an index is not used");
@@ -73,12 +73,6 @@ impl Indexes {
                 None
             }
         }
-    }
-
-    fn keep(&self, identity: &Identity, entry: Entry) -> Arc<Entry> {
-        let entry = Arc::new(entry);
-        self.entries.lock().insert(identity.clone(), entry.clone());
-        entry
     }
 
     /// Reads the file of an index; `None` when there is none, or it covers rows that the snapshot
@@ -156,7 +150,7 @@ impl Indexes {
             Some(stored) => Entry::new(spec, stored, table, true)?,
             None => Entry::new(spec, stored, table, false)?,
         };
-        self.keep(&identity, entry);
+        self.keep(&identity, entry, snapshot);
         Ok(true)
     }
 

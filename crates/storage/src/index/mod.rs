@@ -55,6 +55,8 @@ pub(crate) struct Indexes {
     /// What some thread is building.
     building: Mutex<HashSet<Identity>>,
     wishes: Mutex<Wishes>,
+    /// The last version that had not all files of the one before.
+    newest: Mutex<Arc<Catalog>>,
 }
 
 /// What `SHOW INDEXES` tells of an index.
@@ -85,6 +87,7 @@ impl Indexes {
             ignored: Mutex::default(),
             building: Mutex::default(),
             wishes: Mutex::default(),
+            newest: Mutex::default(),
         }
     }
 
@@ -95,10 +98,21 @@ impl Indexes {
     }
 
     /// Forgets what a new version does not have, so that its space can be given back.
-    pub fn prune(&self, catalog: &Catalog) {
+    pub fn prune(&self, catalog: &Arc<Catalog>) {
+        self.newest.lock().clone_from(catalog);
         self.entries.lock().retain(|identity, _| identity.is_current(catalog));
         self.ignored.lock().retain(|identity| identity.is_current(catalog));
         self.wishes.lock().prune(catalog);
+    }
+
+    /// Keeps an index open, unless only a snapshot that is about to end has its files.
+    fn keep(&self, identity: &Identity, entry: Entry, snapshot: &Snapshot) -> Arc<Entry> {
+        let entry = Arc::new(entry);
+        let newest = self.newest.lock();
+        if newest.version <= snapshot.version() || identity.is_current(&newest) {
+            self.entries.lock().insert(identity.clone(), entry.clone());
+        }
+        entry
     }
 
     /// Lists what this process has open, and the files that it has not.
