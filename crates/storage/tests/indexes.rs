@@ -10,7 +10,7 @@ use common::{Random, append, append_to_log, batch, copy_directory, create, open,
 use hypostyle_io::{Observer, Operation};
 use hypostyle_storage::{
     Database, IMPRINT_ROWS, IndexInfo, IndexKind, IndexSpec, NO_ROW, OpenMode, ReferredKey, Snapshot,
-    TableEntry,
+    StorageOptions, TableEntry,
 };
 use hypostyle_types::{BLOCK_ROWS, ColumnId, Error, ErrorKind, TableId};
 use std::collections::BTreeMap;
