@@ -3,7 +3,7 @@
 use super::previous::Previous;
 use crate::NO_ROW;
 use crate::bytes::typed;
-use crate::column::{BATCH_ROWS, Column, hash_rows, is_same_key, valid_rows};
+use crate::column::{BATCH_ROWS, Column, Words, hash_rows, is_same_key, valid_rows};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use hypostyle_types::{Error, Result};
 
@@ -78,25 +78,60 @@ impl Hashed {
 
     /// Writes the newest position of each key from row `first` on, or [`NO_ROW`].
     pub fn find(&self, indexed: &[Column], keys: &[Column], first: usize, found: &mut [u32]) {
-        let mut hashes = [0; BATCH_ROWS];
-        for (batch, found) in found.chunks_mut(BATCH_ROWS).enumerate() {
-            let first = first + batch * BATCH_ROWS;
-            let hashes = &mut hashes[..found.len()];
-            hash_rows(keys, self.seed, first, hashes);
-            for ((row, hash), slot) in (first..).zip(hashes.iter()).zip(found) {
-                let is_key = |position: u32| is_same_key(indexed, position as usize, keys, row);
-                *slot = self.find_one(*hash, is_key);
+        let words = match (indexed, keys) {
+            ([indexed], [keys]) => indexed.words().zip(keys.words()),
+            _ => None,
+        };
+        match words {
+            Some((Words::I64(indexed), Words::I64(values))) => {
+                self.find_by(keys, first, found, |position, row| {
+                    indexed.get(position as usize) == values.get(row)
+                })
             }
+            Some((Words::I32(indexed), Words::I32(values))) => {
+                self.find_by(keys, first, found, |position, row| {
+                    indexed.get(position as usize) == values.get(row)
+                })
+            }
+            _ => self.find_by(keys, first, found, |position, row| {
+                is_same_key(indexed, position as usize, keys, row)
+            }),
         }
     }
 
-    #[inline]
-    fn find_one(&self, hash: u64, is_key: impl Fn(u32) -> bool) -> u32 {
-        let bucket = bucket_of(hash, self.buckets.len() - 1);
-        let range = self.buckets[bucket] as usize..self.buckets[bucket + 1] as usize;
-        let wanted = entry_of(hash, 0);
-        let entries = self.entries[range].iter().filter(|entry| has_same_tag(**entry, wanted));
-        entries.map(|entry| position_of(*entry)).find(|position| is_key(*position)).unwrap_or(NO_ROW)
+    /// [`Self::find`] by a comparison of the key at a position with one that is looked up. Each step
+    /// is taken for a batch of keys, so that the cache misses of many are waited for together.
+    fn find_by(&self, keys: &[Column], first: usize, found: &mut [u32], is_key: impl Fn(u32, usize) -> bool) {
+        let mut hashes = [0; BATCH_ROWS];
+        let mut ranges = [(0_u32, 0_u32); BATCH_ROWS];
+        let count = self.buckets.len() - 1;
+        for (batch, found) in found.chunks_mut(BATCH_ROWS).enumerate() {
+            let first = first + batch * BATCH_ROWS;
+            let (hashes, ranges) = (&mut hashes[..found.len()], &mut ranges[..found.len()]);
+            hash_rows(keys, self.seed, first, hashes);
+            for (range, hash) in ranges.iter_mut().zip(hashes.iter()) {
+                let bucket = bucket_of(*hash, count);
+                *range = (self.buckets[bucket], self.buckets[bucket + 1]);
+            }
+            // The first entry of the key's tag, and the entries behind it.
+            for ((range, hash), slot) in ranges.iter_mut().zip(hashes.iter()).zip(found.iter_mut()) {
+                let entries = &self.entries[range.0 as usize..range.1 as usize];
+                let wanted = entry_of(*hash, 0);
+                let place = entries.iter().position(|entry| has_same_tag(*entry, wanted));
+                *slot = place.map_or(NO_ROW, |place| position_of(entries[place]));
+                range.0 = place.map_or(range.1, |place| range.0 + place as u32 + 1);
+            }
+            for (((row, range), hash), slot) in (first..).zip(ranges).zip(hashes).zip(found) {
+                if *slot != NO_ROW && !is_key(*slot, row) {
+                    let wanted = entry_of(*hash, 0);
+                    let mut others = self.entries[range.0 as usize..range.1 as usize]
+                        .iter()
+                        .filter(|entry| has_same_tag(**entry, wanted))
+                        .map(|entry| position_of(*entry));
+                    *slot = others.find(|position| is_key(*position, row)).unwrap_or(NO_ROW);
+                }
+            }
+        }
     }
 
     pub fn seed(&self) -> u64 {
@@ -135,8 +170,8 @@ fn keep_newest(
 ) -> Result<Previous> {
     let mut pairs = Vec::new();
     let (mut begin, mut kept) = (0, 0);
-    for bucket in 1..buckets.len() {
-        let end = buckets[bucket] as usize;
+    for bucket_end in buckets.iter_mut().skip(1) {
+        let end = *bucket_end as usize;
         entries[begin..end].sort_unstable();
         let bucket_begin = kept;
         for place in begin..end {
@@ -162,7 +197,7 @@ fn keep_newest(
             }
         }
         begin = end;
-        buckets[bucket] = kept as u32;
+        *bucket_end = kept as u32;
     }
     entries.truncate(kept);
     entries.shrink_to_fit();
