@@ -518,6 +518,8 @@ fn what_a_killed_builder_leaves_is_never_read_and_goes() {
 
 /// Tells the child where its database is.
 const DIRECTORY: &str = "HYPOSTYLE_TEST_INDEX_DIRECTORY";
+/// Tells the child its number.
+const CHILD: &str = "HYPOSTYLE_TEST_INDEX_CHILD";
 
 /// Times that a builder is killed.
 const KILLS: usize = 12;
@@ -527,11 +529,13 @@ const KILLS: usize = 12;
 #[ignore = "run by another test as the process that dies"]
 fn child_that_builds() {
     let Some(path) = std::env::var_os(DIRECTORY).map(PathBuf::from) else { return };
+    let child: i64 = std::env::var(CHILD).unwrap().parse().unwrap();
     let database = open(&path);
     let table = |name: &str| database.snapshot().unwrap().table("main", name).unwrap().clone();
     let (orders_id, items_id) = (table("orders").entry().id, table("items").entry().id);
     loop {
-        let rows = table("orders").positions() as i64;
+        // No other process has these keys.
+        let rows = table("orders").positions() as i64 + child * 1_000_000;
         append_to_log(&database, orders_id, &orders(rows..rows + 40)).unwrap();
         // Of others who build the same, one is enough.
         for spec in specs(orders_id, items_id) {
@@ -552,16 +556,17 @@ fn killed_builders_leave_nothing_wrong_for_those_who_go_on() {
     let mut random = Random::new(common::seed(), 1);
     let mut files = 0;
     for _ in 0..KILLS {
-        let child = || {
+        let child = |number: &str| {
             Command::new(&program)
                 .args(["--exact", "child_that_builds", "--ignored", "--nocapture"])
                 .env(DIRECTORY, &tables.path)
+                .env(CHILD, number)
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()
                 .unwrap()
         };
-        let mut children = [child(), child()];
+        let mut children = [child("1"), child("2")];
         // Once something was built, until any moment of what comes next.
         let lines = BufReader::new(children[0].stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line.contains("built")));
