@@ -158,10 +158,12 @@ impl JoinLookup {
     /// Returns the visible row that each row refers to, or [`NO_ROW`], without a copy: `None` where
     /// some rows have to be looked up.
     pub fn all(&self, visible: &Visible) -> Option<&[u32]> {
-        let is_exact = visible.has_all_before(self.index.referenced_rows)
-            && !self.is_stale(NO_ROW, visible)
-            && self.rows == self.index.rows();
-        is_exact.then_some(&self.index.ids[..])
+        (self.is_exact(visible) && self.rows == self.index.rows()).then_some(&self.index.ids[..])
+    }
+
+    /// Tells whether no row of the index can be another one by now.
+    fn is_exact(&self, visible: &Visible) -> bool {
+        visible.has_all_before(self.index.referenced_rows) && !self.is_stale(NO_ROW, visible)
     }
 
     /// Appends to `found` the visible row that each of `rows` refers to; [`NO_ROW`] where there is
@@ -170,11 +172,16 @@ impl JoinLookup {
     /// # Errors
     /// As [`KeyLookup::find`]; `Internal` for rows that the columns do not have.
     pub fn follow(&self, rows: &[u32], visible: &Visible, found: &mut Vec<u32>) -> Result<()> {
+        let ids = &self.index.ids;
+        if self.is_exact(visible) && rows.iter().all(|row| (*row as usize) < ids.len()) {
+            found.extend(rows.iter().map(|row| ids[*row as usize]));
+            return Ok(());
+        }
         let start = found.len();
         // Places in `found` and rows of the pieces, for each piece.
         let mut stale = vec![(Vec::new(), Vec::new()); self.pieces.len()];
         for (place, row) in (start..).zip(rows) {
-            let known = self.index.ids.get(*row as usize).copied();
+            let known = ids.get(*row as usize).copied();
             found.push(known.unwrap_or(NO_ROW));
             if known.is_none_or(|id| self.is_stale(id, visible)) {
                 let piece = self.pieces.partition_point(|(first, _)| first <= row).checked_sub(1);
