@@ -208,7 +208,8 @@ impl Snapshot {
         self.registry().map_or(Ok(Vec::new()), |indexes| indexes.list(self))
     }
 
-    /// Says that an index was asked for: it is kept whatever it is worth.
+    /// Says that an index was asked for: this process keeps it whatever it is worth. Who keeps
+    /// definitions says so each time that the database is opened.
     pub fn declare_index(&self, spec: &IndexSpec) {
         if let Some(indexes) = self.registry() {
             indexes.wishes.lock().declare(spec);
