@@ -38,6 +38,16 @@ FORBIDDEN = {
     ),
     "hypostyle-memory": (*ENGINE, "hypostyle-types", "arrow-array", "tokio", "pyo3"),
     "hypostyle-io": (*ENGINE, "hypostyle-format", "hypostyle-storage", "arrow-array", "sqlparser", "pyo3"),
+    "hypostyle-index": (
+        *ENGINE,
+        "hypostyle-format",
+        "hypostyle-io",
+        "hypostyle-storage",
+        "rustix",
+        "sqlparser",
+        "tokio",
+        "pyo3",
+    ),
     "hypostyle-storage": (*ENGINE, "sqlparser", "tokio", "pyo3"),
     "hypostyle-wire": (*ENGINE, "hypostyle-storage", "rustls", "tokio", "pyo3"),
     "hypostyle-transport": (*ENGINE, "hypostyle-storage", "sqlparser", "pyo3"),
@@ -244,7 +254,8 @@ def missing_sections() -> list[str]:
     known = {document: sections(document) for document in ("format.md", "protocol.md")}
     found = []
     for path in sources():
-        default = "format.md" if {"format", "io", "storage"} & set(path.parts) else "protocol.md"
+        places = set(path.relative_to(ROOT).parts)
+        default = "format.md" if {"format", "index", "io", "storage"} & places else "protocol.md"
         for document, number in re.findall(r"(?:(\w+\.md)[`,]* )?§(\d+(?:\.\d+)*)", path.read_text()):
             if number not in known.get(document or default, {number}):
                 found.append(f"{name_of(path)}: {document or default} has no §{number}")

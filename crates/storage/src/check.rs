@@ -15,7 +15,8 @@ pub struct Damage {
     /// Empty when the catalog or the log is damaged.
     pub schema: String,
     pub table: String,
-    /// Empty when it is the file of the table's deleted rows.
+    /// Empty when it is the file of the table's deleted rows. The name of the file when it is an
+    /// index, which is only a cache.
     pub column: String,
     /// Node of the column's type tree; 0 but for nested types.
     pub node: usize,
@@ -53,6 +54,10 @@ impl Snapshot {
         let mut damages = self.check_log().unwrap_or_else(|error| vec![Damage::of_database(error)]);
         let superblock = check_superblock(self.store(), OpenMode::ReadOnly).map_err(lost);
         damages.extend(superblock.err().map(Damage::of_database));
+        damages.extend(self.check_indexes().into_iter().filter_map(|(table, index, error)| {
+            let table = self.table_by_id(table)?;
+            Some(Damage { column: index, ..Damage::of_table(table.entry(), error) })
+        }));
         for table in self.tables() {
             for column in table.columns() {
                 let checked = column.check(|node, block, rows, result| {

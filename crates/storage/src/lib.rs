@@ -15,6 +15,7 @@ mod check;
 mod column;
 mod database;
 mod gather;
+mod index;
 mod names;
 mod origin;
 mod parallel;
@@ -37,7 +38,12 @@ pub use hypostyle_format::{
     Catalog, ColumnEntry, ConstraintEntry, ConstraintRule, Deferral, Encoding, Identity, ReferentialAction,
     SCHEMA_MAIN, SequenceEntry, SequenceOwner, SequenceState, TableEntry, ViewEntry,
 };
+pub use hypostyle_index::{IMPRINT_ROWS, NO_ROW};
 pub use hypostyle_io::{Held as Patient, Patience};
+pub use index::{
+    IndexInfo, IndexKind, IndexSpec, ReferredKey, TableImprint, TableJoin, TableKeys, TableOrder,
+    TableReverse,
+};
 pub use rows::{Rows, Tail};
 pub use sequence::unknown_sequence;
 pub use snapshot::Snapshot;

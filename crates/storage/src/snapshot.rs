@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), deny(clippy::cast_possible_truncation))]
 
 use crate::column::{ColumnData, check_shape};
+use crate::index::Indexes;
 use crate::names::deleted_file_name;
 use crate::readers::Pin;
 use crate::rows::{Rows, decode_deleted_file, decode_positions, decode_rows, row_schema};
@@ -236,6 +237,7 @@ pub struct Snapshot {
     own_sequences: OwnSequences,
     /// Of the database; its own snapshot has none.
     verifier: Option<Arc<Verifier>>,
+    indexes: Option<Arc<Indexes>>,
 }
 
 impl Snapshot {
@@ -269,6 +271,7 @@ impl Snapshot {
             pin: None,
             own_sequences: OwnSequences::default(),
             verifier: previous.and_then(|snapshot| snapshot.verifier.clone()),
+            indexes: previous.and_then(|snapshot| snapshot.indexes.clone()),
         }
     }
 
@@ -286,6 +289,15 @@ impl Snapshot {
 
     pub(crate) fn verified_by(self, verifier: Arc<Verifier>) -> Self {
         Self { verifier: Some(verifier), ..self }
+    }
+
+    pub(crate) fn indexed_by(self, indexes: Arc<Indexes>) -> Self {
+        Self { indexes: Some(indexes), ..self }
+    }
+
+    /// The indexes of the database; `None` where the state is not one that is read.
+    pub(crate) fn registry(&self) -> Option<&Arc<Indexes>> {
+        self.indexes.as_ref()
     }
 
     /// Called before rows of a column of this snapshot are handed out as they lie, for others to

@@ -2,11 +2,13 @@
 
 use crate::column::{ColumnData, GenerationFiles, convert};
 use crate::rows::Rows;
+use arrow_buffer::BooleanBufferBuilder;
 use hypostyle_format::{Catalog, TableEntry};
+use hypostyle_index::{NO_ROW, Visible};
 use hypostyle_io::Store;
 use hypostyle_types::{Error, ErrorKind, Result, Version, did_you_mean};
 use roaring::RoaringTreemap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A table as one snapshot sees it: rows in column files, then rows that only the log has, but for
 /// those that are deleted. A row's position counts through both.
@@ -15,6 +17,8 @@ pub struct TableData {
     entry: Arc<TableEntry>,
     columns: Vec<Arc<ColumnData>>,
     rows: Rows,
+    /// The rows that are not deleted, for lookups in indexes; made at first use.
+    visible: OnceLock<Option<Visible>>,
 }
 
 impl TableData {
@@ -26,7 +30,12 @@ impl TableData {
         previous: Option<&Self>,
     ) -> Self {
         if let Some(previous) = previous.filter(|previous| Arc::ptr_eq(&previous.entry, entry)) {
-            return Self { entry: entry.clone(), columns: previous.columns.clone(), rows: rows.clone() };
+            return Self {
+                entry: entry.clone(),
+                columns: previous.columns.clone(),
+                rows: rows.clone(),
+                visible: OnceLock::new(),
+            };
         }
         let columns = entry
             .columns
@@ -47,7 +56,7 @@ impl TableData {
                 }
             })
             .collect();
-        Self { entry: entry.clone(), columns, rows: rows.clone() }
+        Self { entry: entry.clone(), columns, rows: rows.clone(), visible: OnceLock::new() }
     }
 
     pub(crate) fn same(&self, entry: &Arc<TableEntry>, rows: &Rows) -> bool {
@@ -94,6 +103,20 @@ impl TableData {
     /// Rows that are not deleted.
     pub fn rows(&self) -> u64 {
         self.positions() - self.rows.deleted.len()
+    }
+
+    /// The rows that this snapshot sees, for lookups in indexes; `None` when they are more than
+    /// indexes count.
+    pub(crate) fn visible(&self) -> Option<&Visible> {
+        let make = || {
+            let end = u32::try_from(self.positions()).ok().filter(|end| *end < NO_ROW)?;
+            let Some(last) = self.deleted().max() else { return Some(Visible::before(end)) };
+            let mut deleted = BooleanBufferBuilder::new(last as usize + 1);
+            deleted.append_n(last as usize + 1, false);
+            self.deleted().iter().for_each(|row| deleted.set_bit(row as usize, true));
+            Some(Visible::without(end, deleted.finish()))
+        };
+        self.visible.get_or_init(make).as_ref()
     }
 
     /// Whether the column files are the table, and can be handed out.

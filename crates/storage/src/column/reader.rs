@@ -22,6 +22,7 @@ use hypostyle_types::{BLOCK_ROWS, Error, ErrorKind, LogicalType, Result, to_usiz
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// A column as one snapshot sees it.
 #[derive(Debug)]
@@ -439,6 +440,43 @@ impl ColumnData {
         Ok(true)
     }
 
+    /// A checksum of the first rows and the first values of the dictionary (format.md §10): of the
+    /// checksums of full blocks, which are looked up, and of the rest, which is read. `None` when
+    /// there are fewer, or the column has elements beside its rows.
+    pub(crate) fn content(&self, rows: u64, dictionary: u64) -> Result<Option<u64>> {
+        let own = &self.entry.generation.nodes[0];
+        if self.is_nested() || rows > own.length || dictionary > own.dictionary_length {
+            return Ok(None);
+        }
+        let mut hash = Xxh3Default::new();
+        hash.update(&rows.to_le_bytes());
+        let sealed = sealed_blocks(rows);
+        let records = read_records(&self.files, 0, own).map_err(|error| self.name(error))?;
+        for record in &records[..sealed as usize] {
+            hash.update(&record.checksum.to_le_bytes());
+        }
+        let rest = sealed * BLOCK_ROWS..rows;
+        if !rest.is_empty() {
+            let read = read_block(&self.files, 0, &self.layout()[0], own, rest.clone());
+            let (bytes, mut read) = read.map_err(|error| self.name(error))?;
+            let bits = (rest.end - rest.start) as usize;
+            if bytes.validity.is_some_and(|validity| count_set_bits(&validity, bits) == bits) {
+                // The bitmap may have come later, with the first NULL.
+                read.hash.validity.reset();
+            }
+            hash.update(&read.hash.checksum().to_le_bytes());
+        }
+        if dictionary > 0 {
+            let offsets = map(&self.files, 0, Role::DictionaryOffsets, (dictionary + 1) * 8, false)?;
+            let end = offsets.typed_data::<i64>()[dictionary as usize];
+            let end = u64::try_from(end).ok().filter(|end| *end <= own.dictionary_heap_bytes);
+            let end = end.ok_or_else(|| self.name(Error::corrupt("an offset leaves the dictionary")))?;
+            hash.update(&offsets);
+            hash.update(&map(&self.files, 0, Role::DictionaryHeap, end, false)?);
+        }
+        Ok(Some(hash.digest()))
+    }
+
     fn verify_dictionary(&self, entry: &NodeEntry) -> Result<()> {
         verify_dictionary(&self.files, entry).map_err(|error| self.name(error))
     }
@@ -505,6 +543,11 @@ fn verify_block(
         .map_err(|flaw| flawed_block(block, rows, flaw))
 }
 
+/// Counts the first bits that are set.
+fn count_set_bits(bytes: &[u8], bits: usize) -> usize {
+    BooleanBuffer::new(Buffer::from(bytes), 0, bits).count_set_bits()
+}
+
 /// Whether all bits of a sealed block are set.
 fn is_all_set(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0xFF)
@@ -518,7 +561,7 @@ fn has_offsets(layout: &[Node], node: usize) -> bool {
 }
 
 pub(crate) fn verify_dictionary(files: &GenerationFiles, entry: &NodeEntry) -> Result<()> {
-    let mut hash = xxhash_rust::xxh3::Xxh3Default::new();
+    let mut hash = Xxh3Default::new();
     let offsets = map(files, 0, Role::DictionaryOffsets, (entry.dictionary_length + 1) * 8, false)?;
     let heap = map(files, 0, Role::DictionaryHeap, entry.dictionary_heap_bytes, false)?;
     hash.update(&offsets);

@@ -319,6 +319,9 @@ impl Database {
             }
             return Err(error);
         }
+        if !garbage.is_empty() {
+            self.indexes.prune(snapshot.shared_catalog());
+        }
         committer.view = View { snapshot, log, position: needed };
         committer.unpublished.push_back(committer.view.clone());
         self.take_in(committer, Position { offset: shared.published, ..needed });

@@ -3,6 +3,7 @@
 
 use super::Database;
 use crate::column::{GenerationFiles, committed_files};
+use crate::index;
 use crate::names::{
     deleted_file_name, is_table_file, is_unfinished, parse_file_name, table_directory, table_of_directory,
     version_of_catalog, version_of_log,
@@ -26,6 +27,7 @@ pub(super) fn remove_all(store: &Store, checkpoint: Version, catalog: &Catalog) 
     }
     remove_old_checkpoints(store, checkpoint)?;
     store.create_directory("columns")?;
+    index::remove_stale(store, catalog);
     remove_files(store, catalog, |file, length| {
         // A file that is too short is for its readers to report.
         let file = store.open(file)?;
@@ -82,6 +84,7 @@ impl Database {
             return Ok(());
         }
         let known = self.latest()?;
+        index::remove_stale(store, known.catalog());
         let cuts = self.may_cut()?;
         for directory in store.list("columns")? {
             let Some(id) = table_of_directory(&directory) else { continue };

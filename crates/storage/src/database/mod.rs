@@ -8,6 +8,7 @@ mod sequence;
 mod view;
 
 use crate::column::GenerationFiles;
+use crate::index::Indexes;
 use crate::names::{
     MARKER, SHARED, SUPERBLOCK, catalog_name, is_table_file, is_unfinished, log_name, lost, table_directory,
 };
@@ -110,6 +111,7 @@ pub struct Database {
     rolled_back: Mutex<Vec<Weak<AtomicBool>>>,
     budget: OnceLock<Arc<dyn Budget>>,
     verifier: Arc<Verifier>,
+    indexes: Arc<Indexes>,
 }
 
 /// What one thread of a process works with at a time; the commit lock keeps out other processes.
@@ -230,6 +232,8 @@ impl Database {
                 recover_as_writer(&store, &shared, boot, &readers)?
             }
         };
+        let verifier = Arc::new(Verifier::new(verify, &store));
+        let indexes = Arc::new(Indexes::new(&store, !writable, &verifier));
         let position = view.position;
         let committer = Committer { view: view.clone(), unpublished: VecDeque::new(), room: position };
         Ok(Arc::new(Self {
@@ -251,7 +255,8 @@ impl Database {
             synchronous: Mutex::default(),
             closed: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            verifier: Arc::new(Verifier::new(verify, &store)),
+            verifier,
+            indexes,
             store,
         }))
     }
@@ -295,7 +300,7 @@ impl Database {
             // A committer that looked at the pins before this one was there has published by now.
             if !first || self.refresh()?.position == view.position {
                 let snapshot = view.snapshot.pinned(Some(pin)).verified_by(self.verifier.clone());
-                return Ok(Arc::new(snapshot));
+                return Ok(Arc::new(snapshot.indexed_by(self.indexes.clone())));
             }
         }
     }
@@ -313,6 +318,10 @@ impl Database {
     /// `ReadOnly`, `DiskFull`, `Io`.
     pub fn adopt(&self) -> Result<()> {
         self.check_writable()?;
+        if !self.is_own() {
+            // Nobody has compared them with the columns.
+            crate::index::remove_all(&self.store)?;
+        }
         self.verifier.adopt(&self.store)
     }
 
@@ -338,6 +347,7 @@ impl Database {
                 Ok(()) => {
                     let view = head.clone();
                     drop(head);
+                    self.indexes.prune(view.snapshot.shared_catalog());
                     if !self.is_read_only() {
                         // Who has committed it may be gone before it can remove them.
                         let garbage = garbage(&self.store, &before, &view.snapshot);

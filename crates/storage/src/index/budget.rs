@@ -1,0 +1,159 @@
+//! What is worth its bytes: wishes, and which index goes when there are too many.
+
+use super::name::{Identity, IndexSpec};
+use super::{Indexes, file};
+use crate::snapshot::Snapshot;
+use crate::table::TableData;
+use hypostyle_format::Catalog;
+use hypostyle_types::{Result, TableId};
+use std::collections::{HashMap, HashSet};
+
+/// The indexes of a table take at most this part of the bytes of its columns.
+const BUDGET_SHARE: u64 = 5;
+
+/// The wish that has an index built.
+const WISHES: u64 = 2;
+
+/// An index is built anew when this part of the rows that it covers have come since, and more than
+/// an extension finds in no time.
+const BEHIND_SHARE: u64 = 8;
+const BEHIND_ROWS: u64 = 4096;
+
+/// What was wished for in this process.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    counts: HashMap<IndexSpec, u64>,
+    /// Indexes that cannot be, or were found to be too large, with the rows that there were.
+    refused: HashMap<IndexSpec, u64>,
+    declared: HashSet<IndexSpec>,
+}
+
+impl Wishes {
+    pub fn declare(&mut self, spec: &IndexSpec) {
+        self.declared.insert(spec.clone());
+    }
+
+    pub fn is_declared(&self, spec: &IndexSpec) -> bool {
+        self.declared.contains(spec)
+    }
+
+    pub fn forget(&mut self, spec: &IndexSpec) {
+        self.counts.remove(spec);
+        self.refused.remove(spec);
+        self.declared.remove(spec);
+    }
+
+    /// Leaves the wishes for an index unheard until the table has twice as many rows.
+    pub fn refuse(&mut self, spec: &IndexSpec, rows: u64) {
+        self.refused.insert(spec.clone(), rows);
+    }
+
+    pub fn prune(&mut self, catalog: &Catalog) {
+        let exists = |spec: &IndexSpec| catalog.table_by_id(spec.table).is_some();
+        self.counts.retain(|spec, _| exists(spec));
+        self.refused.retain(|spec, _| exists(spec));
+        self.declared.retain(exists);
+    }
+
+    /// Counts one more; true when it is time to build an index over so many rows.
+    fn count(&mut self, spec: &IndexSpec, rows: u64) -> bool {
+        let count = self.counts.entry(spec.clone()).or_default();
+        *count += 1;
+        let is_refused = self.refused.get(spec).is_some_and(|refused| rows / 2 < *refused);
+        *count >= WISHES && !is_refused
+    }
+
+    fn of(&self, spec: &IndexSpec) -> u64 {
+        self.counts.get(spec).copied().unwrap_or_default()
+    }
+}
+
+impl Indexes {
+    pub(super) fn wish(&self, spec: &IndexSpec, snapshot: &Snapshot) -> bool {
+        let Some(table) = snapshot.table_by_id(spec.table).filter(|table| !table.is_uncommitted()) else {
+            return false;
+        };
+        let Some(identity) = Identity::of(spec, snapshot) else { return false };
+        let rows = table.rows_in_files();
+        let is_served = match self.entry(spec, snapshot) {
+            Some(entry) => !is_behind(entry.rows(), rows),
+            None => self.covers_more(&identity, table),
+        };
+        !is_served && self.wishes.lock().count(spec, rows)
+    }
+
+    /// Makes room for an index of so many bytes. False when it is larger than the budget, or what is
+    /// there is worth more; that becomes worth less with each index that it keeps out.
+    pub(super) fn make_room(&self, identity: &Identity, table: &TableData, bytes: u64) -> Result<bool> {
+        let spec = &identity.spec;
+        if self.wishes.lock().is_declared(spec) {
+            return Ok(true);
+        }
+        let budget = table.columns().iter().map(|column| column.bytes()).sum::<u64>() / BUDGET_SHARE;
+        let refuse = || {
+            self.wishes.lock().refuse(spec, table.rows_in_files());
+            Ok(false)
+        };
+        if bytes > budget {
+            return refuse();
+        }
+        let mut others = self.automatic(spec.table);
+        others.retain(|(other, ..)| other.spec != *spec);
+        let mut taken: u64 = others.iter().map(|(_, bytes, _)| bytes).sum();
+        // The least used first, and of these the largest.
+        others.sort_by_key(|(_, bytes, uses)| (*uses, std::cmp::Reverse(*bytes)));
+        let wishes = self.wishes.lock().of(spec);
+        let mut evicted = Vec::new();
+        for (other, bytes_of_other, uses) in others {
+            if taken + bytes <= budget {
+                break;
+            }
+            if uses > wishes {
+                self.age(spec.table);
+                return refuse();
+            }
+            taken -= bytes_of_other;
+            evicted.push(other);
+        }
+        for other in evicted {
+            self.entries.lock().remove(&other);
+            if self.has_files() && !self.is_read_only {
+                self.store.remove(&other.path())?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Lists the indexes of a table that nobody has declared, with their bytes and uses.
+    fn automatic(&self, table: TableId) -> Vec<(Identity, u64, u64)> {
+        let entries = self.entries.lock().clone();
+        let of_table = entries.iter().filter(|(identity, _)| identity.spec.table == table);
+        let mut found: Vec<_> =
+            of_table.map(|(identity, entry)| (identity.clone(), entry.bytes(), entry.uses())).collect();
+        if self.has_files() {
+            let files = file::of_table(&self.store, table).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the indexes of a table cannot be counted");
+                Vec::new()
+            });
+            // Who uses them is another process; it has them mapped, and loses nothing but the next time.
+            let others = files.into_iter().filter(|(identity, _)| !entries.contains_key(identity));
+            found.extend(others.map(|(identity, bytes)| (identity, bytes, 0)));
+        }
+        let wishes = self.wishes.lock();
+        found.retain(|(identity, ..)| !wishes.is_declared(&identity.spec));
+        found
+    }
+
+    /// Halves what indexes of a table were used.
+    fn age(&self, table: TableId) {
+        let entries = self.entries.lock();
+        let of_table = entries.iter().filter(|(identity, _)| identity.spec.table == table);
+        of_table.for_each(|(_, entry)| entry.age());
+    }
+}
+
+/// Tells whether an index over some of the rows leaves too many to its extension.
+pub(super) fn is_behind(covered: u64, rows: u64) -> bool {
+    let later = rows.saturating_sub(covered);
+    later > BEHIND_ROWS && later > covered / BEHIND_SHARE
+}

@@ -1,0 +1,270 @@
+//! Looking up in an index for one snapshot. What is found is always a row that the snapshot sees.
+
+use super::entry::{arrays, rows_in_files, tail_arrays};
+use super::name::{IndexKind, IndexSpec, ReferredKey};
+use super::{Indexes, entry::Entry};
+use crate::snapshot::Snapshot;
+use crate::table::TableData;
+use arrow_array::ArrayRef;
+use arrow_buffer::BooleanBuffer;
+use hypostyle_index::{Imprint, Index, JoinLookup, KeyLookup, OrderLookup, ReverseLookup, Visible};
+use hypostyle_types::{ColumnId, Result, TableId};
+use std::ops::Bound;
+use std::sync::Arc;
+
+/// The rows of a table by a unique key.
+#[derive(Clone, Debug)]
+pub struct TableKeys {
+    lookup: KeyLookup,
+    visible: Visible,
+    entry: Arc<Entry>,
+}
+
+/// The rows of another table that the rows of a table refer to.
+#[derive(Clone, Debug)]
+pub struct TableJoin {
+    lookup: JoinLookup,
+    /// The rows of the table that is referred to.
+    visible: Visible,
+    entry: Arc<Entry>,
+}
+
+/// The rows of a table that refer to rows of another.
+#[derive(Clone, Debug)]
+pub struct TableReverse {
+    lookup: ReverseLookup,
+    visible: Visible,
+    entry: Arc<Entry>,
+}
+
+/// The runs of a table's rows that may have a value.
+#[derive(Clone, Debug)]
+pub struct TableImprint {
+    imprint: Arc<Imprint>,
+    rows: u32,
+    entry: Arc<Entry>,
+}
+
+/// The rows of a table in the order of a column.
+#[derive(Clone, Debug)]
+pub struct TableOrder {
+    lookup: OrderLookup,
+    visible: Visible,
+    entry: Arc<Entry>,
+}
+
+/// What EXPLAIN says of an index: how it finds what it finds, its bytes, and where it lies.
+fn describe(entry: &Entry) -> String {
+    let bytes = match entry.bytes() {
+        bytes @ 0..1000 => format!("{bytes} B"),
+        bytes @ 1000..1_000_000 => format!("{:.1} kB", bytes as f64 / 1e3),
+        bytes => format!("{:.1} MB", bytes as f64 / 1e6),
+    };
+    let place = if entry.is_stored() { "stored" } else { "in memory" };
+    format!("{}, {bytes}, {place}", entry.stored().index.kind().1)
+}
+
+macro_rules! described {
+    ($($lookup:ident),*) => {
+        $(impl $lookup {
+            /// Returns what EXPLAIN says of the index: how it finds, its bytes, and where it lies.
+            pub fn describe(&self) -> String {
+                describe(&self.entry)
+            }
+        })*
+    };
+}
+
+described!(TableKeys, TableJoin, TableReverse, TableImprint, TableOrder);
+
+impl TableKeys {
+    /// Returns the position of the row of each key, which the snapshot sees; [`NO_ROW`] where there
+    /// is none, or a part of the key is NULL.
+    ///
+    /// [`NO_ROW`]: hypostyle_index::NO_ROW
+    ///
+    /// # Errors
+    /// `Internal` when the keys are of other types than the columns.
+    pub fn find(&self, keys: &[ArrayRef]) -> Result<Vec<u32>> {
+        let mut found = Vec::with_capacity(keys.first().map_or(0, |column| column.len()));
+        self.lookup.find(keys, &self.visible, &mut found)?;
+        Ok(found)
+    }
+
+    /// Tells whether keys of these types can be looked up.
+    pub fn accepts(&self, keys: &[ArrayRef]) -> bool {
+        self.lookup.accepts(keys)
+    }
+
+    /// Tells whether no two rows have the same key, deleted rows included: what has it not declared
+    /// is a key all the same.
+    pub fn is_unique(&self) -> bool {
+        self.lookup.is_unique()
+    }
+}
+
+impl TableJoin {
+    /// Returns the position that each row of the table refers to, without a copy; `None` when some
+    /// have to be looked up, as [`Self::follow`] does.
+    pub fn all(&self) -> Option<&[u32]> {
+        self.lookup.all(&self.visible)
+    }
+
+    /// Returns the position of the row that each of some rows refers to, which the snapshot sees.
+    ///
+    /// # Errors
+    /// `Internal` for rows that are not there.
+    pub fn follow(&self, rows: &[u32]) -> Result<Vec<u32>> {
+        let mut found = Vec::with_capacity(rows.len());
+        self.lookup.follow(rows, &self.visible, &mut found)?;
+        Ok(found)
+    }
+}
+
+impl TableReverse {
+    /// Returns the rows that refer to each of some rows, which the snapshot sees, and the place of
+    /// the row that each refers to.
+    ///
+    /// # Errors
+    /// Those of the lookup.
+    pub fn expand(&self, referred: &[u32]) -> Result<(Vec<u32>, Vec<u32>)> {
+        let (mut places, mut found) = (Vec::new(), Vec::new());
+        self.lookup.expand(referred, &self.visible, &mut places, &mut found)?;
+        Ok((places, found))
+    }
+}
+
+impl TableImprint {
+    /// Tells for each run of `IMPRINT_ROWS` rows whether it may have a value between two bounds,
+    /// each an array of one value, that count as within.
+    ///
+    /// # Errors
+    /// `Internal` for values of another type than the column's.
+    pub fn may_have_between(&self, low: Option<&ArrayRef>, high: Option<&ArrayRef>) -> Result<BooleanBuffer> {
+        let mask = self.imprint.range(low, high)?;
+        Ok(self.imprint.may_have(mask, self.rows))
+    }
+
+    /// Tells for each run of `IMPRINT_ROWS` rows whether it may have one of some values.
+    ///
+    /// # Errors
+    /// As [`Self::may_have_between`].
+    pub fn may_have(&self, values: &ArrayRef) -> Result<BooleanBuffer> {
+        let mask = self.imprint.values(values)?;
+        Ok(self.imprint.may_have(mask, self.rows))
+    }
+}
+
+impl TableOrder {
+    /// Returns the rows that the snapshot sees whose values lie between two bounds, each an array
+    /// of one value.
+    ///
+    /// # Errors
+    /// `Internal` for a bound of another type than the column.
+    pub fn range(&self, low: Bound<&ArrayRef>, high: Bound<&ArrayRef>) -> Result<Vec<u32>> {
+        let mut found = Vec::new();
+        self.lookup.range(low, high, &self.visible, &mut found)?;
+        Ok(found)
+    }
+}
+
+/// What is there of an index for one snapshot.
+struct Found<'a> {
+    indexes: &'a Indexes,
+    entry: Arc<Entry>,
+    table: &'a Arc<TableData>,
+    visible: Visible,
+}
+
+impl Snapshot {
+    /// Returns the index of a key, if there is one.
+    ///
+    /// # Errors
+    /// `Corrupt` when later rows, which are read for it, are damaged.
+    pub fn key_index(&self, table: TableId, columns: &[ColumnId]) -> Result<Option<TableKeys>> {
+        let Some(found) = self.find_index(&IndexSpec::key(table, columns)) else { return Ok(None) };
+        let lookup = found.entry.keys(found.table, columns, found.indexes.seed)?;
+        Ok(Some(TableKeys { lookup, visible: found.visible, entry: found.entry }))
+    }
+
+    /// Returns the index of the rows that columns refer to, if there is one.
+    ///
+    /// # Errors
+    /// As [`Self::key_index`].
+    pub fn join_index(
+        &self,
+        table: TableId,
+        columns: &[ColumnId],
+        key: &ReferredKey,
+    ) -> Result<Option<TableJoin>> {
+        let kind = IndexKind::Join(key.clone());
+        let Some(found) = self.find_index(&IndexSpec { table, columns: columns.to_vec(), kind }) else {
+            return Ok(None);
+        };
+        let Index::Join(index) = &found.entry.stored().index else { return Ok(None) };
+        let Some(keys) = self.key_index(key.table, &key.columns)? else { return Ok(None) };
+        let mut pieces = vec![arrays(found.table, columns, 0..0)?];
+        pieces.extend(tail_arrays(found.table, columns)?);
+        let lookup = JoinLookup::new(index.clone(), &pieces, keys.lookup)?;
+        if lookup.all(&keys.visible).is_none() {
+            // The keys of some rows will be read.
+            arrays(found.table, columns, 0..found.table.rows_in_files())?;
+        }
+        Ok(Some(TableJoin { lookup, visible: keys.visible, entry: found.entry }))
+    }
+
+    /// Returns the index of the rows that refer to rows of another table, if there is one that
+    /// tells all of them.
+    ///
+    /// # Errors
+    /// As [`Self::key_index`].
+    pub fn reverse_index(
+        &self,
+        table: TableId,
+        columns: &[ColumnId],
+        key: &ReferredKey,
+    ) -> Result<Option<TableReverse>> {
+        let kind = IndexKind::Reverse(key.clone());
+        let Some(found) = self.find_index(&IndexSpec { table, columns: columns.to_vec(), kind }) else {
+            return Ok(None);
+        };
+        let Index::Reverse(index) = &found.entry.stored().index else { return Ok(None) };
+        let Some(join) = self.join_index(table, columns, key)? else { return Ok(None) };
+        let Some(mut lookup) = ReverseLookup::new(index.clone(), &join.lookup, &join.visible) else {
+            return Ok(None);
+        };
+        let later: Vec<u32> = (index.rows()..join.lookup.rows()).collect();
+        lookup.extend(&join.follow(&later)?);
+        Ok(Some(TableReverse { lookup, visible: found.visible, entry: found.entry }))
+    }
+
+    /// Returns the imprint of a column, if there is one.
+    pub fn imprint(&self, table: TableId, column: ColumnId) -> Option<TableImprint> {
+        let found = self.find_index(&IndexSpec { table, columns: vec![column], kind: IndexKind::Imprint })?;
+        let Index::Imprint(imprint) = &found.entry.stored().index else { return None };
+        let rows = found.visible.end();
+        Some(TableImprint { imprint: imprint.clone(), rows, entry: found.entry })
+    }
+
+    /// Returns the order of a column, if there is one.
+    ///
+    /// # Errors
+    /// As [`Self::key_index`].
+    pub fn order_index(&self, table: TableId, column: ColumnId) -> Result<Option<TableOrder>> {
+        let spec = IndexSpec { table, columns: vec![column], kind: IndexKind::Order };
+        let Some(found) = self.find_index(&spec) else { return Ok(None) };
+        let lookup = found.entry.order(found.table, column)?;
+        Ok(Some(TableOrder { lookup, visible: found.visible, entry: found.entry }))
+    }
+
+    /// Returns an index that is there for the rows of this snapshot, and counts its use.
+    fn find_index(&self, spec: &IndexSpec) -> Option<Found<'_>> {
+        let indexes = self.registry()?;
+        let entry = indexes.entry(spec, self)?;
+        let table = self.table_by_id(spec.table)?;
+        let visible = table.visible()?.clone();
+        rows_in_files(table).ok()?;
+        entry.count_use();
+        Some(Found { indexes, entry, table, visible })
+    }
+}
