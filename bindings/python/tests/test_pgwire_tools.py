@@ -88,6 +88,169 @@ def test_columns_of_the_catalogs_have_postgresqls_types(pg, binary):
         assert (cursor.description[0].type_code, cursor.fetchone()) == (1005, ([1],))
 
 
+NAMES = ["a", "b"]
+COLUMNS = "FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
+
+
+@pytest.mark.parametrize(
+    ("sql", "oid", "value"),
+    [
+        (f"SELECT array_agg(attname ORDER BY attnum) {COLUMNS}", 1003, NAMES),
+        (f"SELECT c.n FROM (SELECT array_agg(attname ORDER BY attnum) AS n {COLUMNS}) c", 1003, NAMES),
+        (f"SELECT array(SELECT attname {COLUMNS} ORDER BY attnum)", 1003, NAMES),
+        (f"SELECT unnest(array_agg(attname ORDER BY attnum)) {COLUMNS} LIMIT 1", 19, "a"),
+        (f"SELECT array_agg(attnum ORDER BY attnum) {COLUMNS}", 1005, [1, 2]),
+        (f"SELECT array_agg(DISTINCT attrelid) = ARRAY['t'::regclass::oid] {COLUMNS}", 16, True),
+        ("SELECT ARRAY[relname, relname] FROM pg_class WHERE relname = 't'", 1003, ["t", "t"]),
+        ("SELECT coalesce(relname, relname) FROM pg_class WHERE relname = 't'", 19, "t"),
+        ("SELECT CASE WHEN relkind = 'r' THEN relname END FROM pg_class WHERE relname = 't'", 19, "t"),
+        (
+            "SELECT relname FROM pg_class WHERE relname = 't' UNION SELECT relname FROM pg_class WHERE false",
+            19,
+            "t",
+        ),
+        ("WITH w AS (SELECT relname AS n FROM pg_class) SELECT n FROM w WHERE n = 't'", 19, "t"),
+        ("SELECT current_user", 19, "ada"),
+        ("SELECT current_database()", 19, "hypostyle"),
+        ("SELECT current_schemas(false)", 1003, ["main"]),
+        ("SELECT relname || '' FROM pg_class WHERE relname = 't'", 1043, "t"),
+        ("SELECT array_agg('x'::varchar)", 1015, ["x"]),
+        ("SELECT table_name::varchar FROM information_schema.tables WHERE table_name = 't'", 1043, "t"),
+    ],
+)
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("prepare", [False, True])
+def test_names_in_the_catalogs_stay_names(pg, sql, oid, value, binary, prepare):
+    pg.execute("CREATE TABLE t (a INTEGER, b INTEGER)")
+    with pg.cursor(binary=binary) as cursor:
+        cursor.execute(sql, prepare=prepare)
+        assert (cursor.description[0].type_code, cursor.fetchone()[0]) == (oid, value)
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_groups_by_a_primary_key_have_the_other_columns(pg, prepare):
+    pg.execute("CREATE TABLE author (id INTEGER PRIMARY KEY, name VARCHAR)")
+    pg.execute("CREATE TABLE book (id INTEGER PRIMARY KEY, author INTEGER, price INTEGER)")
+    pg.execute("INSERT INTO author VALUES (1, 'Ann'), (2, 'Bob')")
+    pg.execute("INSERT INTO book VALUES (1, 1, 10), (2, 1, 20)")
+    sql = (
+        "SELECT a.id, a.name, sum(b.price) + %s FROM author a LEFT JOIN book b ON b.author = a.id "
+        "GROUP BY a.id HAVING a.name <> %s ORDER BY a.name DESC"
+    )
+    cursor = pg.execute(sql, [1, "Cid"], prepare=prepare)
+    assert cursor.fetchall() == [(2, "Bob", None), (1, "Ann", 31)]
+    oid = pg.execute("SELECT 'author'::regclass::oid").fetchone()[0]
+    assert origins(cursor) == [(oid, 1), (oid, 2), (0, 0)]
+    with pytest.raises(psycopg.errors.GroupingError):
+        pg.execute("SELECT name FROM author GROUP BY name || ''", prepare=prepare)
+    # A view is planned by its definition, and is no table itself.
+    pg.execute("CREATE VIEW v AS SELECT id, name, count(*) AS n FROM author GROUP BY id")
+    assert pg.execute("SELECT max(n) FROM v", prepare=prepare).fetchone() == (1,)
+    with pytest.raises(psycopg.errors.GroupingError):
+        pg.execute("SELECT id, name FROM v GROUP BY id", prepare=prepare)
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+@pytest.mark.parametrize("binary", [False, True])
+def test_texts_beside_booleans_are_booleans(pg, prepare, binary):
+    pg.execute("CREATE TABLE f (id INTEGER, b BOOLEAN)")
+    pg.execute("INSERT INTO f VALUES (1, true), (2, false), (3, NULL)")
+    for form, parameters, expected in [
+        ("SELECT id FROM f WHERE b = 'f'", [], [2]),
+        ("SELECT id FROM f WHERE b = %s", ["no"], [2]),
+        ("SELECT id FROM f WHERE b IN (%s, 'off')", ["t"], [1, 2]),
+        ("SELECT id FROM f WHERE b = ANY (%s) ORDER BY id", [[True, False]], [1, 2]),
+        ("SELECT coalesce(b, %s) FROM f ORDER BY id", ["y"], [True, False, True]),
+        ("SELECT CASE WHEN id = 1 THEN %s ELSE b END FROM f ORDER BY id", ["0"], [False, False, None]),
+        ("SELECT b = 't' FROM f ORDER BY id", [], [True, False, None]),
+        ("SELECT CASE b WHEN %s THEN 1 ELSE 0 END FROM f ORDER BY id", ["1"], [1, 0, 0]),
+    ]:
+        with pg.cursor(binary=binary) as cursor:
+            rows = cursor.execute(form, parameters, prepare=prepare).fetchall()
+            assert [value for (value,) in rows] == expected, form
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+        pg.execute("SELECT id FROM f WHERE b = 'maybe'", prepare=prepare)
+    with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+        pg.execute("SELECT id FROM f WHERE b = %s", ["maybe"], prepare=prepare)
+
+
+@pytest.mark.parametrize("prepare", [False, True])
+def test_columns_are_listed_in_their_order(pg, prepare):
+    types = {"d": "TIMESTAMP", "c": "VARCHAR", "b": "DOUBLE", "a": "BIGINT", "e": "BOOLEAN", "f": "VARCHAR"}
+    columns = ", ".join(f"{name} {of}" for name, of in types.items())
+    pg.execute(f"CREATE TABLE t ({columns})")
+    for sql in [
+        "SELECT a.attname, t.typname FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_class c "
+        "ON a.attrelid = c.oid JOIN pg_catalog.pg_type AS t ON a.atttypid = t.oid "
+        "WHERE a.attnum > 0 AND c.relname LIKE %s",
+        "SELECT c.column_name FROM information_schema.columns c JOIN information_schema.tables t "
+        "ON c.table_name = t.table_name AND c.table_schema = t.table_schema JOIN pg_type p "
+        "ON p.typname = c.udt_name WHERE t.table_name = %s",
+    ]:
+        assert [row[0] for row in pg.execute(sql, ["t"], prepare=prepare)] == list(types)
+    # What is asked for goes before.
+    sql = "SELECT attname FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 ORDER BY attname"
+    assert [row[0] for row in pg.execute(sql, prepare=prepare)] == sorted(types)
+    count = "SELECT count(*) FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0"
+    assert pg.execute(count, prepare=prepare).fetchone() == (6,)
+
+
+def test_errors_of_keys_tell_the_key(pg):
+    pg.execute("CREATE TABLE t (a INTEGER, b VARCHAR, UNIQUE (b, a))")
+    pg.execute("CREATE TABLE u (id INTEGER PRIMARY KEY)")
+    pg.execute("CREATE TABLE r (u INTEGER REFERENCES u)")
+    pg.execute("INSERT INTO t VALUES (1, 'x')")
+    for sql, code, detail in [
+        ("INSERT INTO t VALUES (1, 'x')", "23505", "Key (b, a)=(x, 1) already exists."),
+        ("INSERT INTO r VALUES (7)", "23503", 'Key (u)=(7) is not present in table "u".'),
+    ]:
+        with pytest.raises(psycopg.Error) as failed:
+            pg.execute(sql)
+        assert (failed.value.sqlstate, failed.value.diag.message_detail) == (code, detail)
+
+
+def test_sequelize_may_try_to_insert_a_row(pg):
+    pg.execute(
+        "CREATE TABLE c (id INTEGER GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, name VARCHAR UNIQUE)"
+    )
+
+    def attempt(values):
+        return pg.execute(
+            'CREATE OR REPLACE FUNCTION pg_temp.testfunc(OUT response "c", '
+            "OUT sequelize_caught_exception text) RETURNS RECORD AS $func_1$ BEGIN "
+            f'INSERT INTO "c" ("id","name") VALUES ({values}) RETURNING * INTO response; '
+            "EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS sequelize_caught_exception = "
+            'PG_EXCEPTION_DETAIL; END $func_1$ LANGUAGE plpgsql; SELECT (testfunc.response)."id", '
+            '(testfunc.response)."name", testfunc.sequelize_caught_exception FROM pg_temp.testfunc(); '
+            "DROP FUNCTION IF EXISTS pg_temp.testfunc()"
+        )
+
+    def row(cursor):
+        assert cursor.statusmessage == "CREATE FUNCTION"
+        cursor.nextset()
+        names = [column.name for column in cursor.description]
+        assert names == ["id", "name", "sequelize_caught_exception"]
+        assert cursor.statusmessage == "SELECT 1"
+        found = cursor.fetchone()
+        cursor.nextset()
+        assert cursor.statusmessage == "DROP FUNCTION"
+        return found
+
+    assert row(attempt("DEFAULT, 'dan; '' RETURNING * INTO x'")) == (1, "dan; ' RETURNING * INTO x", None)
+    with pg.transaction():
+        assert row(attempt("DEFAULT, 'eve'")) == (2, "eve", None)
+        # Neither the violation nor what came before it ends the transaction.
+        assert row(attempt("DEFAULT, 'eve'")) == (None, None, "Key (name)=(eve) already exists.")
+        pg.execute("INSERT INTO c (name) VALUES ('fay')")
+    assert pg.execute("SELECT count(*) FROM c").fetchone() == (3,)
+    with pytest.raises(psycopg.errors.NotNullViolation):
+        attempt("NULL, 'gil'")
+    with pytest.raises(psycopg.Error):
+        pg.execute("SELECT * FROM pg_temp.testfunc()")
+    with pytest.raises(psycopg.errors.FeatureNotSupported):
+        pg.execute("CREATE FUNCTION f() RETURNS RECORD AS $$ BEGIN END $$ LANGUAGE plpgsql")
+
+
 def test_functions_give_rows_side_by_side(pg):
     def rows(sql):
         return pg.execute(sql).fetchall()

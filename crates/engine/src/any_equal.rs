@@ -58,6 +58,12 @@ impl ScalarUDFImpl for AnyEqual {
             let element = element.as_ref().clone().with_data_type(DataType::LargeBinary);
             return Ok(vec![DataType::LargeList(Arc::new(element)), DataType::LargeBinary]);
         }
+        // Texts beside a BOOLEAN are BOOLEANs.
+        if let [DataType::List(element) | DataType::LargeList(element), DataType::Boolean] = types
+            && element.data_type().is_string()
+        {
+            return Ok(vec![DataType::new_large_list(DataType::Boolean, true), DataType::Boolean]);
+        }
         // A text is read as a list, and so is a parameter that has no value yet.
         if let [list, of] = types
             && (list.is_string() || list.is_null())

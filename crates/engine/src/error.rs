@@ -114,6 +114,15 @@ pub(crate) fn is_of_twice_named(error: &DataFusionError) -> bool {
     }
 }
 
+/// Whether DataFusion refuses a column beside aggregates that is not in GROUP BY.
+pub(crate) fn is_of_groups(error: &DataFusionError) -> bool {
+    says_of_groups(&error.find_root().message())
+}
+
+fn says_of_groups(message: &str) -> bool {
+    ["must be in GROUP BY", "must appear in the GROUP BY"].iter().any(|words| message.contains(words))
+}
+
 /// So many of something, as in a sentence.
 pub(crate) fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
@@ -291,13 +300,14 @@ fn cast_error(message: &str) -> Error {
     {
         return of(format!("{value} is out of range of {}", shown_type(shown)), "22003");
     }
-    if let Some((text, shown)) =
-        message.strip_prefix("Cannot cast string '").and_then(|rest| rest.rsplit_once("' to value of "))
+    if let Some((text, shown)) = ["Cannot cast string '", "Cannot cast value '"]
+        .iter()
+        .find_map(|beginning| message.strip_prefix(beginning)?.rsplit_once("' to value of "))
     {
         let shown = shown_type(shown.trim_end_matches(" type"));
         return match text.trim().parse::<i128>() {
-            Ok(_) => of(format!("{text} is out of range of {shown}"), "22003"),
-            Err(_) => of(format!("'{text}' is not of type {shown}"), "22P02"),
+            Ok(_) if shown != "BOOLEAN" => of(format!("{text} is out of range of {shown}"), "22003"),
+            _ => of(format!("'{text}' is not of type {shown}"), "22P02"),
         };
     }
     if let Some((value, shown)) =
@@ -366,8 +376,7 @@ fn plan_error(message: &str) -> Error {
     } else {
         ErrorKind::Syntax
     };
-    const OF_GROUPS: [&str; 2] = ["must be in GROUP BY", "must appear in the GROUP BY"];
-    if OF_GROUPS.iter().any(|words| message.contains(words))
+    if says_of_groups(message)
         && let Some(column) = between(message, "column \"", "\"")
     {
         let name = column.rsplit('.').next().unwrap_or(column);

@@ -13,6 +13,7 @@ use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
@@ -49,8 +50,11 @@ pub(crate) fn register(context: &SessionContext, clock: &Arc<Clock>) {
     if let Ok(inner) = context.udf("date_trunc") {
         context.register_udf(ScalarUDF::from(DateTrunc::over(inner)));
     }
-    if let Ok(inner) = context.udf("coalesce") {
-        context.register_udf(ScalarUDF::from(Coalesce { inner }));
+    for name in CHOOSING {
+        if let Ok(inner) = context.udf(name) {
+            let signature = Signature::user_defined(Volatility::Immutable);
+            context.register_udf(ScalarUDF::from(Choosing { inner, signature }));
+        }
     }
     for (given, name, aliases) in GIVEN {
         let aliases = aliases.iter().map(ToString::to_string).collect();
@@ -104,22 +108,30 @@ impl ScalarUDFImpl for Counting {
     }
 }
 
-/// coalesce(), which in DataFusion takes no text beside points in time, as in `coalesce(shipped, '1970-01-01')`.
+/// Functions that choose one of their arguments, which are of one type.
+const CHOOSING: [&str; 5] = ["coalesce", "nullif", "greatest", "least", "nvl"];
+
+/// One of [`CHOOSING`], which in DataFusion take no text beside points in time or BOOLEANs, as in
+/// `coalesce(shipped, '1970-01-01')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Coalesce {
+struct Choosing {
     inner: Arc<ScalarUDF>,
+    signature: Signature,
 }
 
-impl ScalarUDFImpl for Coalesce {
-    as_within!(name, signature, return_type, return_field_from_args);
+impl ScalarUDFImpl for Choosing {
+    as_within!(name, aliases, return_type, return_field_from_args);
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
-        let Some(time) = types.iter().find(|of| of.is_temporal()) else {
-            return self.inner.coerce_types(types);
-        };
-        let types: Vec<DataType> =
-            types.iter().map(|of| if of.is_string() { time.clone() } else { of.clone() }).collect();
-        self.inner.coerce_types(&types)
+        let read = types.iter().find(|of| of.is_temporal() || **of == DataType::Boolean);
+        let meant = types.iter().map(|of| read.filter(|_| of.is_string()).unwrap_or(of));
+        let fields: Vec<FieldRef> = meant.map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+        let fields = fields_with_udf(&fields, self.inner.as_ref())?;
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 
     fn simplify(&self, args: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {

@@ -67,6 +67,7 @@ mod text_list;
 mod time_zone;
 pub mod tpch;
 mod transfer;
+mod truth;
 mod unaliased;
 mod unnest;
 mod value_keys;

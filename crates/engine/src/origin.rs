@@ -1,17 +1,23 @@
 //! Where columns of a result come from: PostgreSQL's clients are told the table and the number of a column that is one of a table's
-//! as it is, and of one of the catalogs' what type it has there.
+//! as it is, and of what comes from the catalogs of what type it is there.
 
-use crate::pg_catalog::{attribute_number, catalog_column, tables_from};
+use crate::pg_catalog::types::by_oid;
+use crate::pg_catalog::{attribute_number, catalog_column, gives_name, tables_from};
 use crate::scan::StoredTable;
 use crate::scope::Scope;
 use datafusion::datasource::source_as_provider;
-use datafusion::logical_expr::{Distinct, Expr, JoinType, LogicalPlan, TableScan};
+use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction};
+use datafusion::logical_expr::{
+    Aggregate, Distinct, Expr, JoinType, LogicalPlan, Subquery, TableScan, Union, Unnest,
+};
 use hypostyle_storage::{Snapshot, TableData};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A column of a table, by the numbers that PostgreSQL's catalogs have for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
+    /// 0 of what is computed, as its column.
     pub table: u32,
     pub column: i16,
     /// The number of its type, where that is not the one of its values' type.
@@ -20,7 +26,8 @@ pub struct Origin {
 
 /// The origins of a plan's columns. The plan is one as written: later ones have other columns in between.
 pub(crate) fn origins(plan: &LogicalPlan, scope: &Scope) -> Vec<Option<Origin>> {
-    (0..plan.schema().fields().len()).map(|place| origin(plan, place, scope)).collect()
+    let mut search = Search { scope, types: HashMap::new() };
+    (0..plan.schema().fields().len()).map(|place| search.origin(plan, place)).collect()
 }
 
 /// Those of a whole table.
@@ -32,51 +39,152 @@ pub(crate) fn origins_of_table(
     (0..table.columns().len()).map(|place| of_table(table, snapshot, place, scope)).collect()
 }
 
-fn origin(mut plan: &LogicalPlan, mut place: usize, scope: &Scope) -> Option<Origin> {
-    loop {
-        (plan, place) = match plan {
-            LogicalPlan::TableScan(scan) => return of_scan(scan, place, scope),
-            LogicalPlan::Projection(projection) => {
-                (&projection.input, picked(projection.expr.get(place)?, &projection.input)?)
-            }
-            LogicalPlan::Aggregate(aggregate) => {
-                // With grouping sets, columns become NULL.
-                (&aggregate.input, picked(aggregate.group_expr.get(place)?, &aggregate.input)?)
-            }
-            LogicalPlan::Distinct(Distinct::On(distinct)) => {
-                (&distinct.input, picked(distinct.select_expr.get(place)?, &distinct.input)?)
-            }
-            LogicalPlan::Distinct(Distinct::All(input)) => (input, place),
-            LogicalPlan::SubqueryAlias(alias) => (&alias.input, place),
-            LogicalPlan::Filter(filter) => (&filter.input, place),
-            LogicalPlan::Sort(sort) => (&sort.input, place),
-            LogicalPlan::Limit(limit) => (&limit.input, place),
-            LogicalPlan::Window(window) if place < window.input.schema().fields().len() => {
-                (&window.input, place)
-            }
-            LogicalPlan::Join(join) => {
-                let left = join.left.schema().fields().len();
-                match join.join_type {
-                    JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => (&join.right, place),
-                    _ if place < left => (&join.left, place),
-                    _ => (&join.right, place - left),
+struct Search<'a> {
+    scope: &'a Scope,
+    /// The types of columns that something was computed of, by their nodes and places: it may name
+    /// a column often.
+    types: HashMap<(*const LogicalPlan, usize), Option<u32>>,
+}
+
+impl Search<'_> {
+    fn origin(&mut self, mut plan: &LogicalPlan, mut place: usize) -> Option<Origin> {
+        loop {
+            (plan, place) = match plan {
+                LogicalPlan::TableScan(scan) => return of_scan(scan, place, self.scope),
+                LogicalPlan::Projection(projection) => {
+                    return self.of_expression(projection.expr.get(place)?, &projection.input);
                 }
+                LogicalPlan::Aggregate(aggregate) => {
+                    return self.of_expression(aggregated(aggregate, place)?, &aggregate.input);
+                }
+                LogicalPlan::Distinct(Distinct::On(distinct)) => {
+                    return self.of_expression(distinct.select_expr.get(place)?, &distinct.input);
+                }
+                LogicalPlan::Union(union) => return self.of_union(union, place),
+                LogicalPlan::Unnest(unnest) => return self.of_unnested(unnest, place),
+                LogicalPlan::Distinct(Distinct::All(input)) => (input, place),
+                LogicalPlan::SubqueryAlias(alias) => (&alias.input, place),
+                LogicalPlan::Subquery(Subquery { subquery, .. }) => (subquery, place),
+                LogicalPlan::Filter(filter) => (&filter.input, place),
+                LogicalPlan::Sort(sort) => (&sort.input, place),
+                LogicalPlan::Limit(limit) => (&limit.input, place),
+                LogicalPlan::Window(window) if place < window.input.schema().fields().len() => {
+                    (&window.input, place)
+                }
+                LogicalPlan::Join(join) => {
+                    let left = join.left.schema().fields().len();
+                    match join.join_type {
+                        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
+                            (&join.right, place)
+                        }
+                        _ if place < left => (&join.left, place),
+                        _ => (&join.right, place - left),
+                    }
+                }
+                _ => return None,
+            };
+            if place >= plan.schema().fields().len() {
+                return None;
             }
-            _ => return None,
-        };
-        if place >= plan.schema().fields().len() {
-            return None;
         }
+    }
+
+    /// The origin of an expression: that of the column that it is, or what is known of its type.
+    fn of_expression(&mut self, expr: &Expr, input: &LogicalPlan) -> Option<Origin> {
+        match expr {
+            Expr::Column(column) => self.origin(input, input.schema().maybe_index_of_column(column)?),
+            Expr::Alias(alias) => self.of_expression(&alias.expr, input),
+            computed => self.computed_type(computed, input).map(of_type),
+        }
+    }
+
+    /// The type of a column or of what is computed, where it is one that the catalogs' columns have
+    /// and values do not.
+    fn type_of(&mut self, expr: &Expr, input: &LogicalPlan) -> Option<u32> {
+        match expr {
+            Expr::Column(column) => {
+                let place = input.schema().maybe_index_of_column(column)?;
+                if let Some(known) = self.types.get(&(std::ptr::from_ref(input), place)) {
+                    return *known;
+                }
+                let found = self.origin(input, place).and_then(|origin| origin.type_oid);
+                self.types.insert((std::ptr::from_ref(input), place), found);
+                found
+            }
+            Expr::Alias(alias) => self.type_of(&alias.expr, input),
+            computed => self.computed_type(computed, input),
+        }
+    }
+
+    fn computed_type(&mut self, expr: &Expr, input: &LogicalPlan) -> Option<u32> {
+        match expr {
+            Expr::AggregateFunction(AggregateFunction { func, params }) => match func.name() {
+                "array_agg" => array_of(self.type_of(params.args.first()?, input)?),
+                "first_value" | "last_value" | "any_value" => self.type_of(params.args.first()?, input),
+                _ => None,
+            },
+            Expr::ScalarFunction(ScalarFunction { func, args }) => match func.name() {
+                "make_array" => array_of(self.common_type(args, input)?),
+                "coalesce" | "greatest" | "least" => self.common_type(args, input),
+                "nullif" => self.type_of(args.first()?, input),
+                name => gives_name(name),
+            },
+            Expr::Case(Case { when_then_expr, else_expr, .. }) => {
+                let results = when_then_expr.iter().map(|(_, result)| result).chain(else_expr);
+                self.common_type(results.map(Box::as_ref), input)
+            }
+            Expr::ScalarSubquery(subquery) => self.origin(&subquery.subquery, 0)?.type_oid,
+            _ => None,
+        }
+    }
+
+    fn common_type<'a>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'a Expr>,
+        input: &LogicalPlan,
+    ) -> Option<u32> {
+        common(exprs.into_iter().map(|expr| self.type_of(expr, input)))
+    }
+
+    /// Columns of a union are computed, also where they have one type.
+    fn of_union(&mut self, union: &Union, place: usize) -> Option<Origin> {
+        common(union.inputs.iter().map(|input| self.origin(input, place)?.type_oid)).map(of_type)
+    }
+
+    /// A column beside lists that are unnested, or an element of one.
+    fn of_unnested(&mut self, unnest: &Unnest, place: usize) -> Option<Origin> {
+        let from = *unnest.dependency_indices.get(place)?;
+        let found = self.origin(&unnest.input, from)?;
+        if !unnest.list_type_columns.iter().any(|(list, _)| *list == from) {
+            return Some(found);
+        }
+        let (element, is_array) = by_oid(found.type_oid?)?;
+        is_array.then(|| of_type(element.oid))
     }
 }
 
-/// The place of the column that an expression is.
-fn picked(expr: &Expr, input: &LogicalPlan) -> Option<usize> {
-    match expr {
-        Expr::Column(column) => input.schema().maybe_index_of_column(column),
-        Expr::Alias(alias) => picked(&alias.expr, input),
-        _ => None,
+/// The key or the aggregate that is in a place. With grouping sets, keys become NULL.
+fn aggregated(aggregate: &Aggregate, place: usize) -> Option<&Expr> {
+    let keys = aggregate.schema.fields().len().checked_sub(aggregate.aggr_expr.len())?;
+    match place.checked_sub(keys) {
+        Some(place) => aggregate.aggr_expr.get(place),
+        None => aggregate.group_expr.get(place),
     }
+}
+
+fn of_type(type_oid: u32) -> Origin {
+    Origin { table: 0, column: 0, type_oid: Some(type_oid) }
+}
+
+/// The type that all have, if it is one.
+fn common(mut types: impl Iterator<Item = Option<u32>>) -> Option<u32> {
+    let first = types.next()??;
+    types.all(|other| other == Some(first)).then_some(first)
+}
+
+fn array_of(type_oid: u32) -> Option<u32> {
+    let (element, is_array) = by_oid(type_oid)?;
+    (!is_array && element.array != 0).then_some(element.array)
 }
 
 fn of_scan(scan: &TableScan, place: usize, scope: &Scope) -> Option<Origin> {

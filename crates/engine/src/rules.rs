@@ -7,7 +7,7 @@ use crate::planner::check_wanted;
 use crate::walk::map_expressions;
 use crate::{
     aggregate, arithmetic, cast, comparison, dependencies, field, filters, interval, interval_part,
-    null_keys, operand, ranking, repeated, shift, shifted, time_zone, value_keys,
+    null_keys, operand, ranking, repeated, shift, shifted, time_zone, truth, value_keys,
 };
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
@@ -26,6 +26,7 @@ type Rewrite = fn(Expr, &DFSchema) -> Result<Transformed<Expr>>;
 const AS_WRITTEN: &[Rewrite] = &[
     operand::alone,
     arithmetic::divided,
+    truth::beside_texts,
     comparison::with_uuids,
     comparison::in_wider_type,
     comparison::joined_bytes,

@@ -23,13 +23,13 @@ use crate::pushdown::physical_rules;
 use crate::scope::{Named, OWN_DATABASE, Scope, TEMPORARY};
 use crate::sequence::Sequences;
 use crate::spill::SpillFiles;
-use crate::statement::{Explicit, Prepared, Remembered, TypeNames};
+use crate::statement::{Attempt, Explicit, Prepared, Remembered, TypeNames};
 use crate::transfer::{SessionTransfer, Transfer};
 use crate::unaliased::Unaliased;
 use crate::yielding::Yielding;
 use crate::{
     aggregate, amplifier, any_equal, builtin, function, interval, json_path, operand, ranking, rules, shared,
-    text_function, time_zone,
+    text_function, time_zone, truth,
 };
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
@@ -334,6 +334,7 @@ pub struct Session {
     /// Statements that are not parsed again.
     pub(crate) remembered: Mutex<Remembered>,
     pub(crate) prepared: Mutex<HashMap<String, Prepared>>,
+    pub(crate) attempt: Mutex<Option<Attempt>>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) locks: Arc<SessionLocks>,
     /// The transaction that BEGIN began.
@@ -443,6 +444,7 @@ impl Session {
         context.register_udf(operand::function());
         context.register_udf(time_zone::function());
         context.register_expr_planner(Arc::new(interval::Scaling)).map_err(from_datafusion)?;
+        context.register_expr_planner(Arc::new(truth::Truths)).map_err(from_datafusion)?;
         let clock = Arc::default();
         function::register(&context, &clock);
         text_function::register(&context);
@@ -466,6 +468,7 @@ impl Session {
             sequences,
             remembered: Mutex::default(),
             prepared: Mutex::default(),
+            attempt: Mutex::default(),
             settings,
             locks,
             transaction: Mutex::default(),

@@ -113,11 +113,13 @@ pub struct Error {
     /// ASCII.
     sqlstate: [u8; SQLSTATE_BYTES],
     place: Option<Box<Place>>,
+    detail: Option<Box<str>>,
 }
 
 impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let error = Self { kind, message: message.into(), sqlstate: [0; SQLSTATE_BYTES], place: None };
+        let error =
+            Self { kind, message: message.into(), sqlstate: [0; SQLSTATE_BYTES], place: None, detail: None };
         error.with_sqlstate(kind.sqlstate())
     }
 
@@ -133,6 +135,17 @@ impl Error {
             _ => debug_assert!(false, "an SQLSTATE has five characters, {sqlstate:?} has not"),
         }
         self
+    }
+
+    /// Says in PostgreSQL's words what the error is about, as its clients read it.
+    pub fn with_detail(mut self, detail: impl Into<Box<str>>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// What the error is about, in PostgreSQL's words.
+    pub fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
     }
 
     /// Says at which character of the statement's text, from 1, the error is.

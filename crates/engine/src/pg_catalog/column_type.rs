@@ -20,14 +20,41 @@ fn column_type(relation: &SystemRelation, place: usize) -> Option<u32> {
     Some(if is_array { found.array } else { found.oid })
 }
 
+fn relation_of(table: &TableReference) -> Option<&'static SystemRelation> {
+    match table.schema() {
+        Some(INFORMATION_SCHEMA) => standard_relation(table.table()),
+        None | Some(PG_CATALOG) => system_relation(table.table()),
+        Some(schema) if schema.starts_with(SEARCH) => system_relation(table.table()),
+        Some(_) => None,
+    }
+}
+
+/// The places of the columns that are the primary key of a relation of the catalogs.
+pub(crate) fn primary_key(table: &TableReference) -> Option<Vec<usize>> {
+    let relation = relation_of(table).filter(|relation| !relation.is_view)?;
+    let key: &[&str] = match relation.name {
+        "pg_attribute" => &["attrelid", "attnum"],
+        "pg_index" => &["indexrelid"],
+        _ => &["oid"],
+    };
+    let place = |wanted: &&str| relation.columns.iter().position(|(name, _)| name == wanted);
+    key.iter().map(place).collect()
+}
+
+/// The columns by which the rows of a catalog of columns are ordered.
+pub(super) fn columns_listed(table: &TableReference) -> Option<&'static [&'static str]> {
+    match (relation_of(table)?.name, table.schema()) {
+        ("pg_attribute", _) => Some(&["attrelid", "attnum"]),
+        ("columns", Some(INFORMATION_SCHEMA)) => {
+            Some(&["table_catalog", "table_schema", "table_name", "ordinal_position"])
+        }
+        _ => None,
+    }
+}
+
 /// The origin of a column that a relation of the catalogs has in a place.
 pub(crate) fn catalog_column(table: &TableReference, place: usize) -> Option<Origin> {
-    let relation = match table.schema() {
-        Some(INFORMATION_SCHEMA) => standard_relation(table.table())?,
-        None | Some(PG_CATALOG) => system_relation(table.table())?,
-        Some(schema) if schema.starts_with(SEARCH) => system_relation(table.table())?,
-        Some(_) => return None,
-    };
+    let relation = relation_of(table)?;
     relation.columns.get(place)?;
     Some(Origin {
         table: u32::try_from(relation.oid).ok()?,

@@ -7,7 +7,7 @@ use super::objects::{Objects, Relation, What, attribute_number};
 use super::settings::{Settings, version};
 use super::tables::{number_of_function, serial_sequence};
 use super::type_rows::{NO_FUNCTION, procedures};
-use super::types::{Shown, by_name, format_type, shown};
+use super::types::{NAME, Shown, by_name, format_type, shown};
 use crate::builtin::braces;
 use crate::scope::{SCHEMA_PUBLIC, Scope};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringArray};
@@ -455,22 +455,23 @@ fn search_path(call: &Call<'_>) -> Result<Gives> {
     Ok(Names(system.into_iter().chain([call.known.scope.current().1]).collect()))
 }
 
-/// The functions, with the type of what they give: `t`ext, `n`umber, `b`oolean or a list of `N`ames.
+/// The functions, with the type of what they give: `t`ext, `i`dentifier (PostgreSQL's `name`),
+/// `n`umber, `b`oolean or a list of `N`ames.
 const FUNCTIONS: &[(&str, char, Body)] = &[
     ("version", 't', |_| text(version())),
-    ("current_user", 't', user),
-    ("session_user", 't', user),
-    ("current_role", 't', user),
-    ("user", 't', user),
-    ("current_catalog", 't', database),
-    ("current_database", 't', database),
-    ("current_schema", 't', schema),
+    ("current_user", 'i', user),
+    ("session_user", 'i', user),
+    ("current_role", 'i', user),
+    ("user", 'i', user),
+    ("current_catalog", 'i', database),
+    ("current_database", 'i', database),
+    ("current_schema", 'i', schema),
     ("current_schemas", 'N', search_path),
     ("current_setting", 't', current_setting),
     ("set_config", 't', set_config),
     ("pg_backend_pid", 'n', |call| Ok(Number(Some(call.known.settings.process().into())))),
-    ("pg_client_encoding", 't', |_| text("UTF8")),
-    ("pg_encoding_to_char", 't', encoding_name),
+    ("pg_client_encoding", 'i', |_| text("UTF8")),
+    ("pg_encoding_to_char", 'i', encoding_name),
     ("pg_char_to_encoding", 'n', encoding_number),
     ("pg_typeof", 't', |call| type_of(call, pg_name)),
     ("typeof", 't', |call| type_of(call, ToString::to_string)),
@@ -478,7 +479,7 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("quote_literal", 't', |call| Ok(Text(call.text(0).map(literal)))),
     ("quote_nullable", 't', |call| text(call.text(0).map_or_else(|| "NULL".into(), literal))),
     ("pg_is_in_recovery", 'b', no),
-    ("pg_get_userbyid", 't', user),
+    ("pg_get_userbyid", 'i', user),
     ("format_type", 't', type_out),
     ("regclass_in", 'n', relation_in),
     ("regclass_out", 't', relation_out),
@@ -521,7 +522,7 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
     ("pg_current_xact_id_if_assigned", 'n', no_number),
     ("txid_current_if_assigned", 'n', no_number),
     ("pg_trigger_depth", 'n', zero),
-    ("getdatabaseencoding", 't', |_| text("UTF8")),
+    ("getdatabaseencoding", 'i', |_| text("UTF8")),
     ("inet_client_port", 'n', no_number),
     ("has_type_privilege", 'b', yes),
     ("has_language_privilege", 'b', yes),
@@ -591,6 +592,16 @@ const FUNCTIONS: &[(&str, char, Body)] = &[
 /// Whether there is a function of that name here, which gives one value.
 pub(super) fn is_function(name: &str) -> bool {
     FUNCTIONS.iter().any(|(known, ..)| *known == name)
+}
+
+/// The number of PostgreSQL's type of what a function gives, where that is `name` or an array of
+/// it.
+pub(crate) fn gives_name(function: &str) -> Option<u32> {
+    match FUNCTIONS.iter().find(|(known, ..)| *known == function)? {
+        (_, 'i', _) => Some(NAME.oid),
+        (_, 'N', _) => Some(NAME.array),
+        _ => None,
+    }
 }
 
 pub(super) fn register(context: &SessionContext, scope: &Arc<Scope>, settings: &Arc<Settings>) {

@@ -33,6 +33,7 @@ const fn of(
 
 pub const BOOL: PostgresType = of(16, 1000, "bool", "boolean", 1, 'B', 'c');
 pub const BYTEA: PostgresType = of(17, 1001, "bytea", "bytea", -1, 'U', 'i');
+pub const NAME: PostgresType = of(19, 1003, "name", "name", 64, 'S', 'c');
 pub const INT8: PostgresType = of(20, 1016, "int8", "bigint", 8, 'N', 'd');
 pub const INT2: PostgresType = of(21, 1005, "int2", "smallint", 2, 'N', 's');
 pub const INT4: PostgresType = of(23, 1007, "int4", "integer", 4, 'N', 'i');
@@ -56,7 +57,7 @@ pub const TYPES: [PostgresType; 42] = [
     BOOL,
     BYTEA,
     of(18, 1002, "char", "\"char\"", 1, 'Z', 'c'),
-    of(19, 1003, "name", "name", 64, 'S', 'c'),
+    NAME,
     INT8,
     INT2,
     of(22, 1006, "int2vector", "int2vector", -1, 'A', 'i'),

@@ -5,6 +5,7 @@ use super::query::{plan_statement, plan_written_out};
 use datafusion::common::DFSchemaRef;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{
     Cte, Query, Select, SelectItem, SetExpr, Statement, TableWithJoins, Visit, Visitor, With,
@@ -134,11 +135,18 @@ fn first<B>(
 /// # Errors
 /// Those of planning it.
 pub(super) async fn schema_of(state: &SessionState, query: Query) -> Result<DFSchemaRef> {
-    let plan = Box::pin(plan_statement(state, statement_of(query))).await?;
-    Ok(plan.schema().clone())
+    plan_of(state, query).await.map(|plan| plan.schema().clone())
 }
 
-/// The same of a query in which only its own SELECT is left to be written out.
+/// The plan of a query.
+///
+/// # Errors
+/// Those of planning it.
+pub(super) async fn plan_of(state: &SessionState, query: Query) -> Result<LogicalPlan> {
+    Box::pin(plan_statement(state, statement_of(query))).await
+}
+
+/// The columns of a query in which only its own SELECT is left to be written out.
 ///
 /// # Errors
 /// Those of planning it.

@@ -12,7 +12,7 @@ use super::{parse, quoted};
 use crate::catalog::{FROM_POSITION, WITH_POSITIONS};
 use crate::scan::POSITION;
 use crate::session::{Parameters, Session};
-use arrow::array::AsArray;
+use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::UInt64Type;
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
@@ -337,14 +337,26 @@ fn source(database: &str, table: &TableEntry, first: Option<u64>) -> String {
 /// Names and values of the first of some rows of a table.
 fn shown(table: &TableEntry, rows: &RecordBatch, wanted: impl Fn(ColumnId) -> bool) -> String {
     let columns = table.columns.iter().zip(rows.columns()).filter(|(column, _)| wanted(column.id));
-    let shown = columns.map(|(column, value)| {
-        let value = match value.is_null(0) {
-            true => "NULL".into(),
-            false => array_value_to_string(value, 0).unwrap_or_default(),
-        };
-        format!("{} = {value}", column.name)
-    });
+    let shown = columns.map(|(column, value)| format!("{} = {}", column.name, first_value(value)));
     shown.collect::<Vec<_>>().join(", ")
+}
+
+fn first_value(values: &ArrayRef) -> String {
+    match values.is_null(0) {
+        true => "NULL".into(),
+        false => array_value_to_string(values, 0).unwrap_or_default(),
+    }
+}
+
+/// The key of the first row, as PostgreSQL tells which one is violated.
+fn key_detail(table: &TableEntry, rows: &RecordBatch, key: &[ColumnId], how: &str) -> String {
+    let place = |id: &ColumnId| table.columns.iter().position(|column| column.id == *id);
+    let columns = key
+        .iter()
+        .filter_map(place)
+        .map(|place| (table.columns[place].name.as_str(), first_value(rows.column(place))));
+    let (names, values): (Vec<&str>, Vec<String>) = columns.unzip();
+    format!("Key ({})=({}) {how}.", names.join(", "), values.join(", "))
 }
 
 /// Names of the rows that are checked, and of those that they are compared with: no column is called so.
@@ -589,12 +601,13 @@ impl Session {
         let Some(table) = snapshot.table_by_id(id).map(|table| table.entry()) else { return Ok(()) };
         let database = self.scope.name_of(writer.database())?;
         let new = source(&database, table, first);
-        let (columns, sql, sqlstate, why) = match &constraint.rule {
+        let (columns, sql, sqlstate, why, how) = match &constraint.rule {
             ConstraintRule::Check { sql } => (
                 Vec::new(),
                 format!("SELECT * FROM {new} AS {NEW} WHERE NOT ({sql}) LIMIT 1"),
                 "23514",
                 CONDITION_FALSE.to_string(),
+                None,
             ),
             ConstraintRule::PrimaryKey { columns } | ConstraintRule::Unique { columns } => {
                 let key = column_names(table, columns);
@@ -604,7 +617,8 @@ impl Session {
                     equal(NEW, &key, OLD, &key),
                     position = quoted(POSITION),
                 );
-                (columns.clone(), sql, "23505", "a row with that key exists".to_string())
+                let (why, how) = ("a row with that key exists".to_string(), "already exists".to_string());
+                (columns.clone(), sql, "23505", why, Some(how))
             }
             ConstraintRule::ForeignKey { columns, table: other, referred, .. } => {
                 let Some(other) = snapshot.table_by_id(*other).map(|table| table.entry()) else {
@@ -623,7 +637,9 @@ impl Session {
                     source(&database, other, None),
                     equal(OLD, &theirs, NEW, &ours),
                 );
-                (columns.clone(), sql, "23503", format!("table \"{}\" has no row with that key", other.name))
+                let why = format!("table \"{}\" has no row with that key", other.name);
+                let how = format!("is not present in table \"{}\"", other.name);
+                (columns.clone(), sql, "23503", why, Some(how))
             }
         };
         let Some(row) = self.first_row(&sql)? else { return Ok(()) };
@@ -633,7 +649,11 @@ impl Session {
             Some(first) if of_statement => format!("row {} of the new rows, ", position - first),
             _ => String::new(),
         };
-        Err(broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate))
+        let error = broken(constraint, table, &which, &shown, &why).with_sqlstate(sqlstate);
+        Err(match how {
+            Some(how) => error.with_detail(key_detail(table, &row, &columns, &how)),
+            None => error,
+        })
     }
 
     /// The first row that a query gives.

@@ -103,6 +103,15 @@ impl VisitorMut for Forms {
                 *expr = told(inner, false, false);
                 ControlFlow::Continue(())
             }
+            Expr::IsNotDistinctFrom(left, right) if is_text(left) || is_text(right) => {
+                *expr = alike(left, right);
+                ControlFlow::Continue(())
+            }
+            Expr::IsDistinctFrom(left, right) if is_text(left) || is_text(right) => {
+                let alike = Box::new(Expr::Nested(Box::new(alike(left, right))));
+                *expr = Expr::UnaryOp { op: UnaryOperator::Not, expr: alike };
+                ControlFlow::Continue(())
+            }
             Expr::Function(function) => {
                 tell_apart(function, &mut self.told_apart);
                 match expanded(function).or_else(|| calls::rewritten(function)) {
@@ -213,6 +222,17 @@ fn told(inner: &mut Expr, truth: bool, is: bool) -> Expr {
     }
 }
 
+/// `x IS NOT DISTINCT FROM y` as an operator: DataFusion asks whoever plans these what a text
+/// beside a BOOLEAN is.
+fn alike(left: &mut Expr, right: &mut Expr) -> Expr {
+    let (left, right) = (Box::new(taken(left)), Box::new(taken(right)));
+    Expr::BinaryOp { left, op: BinaryOperator::Spaceship, right }
+}
+
+fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)))
+}
+
 /// Functions that DataFusion has under another name, or has another one of the name: `array_remove` of PostgreSQL removes all.
 fn renamed(function: &mut Function) {
     let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
@@ -257,6 +277,8 @@ fn is_rewritten(expr: &Expr) -> bool {
             | Expr::IsFalse(_)
             | Expr::IsNotFalse(_)
             | Expr::AllOp { .. }
+            | Expr::IsDistinctFrom(..)
+            | Expr::IsNotDistinctFrom(..)
             | Expr::BinaryOp { op: BinaryOperator::BitwiseXor | BinaryOperator::PGExp, .. }
             | Expr::BinaryOp { op: BinaryOperator::HashLongArrow, .. }
     ) || matches!(expr, Expr::BinaryOp { left, op: BinaryOperator::StringConcat, right } if is_parameter(left) && is_parameter(right))

@@ -2,10 +2,12 @@
 
 mod alike;
 mod alter;
+mod apart;
 mod around;
 mod array_of;
 mod asked;
 mod attach;
+mod attempt;
 mod backup;
 mod calls;
 mod chains;
@@ -23,6 +25,7 @@ mod expression;
 mod forms;
 mod gate;
 mod given;
+mod group_keys;
 mod grouping;
 mod having;
 mod index;
@@ -65,6 +68,7 @@ mod with;
 mod write;
 
 pub(crate) use array_of::array_of;
+pub(crate) use attempt::Attempt;
 pub(crate) use backup::deferral;
 pub(crate) use complete::default_of;
 pub(crate) use ddl::fold;
@@ -350,7 +354,14 @@ impl Session {
             Statement::ShowVariable { variable } => {
                 self.show(variable.iter().map(|part| part.value.clone()).collect::<Vec<_>>().join("."))
             }
+            Statement::CreateFunction(function) if let Some(attempt) = Attempt::of(&function) => {
+                Ok(self.keep_attempt(attempt))
+            }
+            Statement::DropFunction(drop) if self.drop_attempt(&drop) => Ok(DONE),
             Statement::Query(mut query) => {
+                if let Some(outcome) = self.call_attempt(&mut query)? {
+                    return Ok(outcome);
+                }
                 if let Some(outcome) = self.whole_table(&query)? {
                     return Ok(outcome);
                 }

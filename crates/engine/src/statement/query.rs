@@ -5,6 +5,7 @@ use super::asked;
 use super::ddl::{fold, last_of};
 use super::direct::direct_plan;
 use super::given::write_values;
+use super::group_keys;
 use super::insert::{prepare, refuse_foreign, take_conflict, take_overriding};
 use super::merge::Changes;
 use super::natural;
@@ -23,6 +24,7 @@ use crate::multiset;
 use crate::on::project_conditions;
 use crate::operand::{groups_twice_named, told_apart};
 use crate::origin::{origins, origins_of_table};
+use crate::pg_catalog::in_order;
 use crate::quantified::without_quantifiers;
 use crate::scalar::with_nullable_scalars;
 use crate::scan::StoredTable;
@@ -583,7 +585,8 @@ impl Planning {
             return Err(Error::invalid_input(format!("no value was given for the parameter {missing}"))
                 .with_sqlstate("07001"));
         }
-        Ok((in_own_forms(plan).map_err(from_datafusion)?, state))
+        let plan = in_own_forms(plan).and_then(in_order).map_err(from_datafusion)?;
+        Ok((plan, state))
     }
 }
 
@@ -618,6 +621,11 @@ pub(super) async fn plan_written_out(
         {
             plan = plan_once(&state, mended).await;
         }
+    }
+    if plan.as_ref().is_ok_and(group_keys::is_incomplete)
+        && let Some(grouped) = repair.grouped(state).await
+    {
+        plan = plan_once(state, grouped).await;
     }
     match repair.is_apart {
         true => plan.and_then(with_own_names),

@@ -1,10 +1,13 @@
-//! Statements that the planner refuses for their names, which mean something all the same: columns of one name beside each other,
-//! names that are the columns' but for capitals, and names that the same SELECT has given.
+//! Statements that the planner refuses for their names, which mean something all the same: columns
+//! of one name beside each other, names that are the columns' but for capitals, names that the same
+//! SELECT has given, and columns that the keys of GROUP BY decide.
 
+use super::apart;
 use super::around::{first_select, schema_of};
 use super::ddl::fold;
+use super::group_keys;
 use crate::culprit::{Culprit, Unknown, culprit};
-use crate::error::is_of_twice_named;
+use crate::error::{is_of_groups, is_of_twice_named};
 use arrow::datatypes::FieldRef;
 use datafusion::common::{DFSchema, DFSchemaRef, TableReference};
 use datafusion::error::{DataFusionError, Result};
@@ -34,11 +37,13 @@ pub(super) struct Repair {
     tries: usize,
     /// Whether columns of one name were told apart.
     pub is_apart: bool,
+    /// Whether the keys of GROUP BY were completed.
+    is_grouped: bool,
 }
 
 impl Repair {
     pub fn of(statement: &DfStatement) -> Self {
-        Self { statement: statement.clone(), tries: 0, is_apart: false }
+        Self { statement: statement.clone(), tries: 0, is_apart: false, is_grouped: false }
     }
 
     pub fn statement(&self) -> DfStatement {
@@ -54,12 +59,20 @@ impl Repair {
         let changed = match culprit {
             _ if is_twice && !self.is_apart => {
                 self.is_apart = true;
-                tell_apart(state, statement).await
+                tell_apart(state, statement).await || apart::name_around(statement)
             }
             Some(Culprit::Unknown(unknown)) => mend(statement, &unknown),
+            _ if is_of_groups(error) => return self.grouped(state).await,
             _ => false,
         };
         changed.then(|| self.statement.clone())
+    }
+
+    /// The statement with all the keys in GROUP BY that those in it decide.
+    pub async fn grouped(&mut self, state: &SessionState) -> Option<DfStatement> {
+        let statement = inner_of(&mut self.statement).filter(|_| !self.is_grouped)?;
+        self.is_grouped = true;
+        group_keys::complete(state, statement).await.then(|| self.statement.clone())
     }
 }
 

@@ -107,7 +107,7 @@ fn merged_in(from: &[TableWithJoins]) -> Result<Merged> {
 }
 
 /// What a query calls a table.
-fn called(table: &TableFactor) -> Option<Vec<Ident>> {
+pub(super) fn called(table: &TableFactor) -> Option<Vec<Ident>> {
     let parts = |name: &ObjectName| name.0.iter().map(|part| part.as_ident().cloned()).collect();
     match table {
         TableFactor::Table { alias: Some(alias), .. }

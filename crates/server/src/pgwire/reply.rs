@@ -172,6 +172,9 @@ impl Replies {
             field(b'V', name);
             field(b'C', error.sqlstate());
             field(b'M', message);
+            if let Some(detail) = error.detail() {
+                field(b'D', detail);
+            }
             if let Some(hint) = hint {
                 field(b'H', hint);
             }

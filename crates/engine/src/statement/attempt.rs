@@ -1,0 +1,198 @@
+//! A function that tries to insert a row, and gives the row, or tells which key of another row it
+//! violates. There are no functions of PL/pgSQL here: this one, which Sequelize makes for each
+//! `findOrCreate`, calls and drops, is known by how it is written.
+
+use super::ddl::fold;
+use super::{DONE, parse, parse_query};
+use crate::session::{Outcome, Parameters, Session};
+use arrow::array::{ArrayRef, StringArray, new_null_array};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use datafusion::catalog::MemTable;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{
+    AccessExpr, ArgMode, CreateFunction, CreateFunctionBody, DropFunction, Expr, Ident, Insert, ObjectName,
+    Query, SetExpr, Statement, TableFactor, TableObject, Value, visit_expressions_mut,
+};
+use hypostyle_types::{Error, Result};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// The schema of functions that are the session's own.
+const SCHEMA: &str = "pg_temp";
+
+/// What an attempt gives, in the plan of the query that calls it.
+const GIVEN: &str = "__attempted";
+
+/// The function.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempt {
+    name: String,
+    insert: Insert,
+    /// The names of what it gives: the row, and the key that is violated.
+    row: String,
+    detail: String,
+}
+
+impl Attempt {
+    /// What a CREATE FUNCTION makes, if it is such a function.
+    pub(super) fn of(function: &CreateFunction) -> Option<Self> {
+        let arguments: Vec<String> = function
+            .args
+            .iter()
+            .flatten()
+            .map(|argument| argument.name.as_ref().filter(|_| argument.mode == Some(ArgMode::Out)).map(fold))
+            .collect::<Option<_>>()?;
+        let [row, detail] = arguments.try_into().ok()?;
+        let Some(CreateFunctionBody::AsBeforeOptions { body: Expr::Value(body), .. }) =
+            &function.function_body
+        else {
+            return None;
+        };
+        let body = match &body.value {
+            Value::DollarQuotedString(body) => body.value.as_str(),
+            Value::SingleQuotedString(body) => body.as_str(),
+            _ => return None,
+        };
+        let insert = body.trim().strip_prefix("BEGIN ")?;
+        let (insert, behind) = insert.rsplit_once(" RETURNING * INTO ")?;
+        let caught = format!(
+            "{row}; EXCEPTION WHEN unique_violation THEN GET STACKED DIAGNOSTICS {detail} = PG_EXCEPTION_DETAIL; END"
+        );
+        if behind.split_whitespace().ne(caught.split_whitespace()) {
+            return None;
+        }
+        let DfStatement::Statement(insert) = parse(&format!("{insert} RETURNING *")).ok()? else {
+            return None;
+        };
+        let Statement::Insert(insert) = *insert else { return None };
+        Some(Self { name: own_function(&function.name)?, insert, row, detail })
+    }
+
+    /// Writes what a query takes of the function as columns of a table.
+    fn rewrite(&self, query: &mut Query) {
+        let is_row = |expr: &Expr| match expr {
+            Expr::Nested(inner) => matches!(inner.as_ref(), Expr::CompoundIdentifier(parts)
+                if matches!(parts.as_slice(), [function, row] if fold(function) == self.name && fold(row) == self.row)),
+            _ => false,
+        };
+        let _all = visit_expressions_mut(query, |expr| {
+            match expr {
+                Expr::CompoundFieldAccess { root, access_chain } if is_row(root) => {
+                    if let [AccessExpr::Dot(field @ Expr::Identifier(_))] = access_chain.as_slice() {
+                        *expr = field.clone();
+                    }
+                }
+                Expr::CompoundIdentifier(parts)
+                    if matches!(parts.as_slice(), [function, detail]
+                        if fold(function) == self.name && fold(detail) == self.detail) =>
+                {
+                    *expr = Expr::Identifier(Ident::with_quote('"', self.detail.as_str()));
+                }
+                _ => {}
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    }
+}
+
+/// The name of a function that is the session's own.
+fn own_function(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [schema, name] if fold(schema.as_ident()?) == SCHEMA => name.as_ident().map(fold),
+        _ => None,
+    }
+}
+
+/// The function of the session's own that a query reads, and nothing else.
+fn called(query: &mut Query) -> Option<(String, &mut TableFactor)> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    let [from] = select.from.as_mut_slice() else { return None };
+    let name = match &from.relation {
+        TableFactor::Table { name, args: Some(_), .. } | TableFactor::Function { name, .. } => {
+            own_function(name)?
+        }
+        _ => return None,
+    };
+    from.joins.is_empty().then_some((name, &mut from.relation))
+}
+
+impl Session {
+    pub(super) fn keep_attempt(&self, attempt: Attempt) -> Outcome {
+        *self.attempt.lock() = Some(attempt);
+        DONE
+    }
+
+    /// Drops the function; whether it is the one that there is.
+    pub(super) fn drop_attempt(&self, drop: &DropFunction) -> bool {
+        let mut kept = self.attempt.lock();
+        let [function] = drop.func_desc.as_slice() else { return false };
+        let is_it = own_function(&function.name)
+            .is_some_and(|name| drop.if_exists || kept.as_ref().is_some_and(|attempt| attempt.name == name));
+        if is_it {
+            *kept = None;
+        }
+        is_it
+    }
+
+    /// Runs a query that calls the function, if it does.
+    pub(super) fn call_attempt(&self, query: &mut Query) -> Result<Option<Outcome>> {
+        let Some((name, factor)) = called(query) else { return Ok(None) };
+        let Some(attempt) = self.attempt.lock().clone().filter(|attempt| attempt.name == name) else {
+            return Ok(None);
+        };
+        *factor = given_table()?;
+        attempt.rewrite(query);
+        self.name_columns(query);
+        let row = self.attempted(&attempt)?;
+        let table =
+            MemTable::try_new(row.schema(), vec![vec![row]]).map_err(crate::error::from_datafusion)?;
+        let statement = DfStatement::Statement(Box::new(Statement::Query(Box::new(query.clone()))));
+        self.scope.given.write().insert(GIVEN.into(), Arc::new(table));
+        let outcome = self.query_for_result(statement, &Parameters::None);
+        self.scope.given.write().clear();
+        outcome.map(Some)
+    }
+
+    /// The row that was inserted, and behind it the key that was violated; one of them is NULL.
+    fn attempted(&self, attempt: &Attempt) -> Result<RecordBatch> {
+        let insert = DfStatement::Statement(Box::new(Statement::Insert(attempt.insert.clone())));
+        let (row, detail) = match self.insert(insert, &Parameters::None) {
+            Ok(outcome) => {
+                let (schema, batches) = self.collect_rows(outcome)?;
+                (concat_batches(&schema, &batches).map_err(cannot_be_given)?, None)
+            }
+            Err(error) if error.sqlstate() == "23505" => {
+                let TableObject::TableName(table) = &attempt.insert.table else { return Err(error) };
+                let columns = parse(&format!("SELECT * FROM {table} LIMIT 0"))?;
+                let (schema, _) = self.collect_rows(self.query(columns, &Parameters::None)?)?;
+                let detail = error.detail().unwrap_or(error.message()).to_string();
+                (RecordBatch::new_empty(schema), Some(detail))
+            }
+            Err(error) => return Err(error),
+        };
+        let nullable = |field: &Arc<Field>| Arc::new(field.as_ref().clone().with_nullable(true));
+        let mut fields: Vec<_> = row.schema().fields().iter().map(nullable).collect();
+        fields.push(Arc::new(Field::new(&attempt.detail, DataType::Utf8, true)));
+        let mut columns: Vec<ArrayRef> = match row.num_rows() {
+            0 => row.columns().iter().map(|column| new_null_array(column.data_type(), 1)).collect(),
+            _ => row.columns().iter().map(|column| column.slice(0, 1)).collect(),
+        };
+        columns.push(Arc::new(StringArray::from(vec![detail])));
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).map_err(cannot_be_given)
+    }
+}
+
+/// The table that stands for the function.
+fn given_table() -> Result<TableFactor> {
+    let query = parse_query(&format!("SELECT * FROM {GIVEN}"))?;
+    match *query.body {
+        SetExpr::Select(mut select) if !select.from.is_empty() => Ok(select.from.swap_remove(0).relation),
+        _ => Err(Error::internal("a query without its table")),
+    }
+}
+
+fn cannot_be_given(error: arrow::error::ArrowError) -> Error {
+    Error::internal(format!("a row that was inserted cannot be given: {error}"))
+}

@@ -1,0 +1,343 @@
+//! GROUP BY the primary key of a table: each of its columns has one value in a group then, and may
+//! stand beside aggregates (ISO/IEC 9075-2, 7.12), as in PostgreSQL. DataFusion wants them all in
+//! GROUP BY, which is where they are put here. In rows that an outer join adds, the key and the
+//! columns are all NULL.
+
+use super::around::{Context, first_select, plan_of};
+use super::ddl::fold;
+use super::using::called;
+use crate::pg_catalog::primary_key;
+use crate::scan::StoredTable;
+use crate::walk::{any_node, has_expression};
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::{Expr as PlanExpr, LogicalPlan, TableScan};
+use datafusion::sql::sqlparser::ast::{
+    Expr, Function, GroupByExpr, Ident, ObjectNamePart, OrderBy, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableFactor, TableWithJoins, Value, Visit, VisitMut,
+    Visitor, VisitorMut,
+};
+use hypostyle_storage::ConstraintRule;
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Adds the columns to GROUP BY that its keys decide and that are named elsewhere; whether there
+/// are any.
+pub(super) async fn complete(state: &SessionState, statement: &mut Statement) -> bool {
+    let (mut done, mut changed) = (0, false);
+    loop {
+        let mut number = 0;
+        let found = first_select(statement, |select, context| {
+            number += 1;
+            (number > done && plain_keys(select).is_some()).then(|| (number, asked(select, context)))
+        });
+        let Ok(Some((number, asked))) = found else { return changed };
+        done = number;
+        let mut tables = Vec::with_capacity(asked.len());
+        for Asked { called, renamed, query } in asked {
+            if let Ok(plan) = plan_of(state, query).await {
+                tables.extend(Keyed::of(called, &renamed, &plan));
+            }
+        }
+        let mut completing = Completing { state, number, tables, orders: Vec::new(), changed: false };
+        let _done = statement.visit(&mut completing);
+        changed |= completing.changed;
+    }
+}
+
+/// Whether a subquery of a plan is about a column that is not among those around it, as one that is
+/// in no GROUP BY: DataFusion looks for columns beside aggregates outside of subqueries only.
+pub(super) fn is_incomplete(plan: &LogicalPlan) -> bool {
+    let lacks = |node: &LogicalPlan, outer: &PlanExpr| match outer {
+        PlanExpr::OuterReferenceColumn(_, column) => {
+            !node.inputs().into_iter().any(|input| input.schema().has_column(column))
+        }
+        _ => false,
+    };
+    any_node(plan, |node| {
+        has_expression(node, |expr| match expr {
+            PlanExpr::ScalarSubquery(subquery)
+            | PlanExpr::Exists(Exists { subquery, .. })
+            | PlanExpr::InSubquery(InSubquery { subquery, .. }) => {
+                subquery.outer_ref_columns.iter().any(|outer| lacks(node, outer))
+            }
+            _ => false,
+        })
+    })
+}
+
+/// The keys of a GROUP BY, those of grouping sets among them, if there are any.
+fn plain_keys(select: &Select) -> Option<&[Expr]> {
+    match &select.group_by {
+        GroupByExpr::Expressions(keys, modifiers) if !keys.is_empty() && modifiers.is_empty() => Some(keys),
+        _ => None,
+    }
+}
+
+/// A table of a FROM that is to be looked at.
+struct Asked {
+    called: Vec<Ident>,
+    /// Names that its columns are given.
+    renamed: Vec<Ident>,
+    /// All of it.
+    query: Query,
+}
+
+fn asked(select: &Select, context: &Context) -> Vec<Asked> {
+    let mut factors = Vec::new();
+    collect_factors(&select.from, &mut factors);
+    let of_factor = |factor: &TableFactor| {
+        let mut relation = factor.clone();
+        let TableFactor::Table { alias, args: None, .. } = &mut relation else { return None };
+        let renamed = alias.iter_mut().flat_map(|alias| std::mem::take(&mut alias.columns));
+        let renamed = renamed.map(|column| column.name).collect();
+        let query = context.all_of(vec![TableWithJoins { relation, joins: Vec::new() }]);
+        Some(Asked { called: called(factor)?, renamed, query })
+    };
+    factors.into_iter().filter_map(of_factor).collect()
+}
+
+fn collect_factors<'a>(from: &'a [TableWithJoins], factors: &mut Vec<&'a TableFactor>) {
+    for tables in from {
+        for factor in [&tables.relation].into_iter().chain(tables.joins.iter().map(|join| &join.relation)) {
+            match factor {
+                TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                    collect_factors(std::slice::from_ref(table_with_joins), factors);
+                }
+                other => factors.push(other),
+            }
+        }
+    }
+}
+
+/// A table with a primary key, in a query.
+struct Keyed {
+    /// What the query calls it.
+    called: Vec<Ident>,
+    columns: Vec<String>,
+    /// The places of the key's columns.
+    key: Vec<usize>,
+}
+
+impl Keyed {
+    /// The table that a query reads all of; `None` for anything else, such as a view.
+    fn of(called: Vec<Ident>, renamed: &[Ident], plan: &LogicalPlan) -> Option<Self> {
+        let LogicalPlan::Projection(all) = plan else { return None };
+        let scan = match all.input.as_ref() {
+            LogicalPlan::SubqueryAlias(alias) => alias.input.as_ref(),
+            other => other,
+        };
+        let LogicalPlan::TableScan(scan) = scan else { return None };
+        let key = key_of(scan)?;
+        let mut columns: Vec<String> =
+            scan.projected_schema.fields().iter().map(|field| field.name().clone()).collect();
+        for (column, name) in columns.iter_mut().zip(renamed) {
+            *column = fold(name);
+        }
+        Some(Self { called, columns, key })
+    }
+
+    fn is_called(&self, name: &[Ident]) -> bool {
+        let mut parts = name.iter().rev().zip(self.called.iter().rev());
+        name.len() <= self.called.len() && parts.all(|(part, own)| fold(part) == fold(own))
+    }
+}
+
+/// The places of the columns of a table's primary key.
+fn key_of(scan: &TableScan) -> Option<Vec<usize>> {
+    let provider = source_as_provider(&scan.source).ok()?;
+    let Some(table) = (provider.as_ref() as &dyn std::any::Any).downcast_ref::<StoredTable>() else {
+        return primary_key(&scan.table_name);
+    };
+    let entry = table.data().entry();
+    let key = entry.constraints.iter().find_map(|constraint| match &constraint.rule {
+        ConstraintRule::PrimaryKey { columns } => Some(columns),
+        _ => None,
+    })?;
+    key.iter().map(|id| entry.columns.iter().position(|column| column.id == *id)).collect()
+}
+
+/// A column, by the places of its table and of itself.
+type Place = (usize, usize);
+
+/// The column of one of the tables that a name means.
+fn named(tables: &[Keyed], name: &[Ident]) -> Option<Place> {
+    let (column, table) = name.split_last()?;
+    let column = fold(column);
+    let tables = tables.iter().enumerate().filter(|(_, keyed)| keyed.is_called(table));
+    let place = |keyed: &Keyed| keyed.columns.iter().position(|own| *own == column);
+    tables.filter_map(|(of, keyed)| Some((of, place(keyed)?))).next()
+}
+
+/// The column that a key of GROUP BY is: by its own name, by the name that it has in the result, or
+/// by its number there.
+fn grouped_by(tables: &[Keyed], key: &Expr, items: &[SelectItem]) -> Option<Place> {
+    match key {
+        Expr::Nested(inner) => grouped_by(tables, inner, items),
+        Expr::CompoundIdentifier(name) => named(tables, name),
+        Expr::Identifier(name) => named(tables, std::slice::from_ref(name)).or_else(|| {
+            let shown = items.iter().find_map(|item| match item {
+                SelectItem::ExprWithAlias { expr, alias } if fold(alias) == fold(name) => Some(expr),
+                _ => None,
+            });
+            column(tables, shown?)
+        }),
+        Expr::Value(number) => match &number.value {
+            Value::Number(number, _) => {
+                let place = number.parse::<usize>().ok()?.checked_sub(1)?;
+                match items.get(place)? {
+                    SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
+                        column(tables, expr)
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The column that an expression is.
+fn column(tables: &[Keyed], expr: &Expr) -> Option<Place> {
+    match expr {
+        Expr::Nested(inner) => column(tables, inner),
+        Expr::Identifier(name) => named(tables, std::slice::from_ref(name)),
+        Expr::CompoundIdentifier(name) => named(tables, name),
+        _ => None,
+    }
+}
+
+/// Completes the GROUP BY of the SELECT of a number, from the inside out.
+struct Completing<'a> {
+    state: &'a SessionState,
+    number: usize,
+    tables: Vec<Keyed>,
+    /// The ORDER BY of each query around that is one SELECT.
+    orders: Vec<Option<OrderBy>>,
+    changed: bool,
+}
+
+impl VisitorMut for Completing<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let is_select = matches!(query.body.as_ref(), SetExpr::Select(_));
+        self.orders.push(query.order_by.clone().filter(|_| is_select));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.orders.pop();
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        self.number -= 1;
+        if self.number > 0 {
+            return ControlFlow::Continue(());
+        }
+        let order = self.orders.pop().flatten();
+        let added = self.decided(select, order.as_ref());
+        self.changed = !added.is_empty();
+        if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+            keys.extend(added);
+        }
+        ControlFlow::Break(())
+    }
+}
+
+impl Completing<'_> {
+    /// The columns that are named beside GROUP BY, are none of its keys, and are decided by these.
+    fn decided(&self, select: &Select, order: Option<&OrderBy>) -> Vec<Expr> {
+        let column = |key: &Expr| grouped_by(&self.tables, key, &select.projection);
+        let (mut always, mut sometimes) = (BTreeSet::new(), BTreeSet::new());
+        for key in plain_keys(select).unwrap_or_default() {
+            match key {
+                // NULL in the groups of some sets, whatever decides it.
+                Expr::Rollup(sets) | Expr::Cube(sets) | Expr::GroupingSets(sets) => {
+                    sometimes.extend(sets.iter().flatten().filter_map(column));
+                }
+                Expr::Tuple(keys) => always.extend(keys.iter().filter_map(column)),
+                key => always.extend(column(key)),
+            }
+        }
+        let is_decided =
+            |table: usize| self.tables[table].key.iter().all(|column| always.contains(&(table, *column)));
+        let mut names = Names { completing: self, aggregates: 0, found: BTreeSet::new() };
+        names.of_wildcards(&select.projection);
+        let _all = select.projection.visit(&mut names);
+        let _all = select.distinct.visit(&mut names);
+        let _all = select.having.visit(&mut names);
+        let _all = select.qualify.visit(&mut names);
+        let _all = select.named_window.visit(&mut names);
+        let _all = order.map(|order| order.visit(&mut names));
+        let is_key = |place: &Place| always.contains(place) || sometimes.contains(place);
+        let added = names.found.iter().filter(|place| is_decided(place.0) && !is_key(place));
+        let written = |(table, column): &Place| {
+            let Keyed { called, columns, .. } = &self.tables[*table];
+            let name = Ident::with_quote('"', columns[*column].as_str());
+            Expr::CompoundIdentifier(called.iter().cloned().chain([name]).collect())
+        };
+        added.map(written).collect()
+    }
+}
+
+/// Collects columns outside of aggregates. Others than those that are meant do no harm: they are
+/// decided by the keys, too.
+struct Names<'a> {
+    completing: &'a Completing<'a>,
+    /// How many aggregates are around.
+    aggregates: usize,
+    found: BTreeSet<Place>,
+}
+
+impl Names<'_> {
+    fn of_wildcards(&mut self, items: &[SelectItem]) {
+        for item in items {
+            let table: Vec<Ident> = match item {
+                SelectItem::Wildcard(_) => Vec::new(),
+                SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+                    name.0.iter().filter_map(ObjectNamePart::as_ident).cloned().collect()
+                }
+                _ => continue,
+            };
+            for (place, keyed) in self.completing.tables.iter().enumerate() {
+                if keyed.is_called(&table) {
+                    self.found.extend((0..keyed.columns.len()).map(|column| (place, column)));
+                }
+            }
+        }
+    }
+
+    fn is_aggregate(&self, expr: &Expr) -> bool {
+        let Expr::Function(Function { name, over: None, .. }) = expr else { return false };
+        let name = name.0.last().and_then(ObjectNamePart::as_ident).map(fold);
+        name.is_some_and(|name| self.completing.state.aggregate_functions().contains_key(&name))
+    }
+}
+
+impl Visitor for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.aggregates += usize::from(self.is_aggregate(expr));
+        let name = match expr {
+            Expr::Identifier(name) => std::slice::from_ref(name),
+            Expr::CompoundIdentifier(name) => name.as_slice(),
+            _ => return ControlFlow::Continue(()),
+        };
+        if self.aggregates == 0 {
+            // What is behind a column are fields of it.
+            let starts = (1..=name.len()).filter_map(|end| named(&self.completing.tables, &name[..end]));
+            self.found.extend(starts);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        self.aggregates -= usize::from(self.is_aggregate(expr));
+        ControlFlow::Continue(())
+    }
+}
