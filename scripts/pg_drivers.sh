@@ -55,7 +55,7 @@ trap stop EXIT
 
 "$program" "127.0.0.1:$port" >"$work/server.log" &
 server=$!
-until grep -q : "$work/server.log"; do sleep 0.1; done
+until grep -qs : "$work/server.log"; do sleep 0.1; done
 start_reference || echo "no PostgreSQL to compare with: $(tail -1 "$work/reference.log")"
 export PGHOST=127.0.0.1 PGPORT=$port PGUSER=ada PGDATABASE=hypostyle PGSSLMODE=disable
 
