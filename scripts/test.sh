@@ -19,8 +19,8 @@ stage() {
     return $status
 }
 
-below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-memory -p hypostyle-io -p hypostyle-storage
-    -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
+below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-memory -p hypostyle-position -p hypostyle-io
+    -p hypostyle-storage -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
 # Together, so that one feature set is resolved and DataFusion is the build that all else uses.
 above_datafusion=(-p hypostyle-engine -p hypostyle -p hypostyle-server -p hypostyle-cli -p hypostyle-tests -p hypostyle-bench
     -p hypostyle-adbc)

@@ -105,8 +105,17 @@ impl Bits {
 
     /// Unsets the bytes of a mask whose position's bit is unset. The mask has a byte, 0 or 1, for each row.
     pub fn mask(&self, rows: Rows<'_>, mask: &mut [u8]) {
-        for (byte, position) in mask.iter_mut().zip(rows.iter()) {
-            *byte &= u8::from(self.test(position));
+        match rows {
+            Rows::Range(start, end) => {
+                for (byte, position) in mask.iter_mut().zip(start..end) {
+                    *byte &= u8::from(self.test(position));
+                }
+            }
+            Rows::List(positions) => {
+                for (byte, position) in mask.iter_mut().zip(positions) {
+                    *byte &= u8::from(self.test(*position));
+                }
+            }
         }
     }
 

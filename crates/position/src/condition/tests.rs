@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::testing::{Datum, columns, datum, some_rows};
+use crate::value::check_comparable;
+use arrow_array::cast::AsArray;
 use arrow_array::types::Int8Type;
 use arrow_array::{DictionaryArray, Float64Array, Int8Array, Int64Array, StringArray};
 use proptest::prelude::*;
@@ -158,7 +160,7 @@ fn ranges_of_one_column_are_united() {
     ]);
     let columns = [column];
     let filter = Filter::new(&condition, &columns).unwrap();
-    assert_eq!(filter.tests.len(), 1);
+    assert_eq!(filter.leaves.len(), 1);
     assert_eq!(filter.select(Rows::Range(0, 100)).unwrap(), Selection::List(vec![10, 11]));
     assert_eq!(filter.select(Rows::Range(10, 12)).unwrap(), Selection::Range(10, 12));
 }
@@ -172,7 +174,7 @@ fn dictionaries_are_decided_by_value() {
     let condition =
         Condition::Any(vec![compare(0, Comparison::Equal, x), Condition::Null { column: 0, negated: false }]);
     let filter = Filter::new(&condition, &columns).unwrap();
-    assert_eq!((filter.tests.len(), filter.tests[0].is_costly()), (1, false));
+    assert_eq!((filter.leaves.len(), filter.leaves[0].is_costly()), (1, false));
     assert_eq!(filter.select(Rows::Range(0, 4)).unwrap(), Selection::List(vec![0, 1, 3]));
 }
 

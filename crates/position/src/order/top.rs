@@ -5,11 +5,12 @@ use crate::rows::for_each;
 use crate::value::{Value, Values, fixed, nulls};
 use crate::{Error, Result, Rows};
 use arrow_array::Array;
+use arrow_buffer::NullBuffer;
 
 /// Rows that are looked at together: if none of them can be among the first, none is looked at alone.
-const BLOCK: usize = 512;
-/// Candidates that are collected beyond the first ones before they are sorted.
-const SPARE: usize = 1024;
+const BLOCK: usize = 2048;
+/// Candidates beyond twice the limit that are collected before they are sorted.
+const SPARE: usize = 64;
 
 /// Finds the first few rows of an order without sorting the others. Rows whose keys are equal are ordered
 /// by position, so that the result does not depend on how rows were shared out to threads.
@@ -33,7 +34,7 @@ impl<'a> Top<'a> {
 
     /// Returns the most rows that are kept at a time.
     pub fn rows_max(&self) -> usize {
-        2 * self.limit + SPARE
+        2 * self.limit + SPARE + BLOCK
     }
 
     /// Returns whether a row is before another one.
@@ -50,44 +51,34 @@ impl<'a> Top<'a> {
         if self.limit == 0 {
             return Ok(());
         }
+        let mut near = Vec::new();
         for start in (0..rows.len()).step_by(BLOCK) {
             let block = rows.part(start..rows.len().min(start + BLOCK));
             match self.last {
-                Some(last) if !self.may_precede(block, last)? => {}
-                last => {
-                    for row in block.iter() {
-                        if last.is_none_or(|last| self.is_before(row, last)) {
+                None => self.candidates.extend(block.iter()),
+                Some(last) => {
+                    self.near(block, last, &mut near)?;
+                    for row in near.drain(..) {
+                        if self.is_before(row, last) {
                             self.candidates.push(row);
                         }
                     }
-                    if self.candidates.len() >= self.rows_max() - BLOCK {
-                        self.shrink()?;
-                    }
                 }
+            }
+            if self.candidates.len() >= 2 * self.limit + SPARE {
+                self.shrink()?;
             }
         }
         Ok(())
     }
 
-    /// Returns whether one of the rows may be before a row, by their first key.
-    fn may_precede(&self, rows: Rows<'_>, last: u32) -> Result<bool> {
-        fn any<T: Value>(values: &[T], rows: Rows<'_>, last: u32, descending: bool, ties: bool) -> bool {
-            let last = values[last as usize].word();
-            match (descending, ties) {
-                (false, false) => any_word(values, rows, |word| word < last),
-                (false, true) => any_word(values, rows, |word| word <= last),
-                (true, false) => any_word(values, rows, |word| word > last),
-                (true, true) => any_word(values, rows, |word| word >= last),
-            }
-        }
+    /// Adds the rows that may be before a row by their first key.
+    fn near(&self, rows: Rows<'_>, last: u32, near: &mut Vec<u32>) -> Result<()> {
         let SortKey { array, descending, nulls_first } = &self.keys[0];
-        if let Some(nulls) = nulls(array) {
-            if nulls.is_null(last as usize) {
-                return Ok(true);
-            }
-            if *nulls_first && rows.iter().any(|row| nulls.is_null(row as usize)) {
-                return Ok(true);
-            }
+        let nulls = nulls(array);
+        if nulls.is_some_and(|nulls| nulls.is_null(last as usize)) {
+            near.extend(rows.iter());
+            return Ok(());
         }
         // Of rows that are equal to the last one those may be before it that have other keys, or are at
         // smaller positions.
@@ -95,9 +86,11 @@ impl<'a> Top<'a> {
             Rows::Range(start, _) => self.keys.len() > 1 || start < last,
             Rows::List(_) => true,
         };
-        Ok(
-            fixed!(Values::of(KERNEL, array)?, values => any(values, rows, last, *descending, ties), _ => true),
-        )
+        let nulls = nulls.map(|nulls| (nulls, *nulls_first));
+        fixed!(Values::of(KERNEL, array)?, values => near_by_word(values, rows, last, (*descending, ties), nulls, near), _ => {
+            near.extend(rows.iter());
+        });
+        Ok(())
     }
 
     fn shrink(&mut self) -> Result<()> {
@@ -122,10 +115,40 @@ impl<'a> Top<'a> {
     }
 }
 
-/// Returns whether a test holds for the word of one of the rows, without a branch for each.
+/// Adds the rows whose word precedes that of a row, or with `ties` equals it; also NULLs if they come first.
+fn near_by_word<T: Value>(
+    values: &[T],
+    rows: Rows<'_>,
+    last: u32,
+    (descending, ties): (bool, bool),
+    nulls: Option<(&NullBuffer, bool)>,
+    near: &mut Vec<u32>,
+) {
+    let last = values[last as usize].word();
+    match (descending, ties) {
+        (false, false) => near_by_test(values, rows, nulls, near, |word| word < last),
+        (false, true) => near_by_test(values, rows, nulls, near, |word| word <= last),
+        (true, false) => near_by_test(values, rows, nulls, near, |word| word > last),
+        (true, true) => near_by_test(values, rows, nulls, near, |word| word >= last),
+    }
+}
+
 #[inline(always)]
-fn any_word<T: Value>(values: &[T], rows: Rows<'_>, test: impl Fn(T::Word) -> bool) -> bool {
-    let mut any = false;
+fn near_by_test<T: Value>(
+    values: &[T],
+    rows: Rows<'_>,
+    nulls: Option<(&NullBuffer, bool)>,
+    near: &mut Vec<u32>,
+    test: impl Fn(T::Word) -> bool,
+) {
+    let with_nulls = nulls.is_some_and(|(_, nulls_first)| nulls_first);
+    let mut any = with_nulls;
+    // Without a branch for each row, because as a rule there is none.
     for_each(values, rows, |_, value| any |= test(value.word()));
-    any
+    if any {
+        near.extend(rows.iter().filter(|row| match nulls {
+            Some((nulls, nulls_first)) if nulls.is_null(*row as usize) => nulls_first,
+            _ => test(values[*row as usize].word()),
+        }));
+    }
 }
