@@ -31,8 +31,8 @@ impl Bits {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Returns whether the bit of a position is set; positions that the table does not have are unset,
-    /// and so is [`NO_POSITION`](crate::NO_POSITION).
+    /// Returns whether the bit of a position is set; positions that the table does not have are
+    /// unset, and so is [`NO_POSITION`](crate::NO_POSITION).
     #[inline]
     pub fn test(&self, position: u32) -> bool {
         self.words.get(position as usize / 64).is_some_and(|word| word >> (position % 64) & 1 != 0)
@@ -103,7 +103,8 @@ impl Bits {
         Ok(())
     }
 
-    /// Unsets the bytes of a mask whose position's bit is unset. The mask has a byte, 0 or 1, for each row.
+    /// Unsets the bytes of a mask whose position's bit is unset. The mask has a byte, 0 or 1, for
+    /// each row.
     pub fn mask(&self, rows: Rows<'_>, mask: &mut [u8]) {
         match rows {
             Rows::Range(start, end) => {

@@ -1,9 +1,10 @@
 //! Conditions on the columns of one table.
 //!
-//! A [`Condition`] is what SQL says; a [`Filter`] is the condition made ready for the columns of one
-//! fragment of a table. Conditions are three-valued. NOT is pushed to the leaves when a condition is
-//! made ([`Condition::not`]), and there it has a counterpart that is true exactly where the leaf is
-//! false. So each leaf needs to say only where it is true, and a byte is enough for a row.
+//! A [`Condition`] is what SQL says; a [`Filter`] is the condition made ready for the columns of
+//! one fragment of a table. Conditions are three-valued. NOT is pushed to the leaves when a
+//! condition is made ([`Condition::not`]), and there it has a counterpart that is true exactly
+//! where the leaf is false. So each leaf needs to say only where it is true, and a byte is enough
+//! for a row.
 
 mod compile;
 mod leaf;
@@ -76,7 +77,8 @@ pub enum Condition {
         /// The place of the second column.
         right: usize,
     },
-    /// A column equals one of some constants, or with `negated` none. A NULL among them is as in SQL.
+    /// A column equals one of some constants, or with `negated` none. A NULL among them is as in
+    /// SQL.
     In {
         /// The place of the column.
         column: usize,
@@ -149,8 +151,8 @@ pub struct Filter<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Makes a condition ready: decides it for each value of dictionaries, and unites ranges of a column.
-    /// Columns that the condition names must have one number of rows.
+    /// Makes a condition ready: decides it for each value of dictionaries, and unites ranges of a
+    /// column. Columns that the condition names must have one number of rows.
     pub fn new(condition: &Condition, columns: &'a [ArrayRef]) -> Result<Self> {
         let mut named = Vec::new();
         condition.columns(&mut named);
@@ -184,8 +186,8 @@ impl<'a> Filter<'a> {
         })
     }
 
-    /// Unsets the bytes of a mask at rows for which the condition is not true. A mask has a byte, 0 or 1,
-    /// for each row.
+    /// Unsets the bytes of a mask at rows for which the condition is not true. A mask has a byte, 0
+    /// or 1, for each row.
     pub fn mask(&self, rows: Rows<'_>, mask: &mut [u8]) -> Result<()> {
         rows.check(self.rows)?;
         if mask.len() != rows.len() {

@@ -2,7 +2,8 @@
 
 use arrow_schema::{ArrowError, DataType};
 
-/// Why a kernel gave no result. None of these depends on the rows' order or on the number of threads.
+/// Why a kernel gave no result. None of these depends on the rows' order or on the number of
+/// threads.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The kernel has no loop for the type; the caller uses another operator.

@@ -1,7 +1,8 @@
 //! Aggregates as arrays over dense ids.
 //!
-//! An id names a group, or a row of another table: then the fold is a column of that table, which later
-//! operators read like any other. Each thread folds into states of its own, which are merged at the end.
+//! An id names a group, or a row of another table: then the fold is a column of that table, which
+//! later operators read like any other. Each thread folds into states of its own, which are merged
+//! at the end.
 //!
 //! | fold | of | gives |
 //! |---|---|---|
@@ -93,11 +94,12 @@ pub trait Fold: Any + Send {
 
     /// Combines rows into the states of their ids. Those whose value is NULL do not count.
     ///
-    /// Takes time in proportion to the rows. Fails if an id has no state, and where the column is not what
-    /// the fold was made for; states are not to be used after an error.
+    /// Takes time in proportion to the rows. Fails if an id has no state, and where the column is
+    /// not what the fold was made for; states are not to be used after an error.
     fn fold(&mut self, ids: Ids<'_>, column: Option<Column<'_>>) -> Result<()>;
 
-    /// Combines the states of another thread, in the order of their ids, into the states of other ids.
+    /// Combines the states of another thread, in the order of their ids, into the states of other
+    /// ids.
     fn merge(&mut self, other: &dyn Fold, ids: Ids<'_>) -> Result<()>;
 
     /// Returns the results, one for each id.
@@ -340,8 +342,8 @@ impl Fold for Seen {
     }
 }
 
-/// Makes a fold that finds the least position of the rows of each id, in the column's table; NULL where
-/// there is none. What depends on the group alone is read there in the end.
+/// Makes a fold that finds the least position of the rows of each id, in the column's table; NULL
+/// where there is none. What depends on the group alone is read there in the end.
 pub fn first() -> Box<dyn Fold> {
     Box::new(First(Vec::new()))
 }

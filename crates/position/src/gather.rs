@@ -8,8 +8,8 @@ use arrow_select::take::take;
 
 const KERNEL: &str = "gather";
 
-/// Returns the values of a column at some rows. A range is a slice of the same memory; dictionaries keep
-/// their values and gather codes.
+/// Returns the values of a column at some rows. A range is a slice of the same memory; dictionaries
+/// keep their values and gather codes.
 ///
 /// Takes any type. Takes time in proportion to the rows, and their bytes.
 pub fn gather(array: &dyn Array, rows: Rows<'_>) -> Result<ArrayRef> {

@@ -2,13 +2,13 @@
 //!
 //! | groups | of | ids |
 //! |---|---|---|
-//! | [`DomainGroups`] | keys of small domains: codes, small integers, dates, booleans, and what is decided once for each of their values | a place in an array, without hashing |
+//! | [`DomainGroups`] | keys of small domains, such as codes, dates and booleans | a place in an array |
 //! | [`RowGroups`] | keys that depend on a unique key of a table | the row's position |
 //! | [`HashGroups`] | any keys | numbers in order of appearance |
 //!
-//! The first kind that fits is the fastest. Rows whose keys are equal have one id; NULL equals NULL here,
-//! −0.0 equals 0.0, and NaN equals NaN. Each thread has groups of its own, whose ids differ; they are
-//! merged by giving the [keys](Groups::keys) of one to the other.
+//! The first kind that fits is the fastest. Rows whose keys are equal have one id; NULL equals NULL
+//! here, −0.0 equals 0.0, and NaN equals NaN. Each thread has groups of its own, whose ids differ;
+//! they are merged by giving the [keys](Groups::keys) of one to the other.
 
 mod domain;
 mod hash;
@@ -25,11 +25,12 @@ const KERNEL: &str = "group";
 
 /// Gives rows the ids of their groups.
 pub trait Groups: Send {
-    /// Replaces `ids` by the id of each row; `keys` has a column for each key, of equally many rows.
+    /// Replaces `ids` by the id of each row; `keys` has a column for each key, of equally many
+    /// rows.
     fn ids(&mut self, keys: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()>;
 
-    /// Returns a number that all ids are less than. Groups of domains and of rows have ids that no row
-    /// has had: [`exists`](crate::fold::exists) or [`count`](crate::fold::count) tells.
+    /// Returns a number that all ids are less than. Groups of domains and of rows have ids that no
+    /// row has had: [`exists`](crate::fold::exists) or [`count`](crate::fold::count) tells.
     fn len(&self) -> usize;
 
     /// Returns whether there are no groups.

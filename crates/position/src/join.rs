@@ -1,8 +1,9 @@
 //! Hash joins by position.
 //!
-//! One side is collected: its distinct keys are numbered, and each number has the positions of its rows.
-//! Rows of the other side find the number of their key, and from there all kinds of joins: the partners
-//! of each row as pairs of positions, or only whether there is one. NULL equals nothing.
+//! One side is collected: its distinct keys are numbered, and each number has the positions of its
+//! rows. Rows of the other side find the number of their key, and from there all kinds of joins:
+//! the partners of each row as pairs of positions, or only whether there is one. NULL equals
+//! nothing.
 //!
 //! A table that is larger than the cache costs a miss for each row: share both sides out by a
 //! [`partition`](crate::partition), and join part by part, with a table for each.
@@ -44,10 +45,11 @@ impl JoinBuilder {
         })
     }
 
-    /// Returns the bytes that the table of so many rows takes at most, while it is made, without the bytes
-    /// of strings, which are those of the rows' own.
+    /// Returns the bytes that the table of so many rows takes at most, while it is made, without
+    /// the bytes of strings, which are those of the rows' own.
     pub fn bytes_for(&self, rows: usize) -> usize {
-        // The number and the position of each row, twice, and where the positions of each key begin.
+        // The number and the position of each row, twice, and where the positions of each key
+        // begin.
         self.set.bytes_for(rows) + rows * 20
     }
 
@@ -155,8 +157,8 @@ fn valid(keys: &[Column<'_>]) -> Option<NullBuffer> {
 pub struct JoinTable {
     set: KeySet,
     types: Vec<DataType>,
-    /// Where the positions of each key begin, and where those of the last one end; `None` where each key
-    /// has one row.
+    /// Where the positions of each key begin, and where those of the last one end; `None` where
+    /// each key has one row.
     starts: Option<Vec<u32>>,
     /// The positions of the first key, then those of the next; of one key in the order of the rows.
     positions: Vec<u32>,
@@ -165,7 +167,8 @@ pub struct JoinTable {
 }
 
 impl JoinTable {
-    /// Returns whether no two rows have one key, so that each row of the other side has one partner at most.
+    /// Returns whether no two rows have one key, so that each row of the other side has one partner
+    /// at most.
     pub fn is_unique(&self) -> bool {
         self.starts.is_none()
     }
@@ -227,8 +230,8 @@ pub struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Replaces `pairs` by the next pairs, at most `limit` of them, and returns whether there may be more.
-    /// In an `outer` join a row without a partner has [`NO_POSITION`] as its only one.
+    /// Replaces `pairs` by the next pairs, at most `limit` of them, and returns whether there may
+    /// be more. In an `outer` join a row without a partner has [`NO_POSITION`] as its only one.
     ///
     /// Takes time in proportion to the pairs and to the rows without a partner.
     pub fn next_pairs(&mut self, outer: bool, limit: usize, pairs: &mut Pairs) -> bool {
@@ -256,20 +259,21 @@ impl Probe<'_> {
         false
     }
 
-    /// Returns the partner of each row, or [`NO_POSITION`]; of a table that is not unique the first one.
+    /// Returns the partner of each row, or [`NO_POSITION`]; of a table that is not unique the first
+    /// one.
     pub fn first_partners(&self) -> Vec<u32> {
         let first = |id: &u32| if *id == NO_POSITION { *id } else { self.table.partners(*id)[0] };
         self.ids.iter().map(first).collect()
     }
 
-    /// Returns a byte for each row: 1 if it has a partner. A semi join selects these rows, an anti join the
-    /// others, NULLs among them.
+    /// Returns a byte for each row: 1 if it has a partner. A semi join selects these rows, an anti
+    /// join the others, NULLs among them.
     pub fn mask(&self, anti: bool) -> Vec<u8> {
         self.ids.iter().map(|id| u8::from((*id != NO_POSITION) != anti)).collect()
     }
 
-    /// Returns what `key IN (the collected rows)` is for each row: true, false, or NULL where NULLs leave it
-    /// open. Fails where there are several keys, of which some may be NULL and some not.
+    /// Returns what `key IN (the collected rows)` is for each row: true, false, or NULL where NULLs
+    /// leave it open. Fails where there are several keys, of which some may be NULL and some not.
     pub fn marks(&self) -> Result<BooleanArray> {
         if self.table.types.len() != 1 && (self.valid.is_some() || self.table.has_null) {
             return Err(Error::Inputs { kernel: KERNEL, reason: "marks of several keys have no NULLs" });

@@ -1,9 +1,10 @@
 //! Keys of one or several columns, packed into words of 64 or 128 bits.
 //!
-//! Each column gets as many bits as its type has, and one more if its NULLs are keys. Strings, and what
-//! has more than 128 bits, are interned, that is numbered in order of appearance; a number takes 32 bits.
-//! Where columns together have more than 128 bits, the first of them are packed and numbered on their
-//! own, as many as go together, and their number stands for them. So any number of columns fits.
+//! Each column gets as many bits as its type has, and one more if its NULLs are keys. Strings, and
+//! what has more than 128 bits, are interned, that is numbered in order of appearance; a number
+//! takes 32 bits. Where columns together have more than 128 bits, the first of them are packed and
+//! numbered on their own, as many as go together, and their number stands for them. So any number
+//! of columns fits.
 
 mod intern;
 mod set;

@@ -1,9 +1,9 @@
 //! Orders of positions.
 //!
-//! The keys of each row are packed into one word, as many bits as the values in question span, with the
-//! row's place below. Words are sorted by radix. What does not fit into a word, as the rest of strings, is
-//! compared only among rows whose words are equal. So numbers, dates, decimals, booleans and codes are
-//! hardly ever compared, and strings seldom.
+//! The keys of each row are packed into one word, as many bits as the values in question span, with
+//! the row's place below. Words are sorted by radix. What does not fit into a word, as the rest of
+//! strings, is compared only among rows whose words are equal. So numbers, dates, decimals,
+//! booleans and codes are hardly ever compared, and strings seldom.
 
 mod field;
 mod radix;
@@ -32,11 +32,12 @@ pub struct SortKey {
     pub nulls_first: bool,
 }
 
-/// Returns rows in the order of some keys; rows whose keys are equal stay in the order in which they came.
+/// Returns rows in the order of some keys; rows whose keys are equal stay in the order in which
+/// they came.
 ///
-/// Takes time in proportion to the rows where the keys fit into a word, and 40 bytes of memory for each at
-/// most, with 8 for each key. Strings are compared where those of their bytes are equal that come first
-/// after what all have in common.
+/// Takes time in proportion to the rows where the keys fit into a word, and 40 bytes of memory for
+/// each at most, with 8 for each key. Strings are compared where those of their bytes are equal
+/// that come first after what all have in common.
 pub fn sort(keys: &[SortKey], rows: Rows<'_>) -> Result<Vec<u32>> {
     let columns: Vec<Column<'_>> =
         keys.iter().map(|key| Column { array: key.array.as_ref(), rows }).collect();

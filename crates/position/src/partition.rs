@@ -1,11 +1,13 @@
 //! Rows in the order of a hash of their keys.
 //!
-//! A hash table that does not fit into the cache costs a miss for each row. If rows are first shared out
-//! by some bits of a hash, the table of each part fits, and threads work on different parts. Columns go
-//! along by [`gather`](crate::gather::gather): the rows of one part are then a slice of the result.
+//! A hash table that does not fit into the cache costs a miss for each row. If rows are first
+//! shared out by some bits of a hash, the table of each part fits, and threads work on different
+//! parts. Columns go along by [`gather`](crate::gather::gather): the rows of one part are then a
+//! slice of the result.
 //!
-//! The hash is the same in every process and for every layout of a type, so that both sides of a join
-//! meet. Whoever chooses keys that all fall into one part gets the speed of a table without parts.
+//! The hash is the same in every process and for every layout of a type, so that both sides of a
+//! join meet. Whoever chooses keys that all fall into one part gets the speed of a table without
+//! parts.
 
 use crate::gather::gather_or_null;
 use crate::key::table::mix;
@@ -42,8 +44,8 @@ impl Partitioned {
     }
 }
 
-/// Shares rows out to 2 to the power of `bits` parts, by the hash of their keys. Keys that are equal, or
-/// NULL, are in one part, also across calls and tables whose types are comparable.
+/// Shares rows out to 2 to the power of `bits` parts, by the hash of their keys. Keys that are
+/// equal, or NULL, are in one part, also across calls and tables whose types are comparable.
 ///
 /// Takes time in proportion to the rows and eight bytes of memory for each.
 pub fn partition(keys: &[Column<'_>], bits: u32) -> Result<Partitioned> {

@@ -44,7 +44,8 @@ impl<'a> Rows<'a> {
         range.chain(list.iter().copied())
     }
 
-    /// Returns a part of the rows: those at the places of a range, which must lie within `0..len()`.
+    /// Returns a part of the rows: those at the places of a range, which must lie within
+    /// `0..len()`.
     pub fn part(&self, places: Range<usize>) -> Self {
         match *self {
             Rows::Range(start, _) => Rows::Range(start + places.start as u32, start + places.end as u32),

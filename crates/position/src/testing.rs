@@ -105,7 +105,8 @@ pub(crate) fn row(columns: &[ArrayRef], row: usize) -> Vec<Option<Datum>> {
 /// The seeds of a column's values, and of its NULLs.
 type Seeds = Vec<(u64, bool)>;
 
-/// Makes a column of one of many types. Few of its values differ, and some are at the edges of the type.
+/// Makes a column of one of many types. Few of its values differ, and some are at the edges of the
+/// type.
 pub(crate) fn column_of(kind: usize, seeds: &[(u64, bool)]) -> ArrayRef {
     let nulls = || Some(NullBuffer::from_iter(seeds.iter().map(|(_, valid)| *valid)));
     macro_rules! integers {

@@ -1,8 +1,8 @@
 //! The values of a column as they lie in memory, whatever SQL calls their type.
 //!
-//! Integers, dates, times, timestamps, decimals and floats become unsigned words of their own width,
-//! whose order and equality are PostgreSQL's: −0.0 equals 0.0, and NaN equals NaN and is greater than
-//! all other numbers.
+//! Integers, dates, times, timestamps, decimals and floats become unsigned words of their own
+//! width, whose order and equality are PostgreSQL's: −0.0 equals 0.0, and NaN equals NaN and is
+//! greater than all other numbers.
 
 use crate::rows::for_each;
 use crate::{Error, Result, Rows};
@@ -203,7 +203,8 @@ pub(crate) enum Values<'a> {
     Dictionary(&'a dyn AnyDictionaryArray),
 }
 
-/// Runs the body for the slice of values of fixed width, whatever their type, and else the other one.
+/// Runs the body for the slice of values of fixed width, whatever their type, and else the other
+/// one.
 macro_rules! fixed {
     ($values:expr, $slice:ident => $body:expr, $other:pat => $otherwise:expr) => {
         match $values {
@@ -281,7 +282,8 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Returns the NULLs of a column, unless it has none. Those of a dictionary's values are not among them.
+/// Returns the NULLs of a column, unless it has none. Those of a dictionary's values are not among
+/// them.
 pub(crate) fn nulls(array: &dyn Array) -> Option<&NullBuffer> {
     array.nulls().filter(|nulls| nulls.null_count() > 0)
 }
@@ -380,7 +382,8 @@ pub(crate) fn array_of_bytes<'a>(
     })
 }
 
-/// Compares a row of one column with a row of another one, which may be the same; neither may be NULL.
+/// Compares a row of one column with a row of another one, which may be the same; neither may be
+/// NULL.
 pub(crate) type Comparator<'a> = Box<dyn Fn(usize, usize) -> Ordering + Send + Sync + 'a>;
 
 /// Returns the order of the values of two columns whose types are comparable.

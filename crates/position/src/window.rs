@@ -1,12 +1,14 @@
 //! Window functions over sorted positions.
 //!
-//! Rows are sorted by the keys of PARTITION BY, then by those of ORDER BY ([`order`](crate::order)). All
-//! results are in the sorted order; [`scattered`] brings them back into another. What a function picks from
-//! other rows, as `lag` and running minima do, it gives as positions, so that only values that are wanted
-//! are read, by [`gather_or_null`](crate::gather::gather_or_null).
+//! Rows are sorted by the keys of PARTITION BY, then by those of ORDER BY
+//! ([`order`](crate::order)). All results are in the sorted order; [`scattered`] brings them back
+//! into another. What a function picks from other rows, as `lag` and running minima do, it gives as
+//! positions, so that only values that are wanted are read, by
+//! [`gather_or_null`](crate::gather::gather_or_null).
 //!
-//! An aggregate over whole partitions is a [`fold`](crate::fold) over [`Runs::ids`]. With the frame RANGE,
-//! which is SQL's default, a row has the running result of the last of its peers ([`Runs::last_places`]).
+//! An aggregate over whole partitions is a [`fold`](crate::fold) over [`Runs::ids`]. With the frame
+//! RANGE, which is SQL's default, a row has the running result of the last of its peers
+//! ([`Runs::last_places`]).
 
 use crate::fold::{SumKind, exact_array, float_array, for_each_exact};
 use crate::rows::for_each;
@@ -26,8 +28,8 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Cuts sorted rows where the value of a key changes; where `within` is given, also where its runs
-    /// begin. NULL is one value, and so is NaN.
+    /// Cuts sorted rows where the value of a key changes; where `within` is given, also where its
+    /// runs begin. NULL is one value, and so is NaN.
     pub fn new(keys: &[ArrayRef], sorted: &[u32], within: Option<&Runs>) -> Result<Self> {
         let rows = sorted.len();
         if within.is_some_and(|within| within.rows() != rows) {
@@ -139,8 +141,8 @@ pub fn row_number(partitions: &Runs) -> Vec<u64> {
     numbers
 }
 
-/// Returns one more than how many rows of its partition are before a row and its peers. Peers are runs
-/// within the partitions.
+/// Returns one more than how many rows of its partition are before a row and its peers. Peers are
+/// runs within the partitions.
 pub fn rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
     ranks(partitions, peers, |start, peers, _| peers as u64 - start as u64 + 1)
 }
@@ -150,8 +152,8 @@ pub fn dense_rank(partitions: &Runs, peers: &Runs) -> Vec<u64> {
     ranks(partitions, peers, |_, _, number| number)
 }
 
-/// Returns a number for each row from the place at which its partition begins, the one at which its peers
-/// begin, and their number among the runs of peers of the partition.
+/// Returns a number for each row from the place at which its partition begins, the one at which its
+/// peers begin, and their number among the runs of peers of the partition.
 fn ranks(partitions: &Runs, peers: &Runs, rank: impl Fn(u32, u32, u64) -> u64) -> Vec<u64> {
     let mut ranks = Vec::with_capacity(peers.rows());
     let mut next = partitions.starts.iter().copied().peekable();
@@ -167,8 +169,8 @@ fn ranks(partitions: &Runs, peers: &Runs, rank: impl Fn(u32, u32, u64) -> u64) -
     ranks
 }
 
-/// Returns the position of the row that is `offset` rows before each row in its partition, or behind it if
-/// the offset is negative; [`NO_POSITION`] where there is none.
+/// Returns the position of the row that is `offset` rows before each row in its partition, or
+/// behind it if the offset is negative; [`NO_POSITION`] where there is none.
 pub fn lag(sorted: &[u32], partitions: &Runs, offset: i64) -> Result<Vec<u32>> {
     check(sorted, partitions)?;
     let mut found = Vec::with_capacity(sorted.len());
@@ -203,8 +205,8 @@ pub fn running_count(array: &dyn Array, sorted: &[u32], partitions: &Runs) -> Re
     Ok(counts)
 }
 
-/// Returns the sum of the values of the rows of its partition that are not behind a row, in a type as for
-/// [`sum`](crate::fold::sum); NULL as long as there is none.
+/// Returns the sum of the values of the rows of its partition that are not behind a row, in a type
+/// as for [`sum`](crate::fold::sum); NULL as long as there is none.
 pub fn running_sum(
     array: &dyn Array,
     sorted: &[u32],
@@ -264,7 +266,8 @@ pub fn running_sum(
     }
 }
 
-/// Returns which rows have a value that is not NULL among those of their partition that are not behind.
+/// Returns which rows have a value that is not NULL among those of their partition that are not
+/// behind.
 fn running_nulls(column: Column<'_>, partitions: &Runs) -> Option<NullBuffer> {
     let nulls = nulls(column.array)?;
     let mut valid: Vec<bool> = column.rows.iter().map(|row| nulls.is_valid(row as usize)).collect();
@@ -278,8 +281,9 @@ fn running_nulls(column: Column<'_>, partitions: &Runs) -> Option<NullBuffer> {
     Some(NullBuffer::new(BooleanBuffer::from(valid)))
 }
 
-/// Returns the position of the least value, or with `greatest` of the greatest one, among the rows of its
-/// partition that are not behind a row; the first of equal ones, and [`NO_POSITION`] as long as all are NULL.
+/// Returns the position of the least value, or with `greatest` of the greatest one, among the rows
+/// of its partition that are not behind a row; the first of equal ones, and [`NO_POSITION`] as long
+/// as all are NULL.
 pub fn running_extreme(
     array: &dyn Array,
     sorted: &[u32],
@@ -333,8 +337,8 @@ fn extremes(
     found
 }
 
-/// Returns results, which are in the sorted order, in the order of positions: of the positions of all rows
-/// of a table, each once.
+/// Returns results, which are in the sorted order, in the order of positions: of the positions of
+/// all rows of a table, each once.
 pub fn scattered<T: Copy + Default>(results: &[T], sorted: &[u32]) -> Result<Vec<T>> {
     if results.len() != sorted.len() {
         return Err(Error::Inputs { kernel: KERNEL, reason: "there is not one result for each row" });

@@ -170,7 +170,8 @@ fn valid(array: &ArrayRef, is_null: bool) -> Option<Box<dyn Leaf + '_>> {
 fn member<'a>(array: &'a ArrayRef, constants: &ArrayRef, negated: bool) -> Result<Box<dyn Leaf + 'a>> {
     check_comparable(array.data_type(), constants.data_type())?;
     if constants.is_empty() {
-        // Nothing is in an empty set, not even a NULL: one conjunction of no leaves, or none at all.
+        // Nothing is in an empty set, not even a NULL: one conjunction of no leaves, or none at
+        // all.
         return Ok(Box::new(Any(if negated { vec![Vec::new()] } else { Vec::new() })));
     }
     if negated && nulls(constants).is_some() {

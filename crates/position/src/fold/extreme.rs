@@ -1,8 +1,8 @@
 //! Least and greatest values.
 //!
-//! A state is the least word so far; words of greatest values are inverted. The greatest word stands for
-//! "none yet", and only if a value has just that word, a byte for each id tells the two apart. −0.0 is
-//! less than 0.0 here, so that the result does not depend on the order of rows.
+//! A state is the least word so far; words of greatest values are inverted. The greatest word
+//! stands for "none yet", and only if a value has just that word, a byte for each id tells the two
+//! apart. −0.0 is less than 0.0 here, so that the result does not depend on the order of rows.
 
 use super::{Fold, Ids, KERNEL, NO_COLUMN, Seen, check, same_kind};
 use crate::gather::gather_or_null;

@@ -1,8 +1,9 @@
 //! Sums, which are exact for integers and decimals.
 //!
-//! Values are added up in 64 bits as long as that cannot overflow: the greatest magnitude of each piece
-//! of rows, times its rows, is spent of a budget of 2⁶³. When the budget is used up, the sums move to 128
-//! bits and start again. Whatever does not fit a piece's budget is added in 128 bits, with a check.
+//! Values are added up in 64 bits as long as that cannot overflow: the greatest magnitude of each
+//! piece of rows, times its rows, is spent of a budget of 2⁶³. When the budget is used up, the sums
+//! move to 128 bits and start again. Whatever does not fit a piece's budget is added in 128 bits,
+//! with a check.
 
 use super::{Fold, Ids, KERNEL, NO_COLUMN, Seen, Sums, check, same_kind};
 use crate::rows::for_each;
@@ -20,13 +21,14 @@ const PIECE: usize = 1 << 14;
 
 /// Makes a fold that adds the values of a column of one type up to a sum of another.
 ///
-/// * Integers and decimals are exact; a sum that does not fit into Int64, UInt64, Decimal64 or Decimal128
-///   is an error. Decimals keep their scale.
-/// * Floats are added up in 64 bits, in the order of the rows, in as many interleaved sums as lanes where
-///   ids are few; the result is the same for the same pieces of rows.
+/// * Integers and decimals are exact; a sum that does not fit into Int64, UInt64, Decimal64 or
+///   Decimal128 is an error. Decimals keep their scale.
+/// * Floats are added up in 64 bits, in the order of the rows, in as many interleaved sums as lanes
+///   where ids are few; the result is the same for the same pieces of rows.
 ///
-/// With `nullable` an id that has had no value gives NULL. Without, it gives 0, which saves a byte and a
-/// write for each row: for columns that have no NULL, where ids without a row are left out anyway.
+/// With `nullable` an id that has had no value gives NULL. Without, it gives 0, which saves a byte
+/// and a write for each row: for columns that have no NULL, where ids without a row are left out
+/// anyway.
 pub fn sum(values: &DataType, result: &DataType, nullable: bool) -> Result<Box<dyn Fold>> {
     let seen = nullable.then(|| Seen(Vec::new()));
     Ok(match SumKind::new(values, result)? {
@@ -38,9 +40,9 @@ pub fn sum(values: &DataType, result: &DataType, nullable: bool) -> Result<Box<d
 /// How values are added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SumKind {
-    /// In 64-bit floats.
+    /// Floats are added up in 64 bits.
     Float,
-    /// In integers of at most 128 bits.
+    /// Integers and decimals are added up in at most 128 bits.
     Exact,
 }
 

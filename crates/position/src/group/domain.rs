@@ -11,13 +11,14 @@ use arrow_schema::DataType;
 use arrow_select::concat::concat;
 use std::sync::Arc;
 
-/// The values that a key can have: all between two numbers or dates, or those of a dictionary. A domain
-/// of a nullable key has NULL behind the others.
+/// The values that a key can have: all between two numbers or dates, or those of a dictionary. A
+/// domain of a nullable key has NULL behind the others.
 pub struct Domain {
     values: ArrayRef,
     source: Source,
     nullable: bool,
-    /// The keys, each once, and which of them each value of the domain has; `None` where all differ.
+    /// The keys, each once, and which of them each value of the domain has; `None` where all
+    /// differ.
     decided: Option<(ArrayRef, Vec<u32>)>,
 }
 
@@ -30,8 +31,9 @@ enum Source {
 }
 
 impl Domain {
-    /// Makes the domain of the numbers, dates or booleans between the two rows of an array, which are the
-    /// least and the greatest value of a column. Fails if there are more than `DomainGroups::GROUPS_MAX`.
+    /// Makes the domain of the numbers, dates or booleans between the two rows of an array, which
+    /// are the least and the greatest value of a column. Fails if there are more than
+    /// `DomainGroups::GROUPS_MAX`.
     pub fn between(bounds: &ArrayRef, nullable: bool) -> Result<Self> {
         let unsupported = || Error::UnsupportedType { kernel: KERNEL, data_type: bounds.data_type().clone() };
         if matches!(bounds.data_type(), DataType::Float32 | DataType::Float64) {
@@ -53,8 +55,8 @@ impl Domain {
         })
     }
 
-    /// Makes the domain of a dictionary's values, for columns of this dictionary and of others whose
-    /// values are all among its own.
+    /// Makes the domain of a dictionary's values, for columns of this dictionary and of others
+    /// whose values are all among its own.
     pub fn of_dictionary(values: &ArrayRef, nullable: bool) -> Result<Self> {
         let mut set = HashGroups::new(&[(values.data_type().clone(), false)])?;
         let mut ids = Vec::new();
@@ -70,7 +72,8 @@ impl Domain {
         &self.values
     }
 
-    /// Makes the results of an expression the keys: a result for each of the [values](Self::values).
+    /// Makes the results of an expression the keys: a result for each of the
+    /// [values](Self::values).
     pub fn decided(mut self, results: &ArrayRef) -> Result<Self> {
         if results.len() != self.values.len() {
             return Err(Error::Inputs { kernel: KERNEL, reason: "there is not one result for each value" });
@@ -115,7 +118,8 @@ impl Domain {
         }
     }
 
-    /// Adds keys by the distance of words from the lowest. Returns whether a value was not in the domain.
+    /// Adds keys by the distance of words from the lowest. Returns whether a value was not in the
+    /// domain.
     fn add_words(
         &self,
         column: Column<'_>,
@@ -264,8 +268,8 @@ fn add_by_code<T: Copy>(
 
 /// Groups of keys whose domains, multiplied, are small: an id is a place in an array.
 ///
-/// Takes a few instructions for each row and key. A value outside of its domain is an error: then the
-/// statistics that the domain was made from were not exact.
+/// Takes a few instructions for each row and key. A value outside of its domain is an error: then
+/// the statistics that the domain was made from were not exact.
 pub struct DomainGroups {
     domains: Vec<Domain>,
     groups: usize,

@@ -6,8 +6,8 @@ use crate::{Column, Result, Rows};
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
-/// Groups of any keys, in order of appearance: the keys are packed into words of 64 or 128 bits, which a
-/// hash table numbers. Strings are interned first.
+/// Groups of any keys, in order of appearance: the keys are packed into words of 64 or 128 bits,
+/// which a hash table numbers. Strings are interned first.
 ///
 /// Takes time in proportion to the rows. A table that is larger than the cache is slower by several
 /// times: share rows out by a [`partition`](crate::partition) before there are so many groups.
@@ -33,8 +33,8 @@ impl HashGroups {
         self.0.bytes_for(groups)
     }
 
-    /// Replaces `ids` by the id of each row, or [`NO_POSITION`](crate::NO_POSITION) where there is no such
-    /// group.
+    /// Replaces `ids` by the id of each row, or [`NO_POSITION`](crate::NO_POSITION) where there is
+    /// no such group.
     pub fn find(&self, keys: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
         self.0.find(keys, ids)
     }

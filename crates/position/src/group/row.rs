@@ -33,7 +33,8 @@ impl RowGroups {
 }
 
 impl Groups for RowGroups {
-    /// The ids are the positions of the only column; its array is not read, and may be any of the keys.
+    /// The ids are the positions of the only column; its array is not read, and may be any of the
+    /// keys.
     fn ids(&mut self, keys: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
         let [Column { rows, .. }] = keys else {
             return Err(Error::Inputs { kernel: KERNEL, reason: "there is not one column of positions" });

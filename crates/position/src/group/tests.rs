@@ -9,7 +9,8 @@ use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Checks that ids tell rows with different keys apart, and no others, and that their keys are right.
+/// Checks that ids tell rows with different keys apart, and no others, and that their keys are
+/// right.
 fn check(groups: &mut dyn Groups, keys: &[ArrayRef], rows: Rows<'_>) -> Result<(), TestCaseError> {
     let read: Vec<Column<'_>> = keys.iter().map(|key| Column::new(key, rows).unwrap()).collect();
     let mut ids = Vec::new();
@@ -120,7 +121,8 @@ fn what_is_outside_of_a_domain_is_an_error() {
     };
     let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
     let mut groups = DomainGroups::new(vec![Domain::of_dictionary(&values, false).unwrap()]).unwrap();
-    // Another dictionary with the same values in another order is of the domain, a new value is not.
+    // Another dictionary with the same values in another order is of the domain, a new value is
+    // not.
     let other = dictionary(vec!["c", "b", "a"], vec![2, 1]);
     groups.ids(&[Column::all(&other).unwrap()], &mut ids).unwrap();
     assert_eq!(ids, [0, 1]);

@@ -14,8 +14,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// Stands for NULL; the first string has the next number.
 const NULL: u32 = 0;
 
-/// Strings and their numbers. The hash has a seed of its own, so that nobody can choose strings that
-/// collide.
+/// Strings and their numbers. The hash has a seed of its own, so that nobody can choose strings
+/// that collide.
 pub(super) struct Interner {
     numbers: HashTable<u32>,
     /// Where each string ends; that of NULL is empty.

@@ -91,7 +91,8 @@ impl KeySet {
         Ok(())
     }
 
-    /// Returns the keys of some numbers, an array for each column; dictionaries become their values.
+    /// Returns the keys of some numbers, an array for each column; dictionaries become their
+    /// values.
     pub fn keys(&self, ids: Rows<'_>) -> Result<Vec<ArrayRef>> {
         ids.check(self.len())?;
         match &self.table {

@@ -1,8 +1,8 @@
 //! A hash table that numbers distinct words in order of appearance.
 //!
-//! Open addressing with linear probing; a slot holds the word and its number, so that a look-up reads
-//! one cache line as a rule. The words are also kept by number: from there the table is rebuilt when it
-//! grows, and results are read.
+//! Open addressing with linear probing; a slot holds the word and its number, so that a look-up
+//! reads one cache line as a rule. The words are also kept by number: from there the table is
+//! rebuilt when it grows, and results are read.
 
 use crate::value::Word;
 use crate::{Error, NO_POSITION, Result};
@@ -50,7 +50,8 @@ struct Slot<K> {
     id: u32,
 }
 
-/// Words and their numbers. The hash has seeds of its own, so that nobody can choose keys that collide.
+/// Words and their numbers. The hash has seeds of its own, so that nobody can choose keys that
+/// collide.
 pub(crate) struct Table<K> {
     /// A power of two of slots, of which at most 3/4 are taken.
     slots: Vec<Slot<K>>,

@@ -112,8 +112,8 @@ impl Field {
         Self { exact: false, ..Self::of_dense(&words, rows, nulls, key) }
     }
 
-    /// Makes a field of the ranks of a dictionary's values; if it has more of these than there are rows, of
-    /// the rows' own values.
+    /// Makes a field of the ranks of a dictionary's values; if it has more of these than there are
+    /// rows, of the rows' own values.
     fn of_codes(
         dictionary: &dyn AnyDictionaryArray,
         rows: Rows<'_>,

@@ -10,9 +10,9 @@ const ROWS_MIN: usize = 512;
 /// More bits than this are not sorted by passes over all words.
 const BITS_MAX: u32 = 40;
 
-/// Returns the places in the order of the words that they are part of: places are the lowest `bits.0`
-/// bits, keys the bits above up to `bits.1`. Where keys are not `exact`, `ties` sorts the places of rows
-/// whose keys are equal.
+/// Returns the places in the order of the words that they are part of: places are the lowest
+/// `bits.0` bits, keys the bits above up to `bits.1`. Where keys are not `exact`, `ties` sorts the
+/// places of rows whose keys are equal.
 pub(super) fn sort<K: Key>(
     mut words: Vec<K>,
     bits: (u32, u32),

@@ -50,7 +50,8 @@ proptest! {
     ) {
         let rows = rows.rows();
         prop_assert_eq!(sort(&keys, rows).unwrap(), sorted(&keys, rows));
-        // The first rows do not depend on the order in which rows come, or on how they are shared out.
+        // The first rows do not depend on the order in which rows come, or on how they are shared
+        // out.
         let mut once: Vec<u32> = rows.iter().collect();
         once.sort_unstable();
         once.dedup();

@@ -7,13 +7,14 @@ use crate::{Error, Result, Rows};
 use arrow_array::Array;
 use arrow_buffer::NullBuffer;
 
-/// Rows that are looked at together: if none of them can be among the first, none is looked at alone.
+/// Rows that are looked at together: if none of them can be among the first, none is looked at
+/// alone.
 const BLOCK: usize = 2048;
 /// Candidates beyond twice the limit that are collected before they are sorted.
 const SPARE: usize = 64;
 
-/// Finds the first few rows of an order without sorting the others. Rows whose keys are equal are ordered
-/// by position, so that the result does not depend on how rows were shared out to threads.
+/// Finds the first few rows of an order without sorting the others. Rows whose keys are equal are
+/// ordered by position, so that the result does not depend on how rows were shared out to threads.
 pub struct Top<'a> {
     keys: &'a [SortKey],
     order: Order<'a>,
@@ -80,8 +81,8 @@ impl<'a> Top<'a> {
             near.extend(rows.iter());
             return Ok(());
         }
-        // Of rows that are equal to the last one those may be before it that have other keys, or are at
-        // smaller positions.
+        // Of rows that are equal to the last one those may be before it that have other keys, or
+        // are at smaller positions.
         let ties = match rows {
             Rows::Range(start, _) => self.keys.len() > 1 || start < last,
             Rows::List(_) => true,
@@ -108,14 +109,16 @@ impl<'a> Top<'a> {
         self.push(Rows::List(&other.candidates))
     }
 
-    /// Returns the first rows in their order; there are fewer than the limit only if there are no more.
+    /// Returns the first rows in their order; there are fewer than the limit only if there are no
+    /// more.
     pub fn finish(mut self) -> Result<Vec<u32>> {
         self.shrink()?;
         Ok(self.candidates)
     }
 }
 
-/// Adds the rows whose word precedes that of a row, or with `ties` equals it; also NULLs if they come first.
+/// Adds the rows whose word precedes that of a row, or with `ties` equals it; also NULLs if they
+/// come first.
 fn near_by_word<T: Value>(
     values: &[T],
     rows: Rows<'_>,

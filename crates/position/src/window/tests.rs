@@ -7,8 +7,8 @@ use crate::testing::{Datum, columns, datum, row};
 use arrow_array::Float64Array;
 use proptest::prelude::*;
 
-/// Sorted rows, their partitions and peers, and for each row the places of its partition up to itself and
-/// up to its last peer.
+/// Sorted rows, their partitions and peers, and for each row the places of its partition up to
+/// itself and up to its last peer.
 struct Case {
     sorted: Vec<u32>,
     partitions: Runs,
