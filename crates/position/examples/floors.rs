@@ -291,7 +291,7 @@ fn measure_scans(tables: &Tables) {
 fn measure_groups(tables: &Tables) {
     measure("1.5 M groups of 6 M rows, one table", None, Some(184.0), || many_groups(tables));
     measure("1.5 M groups of 6 M rows, 64 parts", Some(67.0), Some(184.0), || partitioned_groups(tables));
-    let mut join = |what: &str, rows: u32| {
+    let join = |what: &str, rows: u32| {
         let keys: ArrayRef =
             Arc::new(Int64Array::from_iter_values((0..i64::from(rows)).map(|key| key * 7 % 1_500_007)));
         let mut table = None;

@@ -237,6 +237,9 @@ impl Probe<'_> {
     pub fn next_pairs(&mut self, outer: bool, limit: usize, pairs: &mut Pairs) -> bool {
         pairs.places.clear();
         pairs.partners.clear();
+        if self.table.is_unique() {
+            return self.next_single_pairs(outer, limit, pairs);
+        }
         while let Some(id) = self.ids.get(self.place) {
             let room = limit - pairs.places.len();
             if room == 0 {
@@ -257,6 +260,33 @@ impl Probe<'_> {
             (self.place, self.partner) = (self.place + 1, 0);
         }
         false
+    }
+
+    /// Adds the next pairs of a table of which each row has one partner at most.
+    fn next_single_pairs(&mut self, outer: bool, limit: usize, pairs: &mut Pairs) -> bool {
+        let start = self.place;
+        let end = self.ids.len().min(start.saturating_add(limit));
+        let ids = &self.ids[start..end];
+        let positions = &self.table.positions;
+        let partner = |id: &u32| positions.get(*id as usize).copied().unwrap_or(NO_POSITION);
+        self.place = end;
+        if outer {
+            pairs.places.extend(start as u32..end as u32);
+            pairs.partners.extend(ids.iter().map(partner));
+            return end < self.ids.len();
+        }
+        // Each row writes a pair, and those without a partner let the next row overwrite theirs.
+        pairs.places.resize(ids.len() + 1, 0);
+        pairs.partners.resize(ids.len() + 1, 0);
+        let mut next = 0;
+        for (place, id) in ids.iter().enumerate() {
+            pairs.places[next] = (start + place) as u32;
+            pairs.partners[next] = partner(id);
+            next += usize::from(*id != NO_POSITION);
+        }
+        pairs.places.truncate(next);
+        pairs.partners.truncate(next);
+        end < self.ids.len()
     }
 
     /// Returns the partner of each row, or [`NO_POSITION`]; of a table that is not unique the first

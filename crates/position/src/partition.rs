@@ -14,7 +14,6 @@ use crate::key::table::mix;
 use crate::rows::{common_rows, for_each};
 use crate::value::{Value, Values, Word, codes, fixed, nulls, wide_words};
 use crate::{Column, Error, Result, Rows};
-use arrow_array::Array;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
