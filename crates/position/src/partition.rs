@@ -22,6 +22,9 @@ const KERNEL: &str = "partition";
 /// The most bits: more parts than this have more write streams than a processor follows.
 pub const BITS_MAX: u32 = 12;
 
+/// Rows whose hashes are made together, so that they stay in the first level of the cache.
+const PIECE: usize = 2048;
+
 /// The factor of the hash; the digits of the golden ratio.
 const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Stands for NULL.
@@ -46,7 +49,7 @@ impl Partitioned {
 /// Shares rows out to 2 to the power of `bits` parts, by the hash of their keys. Keys that are
 /// equal, or NULL, are in one part, also across calls and tables whose types are comparable.
 ///
-/// Takes time in proportion to the rows and eight bytes of memory for each.
+/// Takes time in proportion to the rows and six bytes of memory for each.
 pub fn partition(keys: &[Column<'_>], bits: u32) -> Result<Partitioned> {
     if bits > BITS_MAX || bits == 0 {
         return Err(Error::Inputs {
@@ -55,14 +58,21 @@ pub fn partition(keys: &[Column<'_>], bits: u32) -> Result<Partitioned> {
         });
     }
     let rows = common_rows(KERNEL, keys)?;
-    let mut hashes = vec![0; rows];
-    for key in keys {
-        combine(*key, &mut hashes)?;
+    let mut parts: Vec<u16> = Vec::with_capacity(rows);
+    let mut hashes = Vec::new();
+    for start in (0..rows).step_by(PIECE) {
+        let places = start..rows.min(start + PIECE);
+        hashes.clear();
+        hashes.resize(places.len(), 0);
+        for Column { array, rows } in keys {
+            combine(Column { array: *array, rows: rows.part(places.clone()) }, &mut hashes)?;
+        }
+        let part = |hash: &u64| (hash.wrapping_mul(FACTOR) >> (64 - bits)) as u16;
+        parts.extend(hashes.iter().map(part));
     }
-    let part = |hash: u64| (hash.wrapping_mul(FACTOR) >> (64 - bits)) as usize;
     let mut bounds = vec![0_u32; (1 << bits) + 1];
-    for hash in &hashes {
-        bounds[part(*hash) + 1] += 1;
+    for part in &parts {
+        bounds[usize::from(*part) + 1] += 1;
     }
     let mut sum = 0;
     for bound in &mut bounds {
@@ -71,8 +81,8 @@ pub fn partition(keys: &[Column<'_>], bits: u32) -> Result<Partitioned> {
     }
     let mut next = bounds.clone();
     let mut order = vec![0; rows];
-    for (place, hash) in hashes.iter().enumerate() {
-        let next = &mut next[part(*hash)];
+    for (place, part) in parts.iter().enumerate() {
+        let next = &mut next[usize::from(*part)];
         order[*next as usize] = place as u32;
         *next += 1;
     }

@@ -2,8 +2,13 @@
 
 use super::table::Table;
 use super::{KeyType, Packer};
+use crate::rows::common_rows;
 use crate::{Column, NO_POSITION, Result, Rows};
 use arrow_array::ArrayRef;
+use arrow_schema::DataType;
+
+/// Rows that are packed together, so that their keys stay in the first level of the cache.
+const PIECE: usize = 2048;
 
 /// Keys and their numbers.
 pub(crate) struct KeySet {
@@ -61,34 +66,39 @@ impl KeySet {
         }
     }
 
-    /// Gives each row the number of its key; new ones get the next numbers.
+    /// Replaces `ids` by the number of each row's key; new ones get the next numbers.
     pub fn insert(&mut self, columns: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
-        match &mut self.table {
+        ids.clear();
+        for_pieces(columns, |columns| match &mut self.table {
             Tables::Narrow(table) => table.insert(&self.packer.pack(columns)?, ids),
             Tables::Wide(table) => table.insert(&self.packer.pack(columns)?, ids),
-        }
+        })
     }
 
-    /// Gives each row the number of its key, or [`NO_POSITION`] if it has none.
+    /// Replaces `ids` by the number of each row's key, or [`NO_POSITION`] if it has none.
     pub fn find(&self, columns: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
-        let missing = match &self.table {
-            Tables::Narrow(table) => {
-                let (keys, missing) = self.packer.pack_known(columns)?;
-                table.find(&keys, ids);
-                missing
+        ids.clear();
+        for_pieces(columns, |columns| {
+            let start = ids.len();
+            let missing = match &self.table {
+                Tables::Narrow(table) => {
+                    let (keys, missing) = self.packer.pack_known(columns)?;
+                    table.find(&keys, ids);
+                    missing
+                }
+                Tables::Wide(table) => {
+                    let (keys, missing) = self.packer.pack_known(columns)?;
+                    table.find(&keys, ids);
+                    missing
+                }
+            };
+            for (id, missing) in ids[start..].iter_mut().zip(missing.into_iter().flatten()) {
+                if missing {
+                    *id = NO_POSITION;
+                }
             }
-            Tables::Wide(table) => {
-                let (keys, missing) = self.packer.pack_known(columns)?;
-                table.find(&keys, ids);
-                missing
-            }
-        };
-        for (id, missing) in ids.iter_mut().zip(missing.into_iter().flatten()) {
-            if missing {
-                *id = NO_POSITION;
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Returns the keys of some numbers, an array for each column; dictionaries become their
@@ -104,4 +114,22 @@ impl KeySet {
             }
         }
     }
+}
+
+/// Calls a function with pieces of the rows of columns, one after the other. Rows of dictionaries
+/// are one piece, because for each a table over the dictionary's values is made.
+fn for_pieces(columns: &[Column<'_>], mut function: impl FnMut(&[Column<'_>]) -> Result<()>) -> Result<()> {
+    let rows = common_rows("key", columns)?;
+    let is_dictionary = |column: &Column<'_>| matches!(column.array.data_type(), DataType::Dictionary(..));
+    if rows <= PIECE || columns.iter().any(is_dictionary) {
+        return function(columns);
+    }
+    for start in (0..rows).step_by(PIECE) {
+        let places = start..rows.min(start + PIECE);
+        let part = |column: &Column<'_>| column.rows.part(places.clone());
+        let pieces: Vec<Column<'_>> =
+            columns.iter().map(|column| Column { array: column.array, rows: part(column) }).collect();
+        function(&pieces)?;
+    }
+    Ok(())
 }

@@ -115,9 +115,8 @@ impl<K: Key> Table<K> {
         key.hash(self.seeds) as usize & (self.slots.len() - 1)
     }
 
-    /// Gives each word its number; new ones get the next numbers.
+    /// Adds the number of each word to `ids`; new ones get the next numbers.
     pub fn insert(&mut self, keys: &[K], ids: &mut Vec<u32>) -> Result<()> {
-        ids.clear();
         ids.reserve(keys.len());
         for key in keys {
             let mut place = self.place(*key);
@@ -148,9 +147,8 @@ impl<K: Key> Table<K> {
         Ok(id)
     }
 
-    /// Gives each word its number, or [`NO_POSITION`] if it has none.
+    /// Adds the number of each word to `ids`, or [`NO_POSITION`] if it has none.
     pub fn find(&self, keys: &[K], ids: &mut Vec<u32>) {
-        ids.clear();
         ids.extend(keys.iter().map(|key| {
             let mut place = self.place(*key);
             loop {

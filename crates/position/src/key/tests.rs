@@ -84,7 +84,7 @@ fn a_table_grows_and_is_sized_beforehand() {
     assert_eq!(one, other);
     assert_eq!((sized.bytes(), bytes), (bytes, table::Table::<u64>::bytes_for(keys.len())));
     grown.find(&[keys[77], 3], &mut one);
-    assert_eq!(one, [77, NO_POSITION]);
+    assert_eq!(one[keys.len()..], [77, NO_POSITION]);
 }
 
 #[test]
