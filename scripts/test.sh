@@ -19,7 +19,7 @@ stage() {
     return $status
 }
 
-below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-memory -p hypostyle-io -p hypostyle-index
+below_datafusion=(-p hypostyle-types -p hypostyle-format -p hypostyle-memory -p hypostyle-position -p hypostyle-io -p hypostyle-index
     -p hypostyle-storage -p hypostyle-wire -p hypostyle-transport -p hypostyle-client)
 # Together, so that one feature set is resolved and DataFusion is the build that all else uses.
 above_datafusion=(-p hypostyle-error -p hypostyle-sql -p hypostyle-expr -p hypostyle-exec -p hypostyle-plan -p hypostyle-files

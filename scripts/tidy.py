@@ -37,6 +37,15 @@ FORBIDDEN = {
         "pyo3",
     ),
     "hypostyle-memory": (*ENGINE, "hypostyle-types", "arrow-array", "tokio", "pyo3"),
+    "hypostyle-position": (
+        *ENGINE,
+        "hypostyle-format",
+        "hypostyle-io",
+        "hypostyle-storage",
+        "sqlparser",
+        "tokio",
+        "pyo3",
+    ),
     "hypostyle-io": (*ENGINE, "hypostyle-format", "hypostyle-storage", "arrow-array", "sqlparser", "pyo3"),
     "hypostyle-index": (
         *ENGINE,

@@ -1,0 +1,190 @@
+//! Distinct strings, numbered in order of appearance.
+
+use super::MISSING;
+use crate::value::{Values, array_of_bytes, array_of_words, codes, nulls, wide_words};
+use crate::{Column, Error, Result};
+use arrow_array::{Array, ArrayRef};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use hashbrown::HashTable;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// Stands for NULL; the first string has the next number.
+const NULL: u32 = 0;
+
+/// Strings and their numbers. The hash has a seed of its own, so that nobody can choose strings
+/// that collide.
+pub(super) struct Interner {
+    numbers: HashTable<u32>,
+    /// Where each string ends; that of NULL is empty.
+    ends: Vec<usize>,
+    heap: Vec<u8>,
+    seed: u64,
+    /// The values of the dictionary that came last, and the numbers of those that rows have had.
+    dictionary: Option<(ArrayRef, Vec<u32>)>,
+}
+
+impl Interner {
+    pub fn new() -> Self {
+        Self {
+            numbers: HashTable::new(),
+            ends: vec![0],
+            heap: Vec::new(),
+            seed: RandomState::new().hash_one(0),
+            dictionary: None,
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        let dictionary = self.dictionary.as_ref().map_or(0, |(_, numbers)| numbers.capacity() * 4);
+        self.numbers.allocation_size() + self.ends.capacity() * 8 + self.heap.capacity() + dictionary
+    }
+
+    fn string(&self, number: u32) -> &[u8] {
+        let number = number as usize;
+        match number {
+            0 => &[],
+            _ => &self.heap[self.ends[number - 1]..self.ends[number]],
+        }
+    }
+
+    fn number(&mut self, string: &[u8]) -> Result<u32> {
+        let hash = xxh3_64_with_seed(string, self.seed);
+        if let Some(number) = self.numbers.find(hash, |number| self.string(*number) == string) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.ends.len()).ok().filter(|number| *number != MISSING);
+        let number = number.ok_or(Error::TooMany("the distinct strings of a key"))?;
+        self.heap.extend_from_slice(string);
+        self.ends.push(self.heap.len());
+        let Self { numbers, ends, heap, seed, .. } = self;
+        numbers.insert_unique(hash, number, |number| {
+            let number = *number as usize;
+            xxh3_64_with_seed(&heap[ends[number - 1]..ends[number]], *seed)
+        });
+        Ok(number)
+    }
+
+    fn known_number(&self, string: &[u8]) -> u32 {
+        let hash = xxh3_64_with_seed(string, self.seed);
+        self.numbers.find(hash, |number| self.string(*number) == string).copied().unwrap_or(MISSING)
+    }
+
+    /// Returns the number of each row's string; new ones get the next numbers.
+    pub fn insert(&mut self, kernel: &'static str, column: Column<'_>) -> Result<Vec<u32>> {
+        let Values::Dictionary(dictionary) = Values::of(kernel, column.array)? else {
+            return each(kernel, column, |string| self.number(string));
+        };
+        let values = dictionary.values();
+        let mut numbers = match self.dictionary.take() {
+            Some((last, numbers)) if Arc::ptr_eq(&last, values) => numbers,
+            _ => vec![MISSING; values.len()],
+        };
+        let codes = codes(kernel, dictionary, column.rows)?;
+        let strings = Strings::of(kernel, values)?;
+        let mut found = codes;
+        for code in &mut found {
+            *code = match numbers.get_mut(*code as usize) {
+                None => NULL,
+                Some(number) => {
+                    if *number == MISSING {
+                        *number = strings.with(*code as usize, |string| self.number(string))?;
+                    }
+                    *number
+                }
+            };
+        }
+        self.dictionary = Some((values.clone(), numbers));
+        Ok(found)
+    }
+
+    /// Returns the number of each row's string, and that of missing ones.
+    pub fn find(&self, kernel: &'static str, column: Column<'_>) -> Result<Vec<u32>> {
+        let Values::Dictionary(dictionary) = Values::of(kernel, column.array)? else {
+            return each(kernel, column, |string| Ok(self.known_number(string)));
+        };
+        let values = dictionary.values();
+        let strings = Strings::of(kernel, values)?;
+        let mut numbers: Vec<Option<u32>> = vec![None; values.len()];
+        let codes = codes(kernel, dictionary, column.rows)?;
+        let number = |code: u32| match numbers.get_mut(code as usize) {
+            None => NULL,
+            Some(number) => {
+                *number.get_or_insert_with(|| strings.with(code as usize, |string| self.known_number(string)))
+            }
+        };
+        Ok(codes.into_iter().map(number).collect())
+    }
+
+    /// Returns the strings, or the values of fixed width, of some numbers.
+    pub fn array(
+        &self,
+        kernel: &'static str,
+        data_type: &DataType,
+        numbers: impl Iterator<Item = u32> + Clone,
+    ) -> Result<ArrayRef> {
+        let string = |number| (number != NULL).then(|| self.string(number));
+        match data_type.primitive_width() {
+            None => array_of_bytes(kernel, data_type, numbers.map(string)),
+            Some(_) => {
+                let valid = NullBuffer::from_iter(numbers.clone().map(|number| number != NULL));
+                let words = numbers.map(|number| {
+                    let bytes = string(number).and_then(|bytes| bytes.first_chunk());
+                    bytes.map_or(0, |bytes| u128::from_le_bytes(*bytes))
+                });
+                array_of_words(kernel, data_type, words, Some(valid))
+            }
+        }
+    }
+}
+
+/// Returns the number of each row's string; NULL's own where there is none.
+fn each(
+    kernel: &'static str,
+    column: Column<'_>,
+    mut number: impl FnMut(&[u8]) -> Result<u32>,
+) -> Result<Vec<u32>> {
+    let nulls = nulls(column.array);
+    // Only the rows' own words are made, for those columns whose values are interned as words.
+    let (array, rows) = match Values::of(kernel, column.array)? {
+        Values::Bytes(_) => (None, column.rows),
+        _ => {
+            let array = crate::gather::gather(column.array, column.rows)?;
+            let rows = crate::Rows::all(&array)?;
+            (Some(array), rows)
+        }
+    };
+    let strings = Strings::of(kernel, array.as_deref().unwrap_or(column.array))?;
+    let numbers = column.rows.iter().zip(rows.iter()).map(|(row, place)| {
+        match nulls.is_some_and(|nulls| nulls.is_null(row as usize)) {
+            true => Ok(NULL),
+            false => strings.with(place as usize, &mut number),
+        }
+    });
+    numbers.collect()
+}
+
+/// The values of a column as strings of bytes.
+enum Strings<'a> {
+    Bytes(crate::value::Bytes<'a>),
+    Words(Vec<u128>),
+}
+
+impl<'a> Strings<'a> {
+    fn of(kernel: &'static str, array: &'a dyn Array) -> Result<Self> {
+        match (Values::of(kernel, array)?, wide_words(kernel, array)?) {
+            (Values::Bytes(bytes), _) => Ok(Self::Bytes(bytes)),
+            (_, Some(words)) => Ok(Self::Words(words)),
+            _ => Err(Error::UnsupportedType { kernel, data_type: array.data_type().clone() }),
+        }
+    }
+
+    fn with<T>(&self, row: usize, function: impl FnOnce(&[u8]) -> T) -> T {
+        match self {
+            Self::Bytes(bytes) => function(bytes.get(row)),
+            Self::Words(words) => function(&words[row].to_le_bytes()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Distinct keys of several columns, numbered in order of appearance.
+
+use super::table::Table;
+use super::{KeyType, Packer};
+use crate::rows::common_rows;
+use crate::{Column, NO_POSITION, Result, Rows};
+use arrow_array::ArrayRef;
+use arrow_schema::DataType;
+
+/// Rows that are packed together, so that their keys stay in the first level of the cache.
+const PIECE: usize = 2048;
+
+/// Keys and their numbers.
+pub(crate) struct KeySet {
+    packer: Packer,
+    table: Tables,
+}
+
+enum Tables {
+    Narrow(Table<u64>),
+    Wide(Table<u128>),
+}
+
+impl KeySet {
+    pub fn new(kernel: &'static str, types: &[KeyType]) -> Result<Self> {
+        let packer = Packer::new(kernel, types)?;
+        let table = match packer.bits() <= u64::BITS {
+            true => Tables::Narrow(Table::new()),
+            false => Tables::Wide(Table::new()),
+        };
+        Ok(Self { packer, table })
+    }
+
+    /// Returns the bytes that the table of so many keys takes, without those of strings.
+    pub fn bytes_for(&self, keys: usize) -> usize {
+        match &self.table {
+            Tables::Narrow(_) => Table::<u64>::bytes_for(keys),
+            Tables::Wide(_) => Table::<u128>::bytes_for(keys),
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        let table = match &self.table {
+            Tables::Narrow(table) => table.bytes(),
+            Tables::Wide(table) => table.bytes(),
+        };
+        table + self.packer.bytes()
+    }
+
+    pub fn columns(&self) -> usize {
+        self.packer.columns()
+    }
+
+    pub fn len(&self) -> usize {
+        match &self.table {
+            Tables::Narrow(table) => table.keys().len(),
+            Tables::Wide(table) => table.keys().len(),
+        }
+    }
+
+    /// Makes room for keys before they come.
+    pub fn reserve(&mut self, keys: usize) {
+        match &mut self.table {
+            Tables::Narrow(table) => table.reserve(keys),
+            Tables::Wide(table) => table.reserve(keys),
+        }
+    }
+
+    /// Replaces `ids` by the number of each row's key; new ones get the next numbers.
+    pub fn insert(&mut self, columns: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
+        ids.clear();
+        for_pieces(columns, |columns| match &mut self.table {
+            Tables::Narrow(table) => table.insert(&self.packer.pack(columns)?, ids),
+            Tables::Wide(table) => table.insert(&self.packer.pack(columns)?, ids),
+        })
+    }
+
+    /// Replaces `ids` by the number of each row's key, or [`NO_POSITION`] if it has none.
+    pub fn find(&self, columns: &[Column<'_>], ids: &mut Vec<u32>) -> Result<()> {
+        ids.clear();
+        for_pieces(columns, |columns| {
+            let start = ids.len();
+            let missing = match &self.table {
+                Tables::Narrow(table) => {
+                    let (keys, missing) = self.packer.pack_known(columns)?;
+                    table.find(&keys, ids);
+                    missing
+                }
+                Tables::Wide(table) => {
+                    let (keys, missing) = self.packer.pack_known(columns)?;
+                    table.find(&keys, ids);
+                    missing
+                }
+            };
+            for (id, missing) in ids[start..].iter_mut().zip(missing.into_iter().flatten()) {
+                if missing {
+                    *id = NO_POSITION;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Returns the keys of some numbers, an array for each column; dictionaries become their
+    /// values.
+    pub fn keys(&self, ids: Rows<'_>) -> Result<Vec<ArrayRef>> {
+        ids.check(self.len())?;
+        match &self.table {
+            Tables::Narrow(table) => {
+                self.packer.unpack(ids.iter().map(|id| table.keys()[id as usize]).collect())
+            }
+            Tables::Wide(table) => {
+                self.packer.unpack(ids.iter().map(|id| table.keys()[id as usize]).collect())
+            }
+        }
+    }
+}
+
+/// Calls a function with pieces of the rows of columns, one after the other. Rows of dictionaries
+/// are one piece, because for each a table over the dictionary's values is made.
+fn for_pieces(columns: &[Column<'_>], mut function: impl FnMut(&[Column<'_>]) -> Result<()>) -> Result<()> {
+    let rows = common_rows("key", columns)?;
+    let is_dictionary = |column: &Column<'_>| matches!(column.array.data_type(), DataType::Dictionary(..));
+    if rows <= PIECE || columns.iter().any(is_dictionary) {
+        return function(columns);
+    }
+    for start in (0..rows).step_by(PIECE) {
+        let places = start..rows.min(start + PIECE);
+        let part = |column: &Column<'_>| column.rows.part(places.clone());
+        let pieces: Vec<Column<'_>> =
+            columns.iter().map(|column| Column { array: column.array, rows: part(column) }).collect();
+        function(&pieces)?;
+    }
+    Ok(())
+}

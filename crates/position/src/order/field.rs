@@ -1,0 +1,221 @@
+//! Keys of rows as words that are ordered as the rows are.
+
+use super::{KERNEL, SortKey};
+use crate::gather::gather_or_null;
+use crate::rows::for_each;
+use crate::value::{Bytes, Value, Values, Word, codes, comparator, fixed};
+use crate::{Error, Result, Rows};
+use arrow_array::{AnyDictionaryArray, Array, ArrayRef};
+use arrow_buffer::NullBuffer;
+use std::cmp::Ordering;
+
+/// The most bits of a field; one more is left for NULL.
+const FIELD_BITS: u32 = 63;
+
+/// The words of one key, a word for each row, without gaps at either end.
+pub(super) struct Field {
+    words: Vec<u64>,
+    bits: u32,
+    /// Whether equal words mean equal values.
+    exact: bool,
+}
+
+impl Field {
+    pub fn new(key: &SortKey, rows: Rows<'_>) -> Result<Self> {
+        let array = &key.array;
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let nulls = nulls.as_ref();
+        fixed!(Values::of(KERNEL, array)?, values => Ok(Self::of(values, rows, nulls, key)), other => match other {
+            Values::Boolean(bits) => {
+                let bytes: Vec<u8> = rows.iter().map(|row| bits.value(row as usize).into()).collect();
+                Ok(Self::of_dense(&bytes, rows, nulls, key))
+            }
+            Values::Bytes(bytes) => Ok(Self::of_bytes(bytes, rows, nulls, key)),
+            Values::Dictionary(dictionary) => Self::of_codes(dictionary, rows, nulls, key),
+            _ => Err(Error::UnsupportedType { kernel: KERNEL, data_type: array.data_type().clone() }),
+        })
+    }
+
+    /// Makes a field of values that lie in the order of the rows.
+    fn of_dense<T: Value>(values: &[T], rows: Rows<'_>, nulls: Option<&NullBuffer>, key: &SortKey) -> Self {
+        let nulls = nulls
+            .map(|nulls| rows.iter().map(|row| nulls.is_valid(row as usize)).collect::<Vec<_>>())
+            .map(NullBuffer::from);
+        Self::of(values, Rows::Range(0, values.len() as u32), nulls.as_ref(), key)
+    }
+
+    fn of<T: Value>(values: &[T], rows: Rows<'_>, nulls: Option<&NullBuffer>, key: &SortKey) -> Self {
+        let (mut low, mut high) = (T::Word::MAX, T::Word::narrow(0));
+        match nulls {
+            None => for_each(values, rows, |_, value| {
+                let word = value.word();
+                (low, high) = (low.min(word), high.max(word));
+            }),
+            Some(nulls) => {
+                for row in rows.iter().filter(|row| nulls.is_valid(*row as usize)) {
+                    let word = values[row as usize].word();
+                    (low, high) = (low.min(word), high.max(word));
+                }
+            }
+        }
+        if low > high {
+            // There are only NULLs.
+            return Self { words: vec![0; rows.len()], bits: 0, exact: true };
+        }
+        let span = high.minus(low);
+        let cut = (u128::BITS - span.wide().leading_zeros()).saturating_sub(FIELD_BITS);
+        let first = u64::from(nulls.is_some() && key.nulls_first);
+        let mut words = vec![0; rows.len()];
+        let base = if key.descending { high } else { low };
+        for_each(values, rows, |place, value| {
+            let word = value.word();
+            let distance = if key.descending { base.minus(word) } else { word.minus(base) };
+            // Under a NULL there may be anything, which is replaced below.
+            words[place] = ((distance.wide() >> cut) as u64).wrapping_add(first);
+        });
+        let mut last = (span.wide() >> cut) as u64 + first;
+        if let Some(nulls) = nulls {
+            let null = if key.nulls_first { 0 } else { last + 1 };
+            last = last.max(null);
+            for (word, row) in words.iter_mut().zip(rows.iter()) {
+                if nulls.is_null(row as usize) {
+                    *word = null;
+                }
+            }
+        }
+        Self { words, bits: u64::BITS - last.leading_zeros(), exact: cut == 0 }
+    }
+
+    /// Makes a field of the first eight bytes of strings after those that all have in common.
+    fn of_bytes(bytes: Bytes<'_>, rows: Rows<'_>, nulls: Option<&NullBuffer>, key: &SortKey) -> Self {
+        let is_valid = |row: &u32| nulls.is_none_or(|nulls| nulls.is_valid(*row as usize));
+        let mut strings = rows.iter().filter(is_valid).map(|row| bytes.get(row as usize));
+        let mut common = strings.next().unwrap_or_default();
+        for string in strings {
+            if !string.starts_with(common) {
+                let equal = common.iter().zip(string).take_while(|(one, other)| one == other).count();
+                common = &common[..equal];
+            }
+        }
+        let word = |row: u32| {
+            let rest = if is_valid(&row) { &bytes.get(row as usize)[common.len()..] } else { &[] };
+            match rest.first_chunk() {
+                Some(bytes) => u64::from_be_bytes(*bytes),
+                None => {
+                    let mut bytes = [0; 8];
+                    bytes[..rest.len()].copy_from_slice(rest);
+                    u64::from_be_bytes(bytes)
+                }
+            }
+        };
+        let words: Vec<u64> = rows.iter().map(word).collect();
+        Self { exact: false, ..Self::of_dense(&words, rows, nulls, key) }
+    }
+
+    /// Makes a field of the ranks of a dictionary's values; if it has more of these than there are
+    /// rows, of the rows' own values.
+    fn of_codes(
+        dictionary: &dyn AnyDictionaryArray,
+        rows: Rows<'_>,
+        nulls: Option<&NullBuffer>,
+        key: &SortKey,
+    ) -> Result<Self> {
+        let codes = codes(KERNEL, dictionary, rows)?;
+        let values = dictionary.values();
+        if values.len() > rows.len() {
+            let array = gather_or_null(values, &codes)?;
+            let rows = Rows::all(&array)?;
+            return Self::new(&SortKey { array, ..key.clone() }, rows);
+        }
+        let ranks = ranks(values)?;
+        let ranks: Vec<u32> =
+            codes.iter().map(|code| ranks.get(*code as usize).copied().unwrap_or(0)).collect();
+        Ok(Self::of_dense(&ranks, rows, nulls, key))
+    }
+}
+
+/// Returns the rank of each value among the values of a dictionary; equal ones have one rank.
+fn ranks(values: &ArrayRef) -> Result<Vec<u32>> {
+    let compare = comparator(KERNEL, values, values)?;
+    let mut order: Vec<u32> = (0..values.len() as u32).filter(|row| values.is_valid(*row as usize)).collect();
+    order.sort_unstable_by(|one, other| compare(*one as usize, *other as usize));
+    let mut ranks = vec![0; values.len()];
+    let mut rank = 0;
+    for (place, row) in order.iter().enumerate() {
+        if place > 0 && compare(order[place - 1] as usize, *row as usize) == Ordering::Less {
+            rank += 1;
+        }
+        ranks[*row as usize] = rank;
+    }
+    Ok(ranks)
+}
+
+/// The keys of rows, above the rows' places.
+pub(super) struct Packed {
+    pub words: Words,
+    /// The bits of places, and those of places and keys together.
+    pub bits: (u32, u32),
+    /// Whether equal keys mean equal values.
+    pub exact: bool,
+}
+
+pub(super) enum Words {
+    Narrow(Vec<u64>),
+    Wide(Vec<u128>),
+}
+
+impl Packed {
+    pub fn new(mut fields: Vec<Field>, rows: usize) -> Self {
+        let place_bits = usize::BITS - rows.saturating_sub(1).leading_zeros();
+        let mut bits = place_bits;
+        let mut exact = true;
+        let mut taken = 0;
+        for field in &mut fields {
+            if !exact || bits == u128::BITS {
+                exact = false;
+                break;
+            }
+            let cut = (bits + field.bits).saturating_sub(u128::BITS);
+            if cut > 0 {
+                field.words.iter_mut().for_each(|word| *word >>= cut);
+                field.bits -= cut;
+            }
+            exact = field.exact && cut == 0;
+            bits += field.bits;
+            taken += 1;
+        }
+        fields.truncate(taken);
+        let words = match bits <= u64::BITS {
+            true => Words::Narrow(Self::narrow(fields, place_bits)),
+            false => Words::Wide(Self::wide(&fields, place_bits, rows)),
+        };
+        Self { words, bits: (place_bits, bits), exact }
+    }
+
+    fn narrow(fields: Vec<Field>, place_bits: u32) -> Vec<u64> {
+        let mut fields = fields.into_iter();
+        let mut words = fields.next().map_or(Vec::new(), |field| field.words);
+        for field in fields {
+            for (word, own) in words.iter_mut().zip(&field.words) {
+                *word = *word << field.bits | own;
+            }
+        }
+        for (place, word) in words.iter_mut().enumerate() {
+            *word = *word << place_bits | place as u64;
+        }
+        words
+    }
+
+    fn wide(fields: &[Field], place_bits: u32, rows: usize) -> Vec<u128> {
+        let mut words = vec![0_u128; rows];
+        for field in fields {
+            for (word, own) in words.iter_mut().zip(&field.words) {
+                *word = *word << field.bits | u128::from(*own);
+            }
+        }
+        for (place, word) in words.iter_mut().enumerate() {
+            *word = *word << place_bits | place as u128;
+        }
+        words
+    }
+}
