@@ -332,7 +332,7 @@ impl adbc_core::Statement for Statement {
     }
 }
 
-/// For statements whose connection has been released.
+/// Serves statements whose connection has been released.
 fn check_open(session: &Session) -> Result<()> {
     match session.connection().is_killed() {
         true => Err(invalid_state("the connection is closed; connect again")),

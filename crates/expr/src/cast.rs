@@ -42,7 +42,7 @@ enum Special {
     /// from zero. Floating-point numbers become the nearest, with halves to the even one (as in
     /// PostgreSQL and DuckDB).
     Rounded,
-    /// Of DECIMALs to the nearest FLOAT, or with more digits than a DOUBLE has to the nearest one:
+    /// Casts DECIMALs to the nearest FLOAT, or with more digits than a DOUBLE has to the nearest one:
     /// Arrow rounds them twice.
     Nearest,
     /// Casts DOUBLE to FLOAT, which must not become infinite.

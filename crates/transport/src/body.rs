@@ -25,7 +25,7 @@ pub(crate) struct BodyMemory {
 }
 
 impl BodyMemory {
-    /// For a body of so many bytes, the first of which have come.
+    /// Makes room for a body of so many bytes, the first of which have come.
     #[expect(clippy::indexing_slicing, reason = "the piece is as long as the body")]
     pub fn body(&mut self, length: usize, first: &[u8]) -> Body {
         let mut body = Body { length, bytes: self.bytes_of(length, first.len()) };
