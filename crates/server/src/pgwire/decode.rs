@@ -22,7 +22,7 @@ use hypostyle::postgres::{self as pg, PostgresType};
 use hypostyle_types::{Error, LogicalType, Result};
 use std::sync::Arc;
 
-const UUID_BYTES: usize = 16;
+const UUID_BYTES: u8 = 16;
 const DAY_MICROSECONDS: i64 = 86_400_000_000;
 const NUMERIC_NEGATIVE: u16 = 0x4000;
 const NUMERIC_DIGITS_MAX: usize = 76;
@@ -122,7 +122,7 @@ pub(super) fn from_text(texts: &StringArray, of: &LogicalType, zone: &str) -> Re
             cast(&(Arc::new(values) as ArrayRef), &of.arrow_type())
         }
         LogicalType::Uuid => {
-            let mut values = FixedSizeBinaryBuilder::new(UUID_BYTES as i32);
+            let mut values = FixedSizeBinaryBuilder::new(UUID_BYTES.into());
             for text in each() {
                 match text {
                     Some(text) => values.append_value(uuid(text)?).map_err(internal)?,
@@ -220,7 +220,9 @@ fn bytes(text: &str) -> Result<Vec<u8>> {
 
 fn uuid(text: &str) -> Result<Vec<u8>> {
     let digits: String = text.trim().trim_matches(['{', '}']).chars().filter(|c| *c != '-').collect();
-    hexadecimal(&digits).filter(|bytes| bytes.len() == UUID_BYTES).ok_or_else(|| not_a("uuid", text))
+    hexadecimal(&digits)
+        .filter(|bytes| bytes.len() == usize::from(UUID_BYTES))
+        .ok_or_else(|| not_a("uuid", text))
 }
 
 /// An interval in PostgreSQL's form: numbers with units, and a time: `1 year -2 mons 3 days 04:05:06.7`.
@@ -425,7 +427,7 @@ pub(super) fn binary_scalar(value: Bytes, scalar: PostgresType) -> Result<Scalar
             ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(months, days, nanoseconds)))
         }
         oid if oid == pg::UUID.oid => {
-            if value.len() != UUID_BYTES {
+            if value.len() != usize::from(UUID_BYTES) {
                 return Err(wrong());
             }
             let digits: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
