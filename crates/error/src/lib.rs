@@ -25,6 +25,9 @@ use sqlparser::parser::ParserError;
 /// The setting that bounds them.
 pub const LIMIT_NAME: &str = "temp_directory_limit";
 
+/// The message of DataFusion about a plan whose order it cannot prove to be the one that a window needs.
+const UNORDERED: &str = "does not satisfy order requirements";
+
 /// The message of DataFusion about a window function where none is allowed, such as in WHERE.
 const OF_WINDOW: &str = "does not support logical expression WindowFunction";
 
@@ -374,6 +377,11 @@ fn function_error(message: &str) -> Option<Error> {
 }
 
 fn plan_error(message: &str) -> Error {
+    if message.contains(UNORDERED) {
+        return Error::unsupported(
+            "a window cannot be ordered by these keys: compute them in a subquery, and name its columns in OVER",
+        );
+    }
     if let Some(error) = function_error(message) {
         return error;
     }

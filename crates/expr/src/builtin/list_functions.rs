@@ -88,7 +88,7 @@ impl ScalarUDFImpl for Alike {
         }
         let widest = types.iter().any(has_wide);
         let alike = types.iter().map(|of| match of {
-            of if of.is_string() && OF_TEXTS.contains(&self.name()) => DataType::LargeUtf8,
+            of if (of.is_string() || of.is_null()) && OF_TEXTS.contains(&self.name()) => DataType::LargeUtf8,
             of if widest => wide(of),
             of => of.clone(),
         });
