@@ -254,14 +254,11 @@ pub(crate) fn exact_array(
     sums: impl Iterator<Item = Result<i128>>,
     nulls: Option<NullBuffer>,
 ) -> Result<ArrayRef> {
-    fn fitting<T: TryFrom<i128>>(
+    fn fitting<T: ArrowNativeType + TryFrom<i128>>(
         result: &DataType,
         sums: impl Iterator<Item = Result<i128>>,
         digits: u8,
-    ) -> Result<ScalarBuffer<T>>
-    where
-        T: ArrowNativeType,
-    {
+    ) -> Result<ScalarBuffer<T>> {
         let bound = 10_u128.checked_pow(digits.into()).unwrap_or(u128::MAX);
         let values = sums.map(|sum| {
             let sum = sum?;

@@ -126,9 +126,10 @@ fn for_pieces(columns: &[Column<'_>], mut function: impl FnMut(&[Column<'_>]) ->
     }
     for start in (0..rows).step_by(PIECE) {
         let places = start..rows.min(start + PIECE);
-        let part = |column: &Column<'_>| column.rows.part(places.clone());
-        let pieces: Vec<Column<'_>> =
-            columns.iter().map(|column| Column { array: column.array, rows: part(column) }).collect();
+        let pieces: Vec<Column<'_>> = columns
+            .iter()
+            .map(|Column { array, rows }| Column { array: *array, rows: rows.part(places.clone()) })
+            .collect();
         function(&pieces)?;
     }
     Ok(())
