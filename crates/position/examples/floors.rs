@@ -20,6 +20,7 @@ use hypostyle_position::partition::partition;
 use hypostyle_position::window::{Runs, lag, rank, row_number, running_sum};
 use hypostyle_position::{Bits, Column, Result, Rows};
 use std::hint::black_box;
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -54,7 +55,7 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (u128::from(self.0) * u128::from(limit) >> 64) as u64
+        ((u128::from(self.0) * u128::from(limit)) >> 64) as u64
     }
 
     fn decimals(&mut self, rows: u32, low: i64, limit: u64) -> ArrayRef {
@@ -138,7 +139,7 @@ fn decimal(value: i64) -> ArrayRef {
 }
 
 /// Returns the values of a decimal column at some rows.
-fn decimals<'a>(array: &'a ArrayRef, rows: Rows<'_>) -> Vec<i64> {
+fn decimals(array: &ArrayRef, rows: Rows<'_>) -> Vec<i64> {
     let values =
         arrow_array::cast::AsArray::as_primitive::<arrow_array::types::Decimal64Type>(array).values();
     match rows {
@@ -360,15 +361,15 @@ fn measure_orders(tables: &Tables) {
     let sorted = sort(&both, Rows::Range(0, ORDERS)).unwrap();
     measure("row_number over 100,000 partitions, with the sort", Some(15.7), Some(19.0), || {
         let sorted = sort(&both, Rows::Range(0, ORDERS))?;
-        let partitions = Runs::new(&[tables.customer.clone()], &sorted, None)?;
+        let partitions = Runs::new(from_ref(&tables.customer), &sorted, None)?;
         Ok(row_number(&partitions).into_iter().filter(|number| *number == 1).count() as u64)
     });
-    let partitions = Runs::new(&[tables.customer.clone()], &sorted, None).unwrap();
+    let partitions = Runs::new(from_ref(&tables.customer), &sorted, None).unwrap();
     measure("partitions of sorted rows", None, None, || {
-        Ok(Runs::new(&[tables.customer.clone()], &sorted, None)?.len() as u64)
+        Ok(Runs::new(from_ref(&tables.customer), &sorted, None)?.len() as u64)
     });
     measure("rank of sorted rows", None, None, || {
-        let peers = Runs::new(&[tables.total_price.clone()], &sorted, Some(&partitions))?;
+        let peers = Runs::new(from_ref(&tables.total_price), &sorted, Some(&partitions))?;
         Ok(rank(&partitions, &peers).into_iter().sum())
     });
     measure("running sum of sorted rows", None, None, || {

@@ -2,7 +2,7 @@
 //!
 //! A [`Condition`] is what SQL says; a [`Filter`] is the condition made ready for the columns of
 //! one fragment of a table. Conditions are three-valued. NOT is pushed to the leaves when a
-//! condition is made ([`Condition::not`]), and there it has a counterpart that is true exactly
+//! condition is made ([`Condition::inverse`]), and there it has a counterpart that is true exactly
 //! where the leaf is false. So each leaf needs to say only where it is true, and a byte is enough
 //! for a row.
 
@@ -31,7 +31,7 @@ pub enum Comparison {
 
 impl Comparison {
     /// Returns the comparison that holds where this one does not.
-    pub fn not(self) -> Self {
+    pub fn inverse(self) -> Self {
         match self {
             Self::Equal => Self::NotEqual,
             Self::NotEqual => Self::Equal,
@@ -102,15 +102,14 @@ pub enum Condition {
 
 impl Condition {
     /// Returns the condition that is true where this one is false, and NULL where it is NULL.
-    #[allow(clippy::should_implement_trait)]
-    pub fn not(self) -> Self {
-        let each = |conditions: Vec<Self>| conditions.into_iter().map(Self::not).collect();
+    pub fn inverse(self) -> Self {
+        let each = |conditions: Vec<Self>| conditions.into_iter().map(Self::inverse).collect();
         match self {
             Self::Compare { column, comparison, constant } => {
-                Self::Compare { column, comparison: comparison.not(), constant }
+                Self::Compare { column, comparison: comparison.inverse(), constant }
             }
             Self::CompareColumns { left, comparison, right } => {
-                Self::CompareColumns { left, comparison: comparison.not(), right }
+                Self::CompareColumns { left, comparison: comparison.inverse(), right }
             }
             Self::In { column, constants, negated } => Self::In { column, constants, negated: !negated },
             Self::Null { column, negated } => Self::Null { column, negated: !negated },

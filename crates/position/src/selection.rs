@@ -65,7 +65,7 @@ impl From<Rows<'_>> for Selection {
 /// Returns how many bytes of a mask are 1.
 pub fn count(mask: &[u8]) -> usize {
     // Sums of at most 255 bytes fit into a byte.
-    mask.chunks(255).map(|part| part.iter().fold(0, |sum, byte| sum + byte) as usize).sum()
+    mask.chunks(255).map(|part| usize::from(part.iter().sum::<u8>())).sum()
 }
 
 /// Returns the rows whose byte in a mask of zeros and ones is 1. A mask has a byte for each row.

@@ -101,7 +101,7 @@ fn condition(columns: Vec<ArrayRef>) -> impl Strategy<Value = Condition> {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Condition::All),
             prop::collection::vec(inner.clone(), 0..4).prop_map(Condition::Any),
-            inner.prop_map(Condition::not),
+            inner.prop_map(Condition::inverse),
         ]
     })
 }
@@ -124,7 +124,7 @@ proptest! {
             rows.iter().filter(|row| truth(&condition, &columns, *row as usize) == Some(true)).collect();
         let selected = filter.select(rows).unwrap();
         prop_assert_eq!(selected.rows().iter().collect::<Vec<_>>(), expected);
-        let negated = Filter::new(&condition.clone().not(), &columns).unwrap();
+        let negated = Filter::new(&condition.clone().inverse(), &columns).unwrap();
         let expected: Vec<u32> =
             rows.iter().filter(|row| truth(&condition, &columns, *row as usize) == Some(false)).collect();
         prop_assert_eq!(negated.select(rows).unwrap().rows().iter().collect::<Vec<_>>(), expected);
