@@ -452,14 +452,14 @@ impl ColumnData {
         hash.update(&rows.to_le_bytes());
         let sealed = sealed_blocks(rows);
         let records = read_records(&self.files, 0, own).map_err(|error| self.name(error))?;
-        for record in &records[..sealed as usize] {
+        for record in &records[..to_usize(sealed)] {
             hash.update(&record.checksum.to_le_bytes());
         }
         let rest = sealed * BLOCK_ROWS..rows;
         if !rest.is_empty() {
             let read = read_block(&self.files, 0, &self.layout()[0], own, rest.clone());
             let (bytes, mut read) = read.map_err(|error| self.name(error))?;
-            let bits = (rest.end - rest.start) as usize;
+            let bits = to_usize(rest.end - rest.start);
             if bytes.validity.is_some_and(|validity| count_set_bits(&validity, bits) == bits) {
                 // The bitmap may have come later, with the first NULL.
                 read.hash.validity.reset();
@@ -468,7 +468,7 @@ impl ColumnData {
         }
         if dictionary > 0 {
             let offsets = map(&self.files, 0, Role::DictionaryOffsets, (dictionary + 1) * 8, false)?;
-            let end = offsets.typed_data::<i64>()[dictionary as usize];
+            let end = offsets.typed_data::<i64>()[to_usize(dictionary)];
             let end = u64::try_from(end).ok().filter(|end| *end <= own.dictionary_heap_bytes);
             let end = end.ok_or_else(|| self.name(Error::corrupt("an offset leaves the dictionary")))?;
             hash.update(&offsets);
