@@ -59,46 +59,81 @@ struct Pass {
 
 /// The passes, in the order in which they run.
 const PASSES: [Pass; 17] = [
-    Pass { concerns: |_| true, run: |_, extension, statement| done((extension.as_written)(statement)) },
+    Pass {
+        concerns: |_| true,
+        run: |_, extension, statement| {
+            (extension.as_written)(statement);
+            Ok(())
+        },
+    },
     Pass {
         concerns: |text| text.has(&["AND", "OR"]),
-        run: |_, _, statement| done(chains::balance(statement)),
+        run: |_, _, statement| {
+            chains::balance(statement);
+            Ok(())
+        },
     },
     Pass {
         concerns: |text| text.has(&["CUBE", "ROLLUP", "GROUPING"]),
         run: |_, _, statement| grouping::check_sets(statement),
     },
     Pass { concerns: |_| true, run: |_, _, statement| with::distribute(statement) },
-    Pass { concerns: |text| text.has(&["WITH"]), run: |_, _, statement| done(with::tell_apart(statement)) },
-    Pass { concerns: |_| true, run: |_, _, statement| done(precedence::correct(statement)) },
+    Pass {
+        concerns: |text| text.has(&["WITH"]),
+        run: |_, _, statement| {
+            with::tell_apart(statement);
+            Ok(())
+        },
+    },
+    Pass {
+        concerns: |_| true,
+        run: |_, _, statement| {
+            precedence::correct(statement);
+            Ok(())
+        },
+    },
     Pass { concerns: |_| true, run: |_, _, statement| row::rewrite(statement) },
     Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
     Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
     Pass {
         concerns: |text| text.has(&shapes::WORDS) || text.tokens.iter().any(shapes::is_operator),
-        run: |_, _, statement| done(shapes::rewrite(statement)),
+        run: |_, _, statement| {
+            shapes::rewrite(statement);
+            Ok(())
+        },
     },
     Pass { concerns: |_| true, run: |_, _, statement| forms::rewrite(statement) },
-    Pass { concerns: |_| true, run: |_, _, statement| done(having::rewrite(statement)) },
+    Pass {
+        concerns: |_| true,
+        run: |_, _, statement| {
+            having::rewrite(statement);
+            Ok(())
+        },
+    },
     Pass { concerns: |text| text.has(&["USING"]), run: |_, _, statement| using::rewrite(statement) },
     Pass { concerns: |text| text.has(&literal::SIGNS), run: |_, _, statement| literal::rewrite(statement) },
     Pass {
         concerns: |_| true,
-        run: |text, extension, statement| done((extension.system_names)(text.sql, statement)),
+        run: |text, extension, statement| {
+            (extension.system_names)(text.sql, statement);
+            Ok(())
+        },
     },
     Pass {
         concerns: |text| text.sql.contains(".*"),
-        run: |_, _, statement| done(wildcard::rewrite(statement)),
+        run: |_, _, statement| {
+            wildcard::rewrite(statement);
+            Ok(())
+        },
     },
     Pass {
         concerns: |text| text.has(&["ANY", "SOME", "ALL"]),
-        run: |_, _, statement| done(forms::rewrite_any(statement)),
+        run: |_, _, statement| {
+            forms::rewrite_any(statement);
+            Ok(())
+        },
     },
 ];
-
-fn done((): ()) -> Result<()> {
-    Ok(())
-}
 
 /// Parses one statement: in DataFusion's dialect, or else in DuckDB's, which has what users of
 /// notebooks are used to (`FROM t`, struct types, trailing commas), or else in PostgreSQL's.
