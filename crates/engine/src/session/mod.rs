@@ -26,7 +26,6 @@ use crate::advisory::SessionLocks;
 use crate::statement::{Attempt, Explicit, Prepared, Remembered};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;
-use futures::{Future, FutureExt, StreamExt};
 use hypostyle_catalog::databases::TableResolver;
 use hypostyle_catalog::origin::Origin;
 use hypostyle_catalog::pg_catalog::settings::Settings;

@@ -3,11 +3,8 @@
 use super::Session;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use datafusion::execution::FunctionRegistry;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::{Future, FutureExt, StreamExt};
-use hypostyle_exec::transfer::Transfer;
-use hypostyle_storage::{Budget, ColumnData, Snapshot};
+use hypostyle_storage::{ColumnData, Snapshot};
 use hypostyle_types::{LogicalType, Result};
 use std::ops::Range;
 use std::sync::Arc;

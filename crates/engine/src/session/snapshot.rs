@@ -1,9 +1,7 @@
 //! The beginning of a call: its snapshots, counts and clock.
 
 use super::Session;
-use futures::{FutureExt, StreamExt};
 use hypostyle_catalog::scope::{Named, OWN_DATABASE, TEMPORARY};
-use hypostyle_exec::transfer::Transfer;
 use hypostyle_storage::{Database, Patience, Patient, SCHEMA_MAIN};
 use hypostyle_types::Result;
 use parking_lot::MutexGuard;
