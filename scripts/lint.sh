@@ -27,7 +27,7 @@ fi
 
 # What links DataFusion takes minutes to optimise, and nobody runs it.
 unoptimised=()
-for package in hypostyle{,-adbc,-bench,-catalog,-cli,-engine,-exec,-expr,-files,-plan,-python,-server,-tests}; do
+for package in hypostyle{,-adbc,-bench,-catalog,-cli,-engine,-error,-exec,-expr,-files,-plan,-python,-server,-sql,-tests,-tpch}; do
     unoptimised+=(--config "profile.release.package.$package.opt-level=0")
 done
 

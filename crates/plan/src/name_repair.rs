@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::Location;
 use hypostyle_error::column_name::{ONE_OF, unmarked_name};
 use hypostyle_error::culprit::{Culprit, Unknown, culprit};
 use hypostyle_error::{is_of_groups, is_of_twice_named};
-use hypostyle_sql::beside_lists as apart;
+use hypostyle_sql::beside_lists;
 use hypostyle_sql::identifier::fold;
 use hypostyle_sql::references::names_in;
 use hypostyle_sql::walk::walk_mut;
@@ -60,7 +60,7 @@ impl Repair {
         let changed = match culprit {
             _ if is_twice && !self.is_apart => {
                 self.is_apart = true;
-                tell_apart(state, statement).await || apart::name_around(statement)
+                tell_apart(state, statement).await || beside_lists::name_around(statement)
             }
             Some(Culprit::Unknown(unknown)) => mend(statement, &unknown),
             _ if is_of_groups(error) => return self.grouped(state).await,

@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 use hypostyle_error::external;
-use hypostyle_sql::join_using as using;
+use hypostyle_sql::join_using;
 use hypostyle_types::Error;
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 ///
 /// # Errors
 /// A column that both sides have and one of them twice; those of planning a side; those of
-/// [`using::rewrite`].
+/// [`join_using::rewrite`].
 pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Result<()> {
     let statement = match statement {
         DfStatement::Statement(statement) => statement,
@@ -51,7 +51,7 @@ pub async fn rewrite(state: &SessionState, statement: &mut DfStatement) -> Resul
         };
         let _done = VisitMut::visit(statement, &mut Joining(by));
     }
-    using::rewrite(statement).map_err(external)
+    join_using::rewrite(statement).map_err(external)
 }
 
 fn named(column: &str) -> ObjectName {

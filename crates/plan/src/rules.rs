@@ -1,7 +1,7 @@
 //! The rewrites of every plan's expressions, in addition to DataFusion's: once before the types are
 //! coerced, once after that and before constants are folded.
 
-use crate::{dependencies, filters, null_keys, repeated_keys as repeated};
+use crate::{dependencies, filters, null_keys, repeated_keys};
 use datafusion::common::DFSchema;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::Transformed;
@@ -17,8 +17,8 @@ use hypostyle_expr::walk::map_expressions;
 use hypostyle_expr::wanted::check_wanted;
 use hypostyle_expr::{
     aggregate, arithmetic, cast, common_type, comparison, extreme, field, interval, interval_part,
-    lag_default as shift, nan, operand, ranking, rounding, shifted_sums as shifted, time_difference,
-    time_part, time_zone, truth, value_keys,
+    lag_default, nan, operand, ranking, rounding, shifted_sums, time_difference, time_part, time_zone, truth,
+    value_keys,
 };
 use std::sync::Arc;
 
@@ -42,8 +42,8 @@ const AS_WRITTEN: &[Rewrite] = &[
     interval_part::parts_of_intervals,
     time_part::of_points,
     comparison::similar,
-    repeated::within,
-    repeated::constants_of_window,
+    repeated_keys::within,
+    repeated_keys::constants_of_window,
 ];
 
 const AS_COERCED: &[Rewrite] = &[
@@ -81,7 +81,7 @@ pub fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules.insert(extraction.map_or(0, |place| place + 1), Arc::new(null_keys::NullKeys));
     rules.push(Arc::new(comparison::BothZeros));
     let common = rules.iter().position(|rule| rule.name() == "common_sub_expression_eliminate");
-    rules.insert(common.unwrap_or(rules.len()), Arc::new(shifted::ShiftedSums));
+    rules.insert(common.unwrap_or(rules.len()), Arc::new(shifted_sums::ShiftedSums));
     rules.into_iter().map(watched).collect()
 }
 
@@ -192,8 +192,8 @@ impl AnalyzerRule for Rewrites {
             let plan = plan.transform_data(value_keys::sorted)?;
             let plan = plan.transform_data(comparison::sorted_with_equal_zeros)?;
             let plan = plan.transform_data(nan::in_rows)?;
-            let plan = plan.transform_data(shift::with_defaults)?;
-            let plan = plan.transform_data(repeated::distinct_on)?;
+            let plan = plan.transform_data(lag_default::with_defaults)?;
+            let plan = plan.transform_data(repeated_keys::distinct_on)?;
             let plan = plan.transform_data(|plan| value_keys::by_keys(plan, &mut keys))?;
             let plan = plan.transform_data(|plan| dependencies::with_own_keys(plan, &mut keys))?;
             changed |= plan.transformed;

@@ -8,8 +8,8 @@ use crate::insert_clauses::{conflict_apart, known_overriding};
 use crate::merge_actions::known_actions;
 use crate::watched_dialect::Watched;
 use crate::{
-    chains, clauses as shapes, collation, common_table as with, forms, grouping, having, join_using as using,
-    literal, phrases, precedence, row_values as row, type_brackets, wildcard, windows,
+    chains, clauses, collation, common_table, forms, grouping, having, join_using, literal, phrases,
+    precedence, row_values, type_brackets, wildcard, windows,
 };
 use datafusion_sql::parser::{DFParserBuilder, Statement as DfStatement};
 use hypostyle_error::complexity::{NESTED_TOO_DEEPLY, too_complex};
@@ -77,11 +77,11 @@ const PASSES: [Pass; 17] = [
         concerns: |text| text.has(&["CUBE", "ROLLUP", "GROUPING"]),
         run: |_, _, statement| grouping::check_sets(statement),
     },
-    Pass { concerns: |_| true, run: |_, _, statement| with::distribute(statement) },
+    Pass { concerns: |_| true, run: |_, _, statement| common_table::distribute(statement) },
     Pass {
         concerns: |text| text.has(&["WITH"]),
         run: |_, _, statement| {
-            with::tell_apart(statement);
+            common_table::tell_apart(statement);
             Ok(())
         },
     },
@@ -92,13 +92,13 @@ const PASSES: [Pass; 17] = [
             Ok(())
         },
     },
-    Pass { concerns: |_| true, run: |_, _, statement| row::rewrite(statement) },
+    Pass { concerns: |_| true, run: |_, _, statement| row_values::rewrite(statement) },
     Pass { concerns: |text| text.has(&["OVER"]), run: |_, _, statement| windows::rewrite(statement) },
     Pass { concerns: |text| text.has(&["COLLATE"]), run: |_, _, statement| collation::rewrite(statement) },
     Pass {
-        concerns: |text| text.has(&shapes::WORDS) || text.tokens.iter().any(shapes::is_operator),
+        concerns: |text| text.has(&clauses::WORDS) || text.tokens.iter().any(clauses::is_operator),
         run: |_, _, statement| {
-            shapes::rewrite(statement);
+            clauses::rewrite(statement);
             Ok(())
         },
     },
@@ -110,7 +110,7 @@ const PASSES: [Pass; 17] = [
             Ok(())
         },
     },
-    Pass { concerns: |text| text.has(&["USING"]), run: |_, _, statement| using::rewrite(statement) },
+    Pass { concerns: |text| text.has(&["USING"]), run: |_, _, statement| join_using::rewrite(statement) },
     Pass { concerns: |text| text.has(&literal::SIGNS), run: |_, _, statement| literal::rewrite(statement) },
     Pass {
         concerns: |_| true,

@@ -21,8 +21,7 @@ pub(crate) use snapshot::LOCK_TIMEOUT;
 use state::context;
 pub use wait::{Poll, PollHook, Progress, Rows};
 
-use crate::advisory;
-use crate::advisory::SessionLocks;
+use crate::advisory::{self, SessionLocks};
 use crate::statement::{Attempt, Explicit, Prepared, Remembered};
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionContext;

@@ -1,7 +1,6 @@
 //! What a session tells DataFusion: settings, rules and functions.
 
 use super::{Engine, Session};
-use ::hypostyle_files as file;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -19,9 +18,8 @@ use hypostyle_expr::types::TypeNames;
 use hypostyle_expr::{aggregate, interval, operand, time_zone, truth};
 use hypostyle_plan::group_keys::PrimaryKeys;
 use hypostyle_plan::json_alias::Unaliased;
-use hypostyle_plan::{common_table as shared, rules};
-use hypostyle_types::Identity;
-use hypostyle_types::Result;
+use hypostyle_plan::{common_table, rules};
+use hypostyle_types::{Identity, Result};
 use std::sync::Arc;
 
 /// Rows of a join's smaller side that one of a single thread would collect, those that any does,
@@ -102,14 +100,14 @@ pub(super) fn context(
         .with_analyzer_rules(rules::analyzer_rules(meter))
         .with_optimizer_rules(rules::optimizer_rules())
         .with_type_planner(Arc::new(TypeNames))
-        .with_query_planner(Arc::new(shared::Planner))
+        .with_query_planner(Arc::new(common_table::Planner))
         .with_physical_optimizer_rules(rules::watched_physical(optimizer::rules()))
         .build();
     let mut context = SessionContext::new_with_state(state);
     // This comes before those of JSON.
     context.register_expr_planner(Arc::new(Unaliased)).map_err(from_datafusion)?;
     datafusion_functions_json::register_all(&mut context).map_err(from_datafusion)?;
-    file::register(&context)?;
+    hypostyle_files::register(&context)?;
     for function in aggregate::functions() {
         context.register_udaf(function);
     }

@@ -41,7 +41,7 @@ use hypostyle_exec::scan::StoredTable;
 use hypostyle_exec::transfer::{SessionTransfer, with_transfer};
 use hypostyle_expr::walk::any_node;
 use hypostyle_plan::join_condition::project_conditions;
-use hypostyle_plan::named_columns as asked;
+use hypostyle_plan::named_columns;
 use hypostyle_plan::planning::plan_statement;
 use hypostyle_plan::quantified::without_quantifiers;
 use hypostyle_plan::scalar_subquery::with_nullable_scalars;
@@ -254,7 +254,7 @@ impl Session {
             && select.from.len() <= 1
             && select.from.iter().all(is_stored)
             && walk(query, &mut Short::default()).is_continue()
-            && !asked::is_needed(statement)
+            && !named_columns::is_needed(statement)
     }
 
     /// Returns a stored table by its name, whose schema may have a prefix.
